@@ -1,0 +1,22 @@
+"""A RocketMQ client in pure Python, for GlassMQ and Apache RocketMQ. It needs neither a broker nor Django.
+
+These classes are for asyncio; ``broker_core.client.sync`` has the same for programs without an event loop.
+"""
+
+from broker_core.client.default_mq_producer import DefaultMQProducer
+from broker_core.client.default_mq_push_consumer import DefaultMQPushConsumer
+from broker_core.client.message import Message, MessageExt
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.mq_client_instance import MQClientInstance
+from broker_core.client.send_result import SendResult
+
+__all__ = [
+    "DefaultMQProducer",
+    "DefaultMQPushConsumer",
+    "MQBrokerException",
+    "MQClientException",
+    "MQClientInstance",
+    "Message",
+    "MessageExt",
+    "SendResult",
+]

@@ -1,24 +1,38 @@
-"""RocketMQ's NettyRemotingClient, reduced to what a broker needs: one connection to one server, opened when needed.
+"""RocketMQ's NettyRemotingClient: a connection to one server, opened when it is needed.
 
 answer = await client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_s=3)
 """
 
 import asyncio
-from typing import cast
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand, RemotingProtocolError
+from broker_core.tasks import start_task
+
+log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 3.0
-MAX_CALLS = 1000
+MAX_CALLS = 65_535
+"""Requests that may wait for their answers on one connection. A consumer has a held pull for each of its queues."""
+
+OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
+"""Handles a request of the server; returns the answer, or None for a request that has none."""
 
 
 class RemotingClient:
-    """A connection to ``host``:``port``. Calls may overlap. Every failure is an OSError, which TimeoutError is too."""
+    """A connection to ``host``:``port``. Calls may overlap. Every failure is an OSError, which TimeoutError is too.
 
-    def __init__(self, host: str, port: int) -> None:
+    ``unmatched_answers`` counts answers that nobody waits for: they came late, twice, or were never asked for.
+    """
+
+    def __init__(self, host: str, port: int, on_request: OnRequest | None = None) -> None:
         self.host = host
         self.port = port
+        self.unmatched_answers = 0
+        self.on_request = on_request
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._opaque = 0
@@ -30,23 +44,31 @@ class RemotingClient:
     async def invoke(
         self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float = 3.0
     ) -> RemotingCommand:
-        """Send a request and return its answer. If none comes in time, the connection is closed, as in RocketMQ."""
+        """Send a request and return its answer.
+
+        If none comes in time and nothing else was received since the request was sent, the connection is closed. (Java
+        closes it in any case, and all other calls on it fail.)
+        """
         connection = await self._connect()
-        request = self._request(code, ext_fields, body)
-        answer = connection.expect(request.opaque)
-        try:
-            connection.write(request)
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
-            connection.close(f"no answer within {timeout_s:g} s")
-            raise TimeoutError(f"no answer within {timeout_s:g} s") from None
-        finally:
-            connection.forget(request.opaque)
+        if not connection.writable.is_set():
+            await connection.wait_writable(timeout_s)
+        return await connection.call(self._request(code, ext_fields, body), timeout_s)
+
+    def begin(
+        self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float
+    ) -> "asyncio.Future[RemotingCommand]":
+        """Send a request; returns the future of its answer. On an open connection this takes no task."""
+        if self._connection is not None and self.connected and self._connection.writable.is_set():
+            return self._connection.call(self._request(code, ext_fields, body), timeout_s)
+        return start_task(
+            self.invoke(code, ext_fields, body, timeout_s=timeout_s), f"request {code}", expected=(OSError,)
+        )
 
     async def oneway(self, code: int, ext_fields: dict[str, str], body: bytes = b"") -> None:
         """Send a request that has no answer."""
         connection = await self._connect()
+        if not connection.writable.is_set():
+            await connection.wait_writable(CONNECT_SECONDS)
         connection.write(self._request(code, ext_fields, body, oneway=True))
 
     async def wait_closed(self) -> None:
@@ -65,12 +87,16 @@ class RemotingClient:
         return RemotingCommand.request(code, ext_fields, body, opaque=self._opaque, oneway=oneway)
 
     async def _connect(self) -> "_Connection":
+        if self._connection is not None and self.connected:
+            return self._connection
         async with self._connecting:
             if not self.connected:
                 loop = asyncio.get_running_loop()
                 try:
                     async with asyncio.timeout(CONNECT_SECONDS):
-                        _, self._connection = await loop.create_connection(_Connection, self.host, self.port)
+                        _, self._connection = await loop.create_connection(
+                            lambda: _Connection(self), self.host, self.port
+                        )
                 except TimeoutError:
                     raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s") from None
                 except (OverflowError, UnicodeError) as error:  # an impossible port or host name
@@ -79,14 +105,28 @@ class RemotingClient:
             return self._connection
 
 
-class _Connection(asyncio.Protocol):
-    """One connection, with the calls that wait for answers on it."""
+class _ResponseFuture(NamedTuple):
+    """RocketMQ's ResponseFuture. ``reads`` is how often the connection had received bytes when the request was sent."""
 
-    def __init__(self) -> None:
+    answer: "asyncio.Future[RemotingCommand]"
+    timer: asyncio.TimerHandle
+    reads: int
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, with the calls that wait for answers on it, by opaque."""
+
+    def __init__(self, owner: RemotingClient) -> None:
         self.ended = asyncio.Event()
-        self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
+        self.writable = asyncio.Event()
+        """Not set while the server does not read what was sent."""
+        self.writable.set()
+        self._owner = owner
+        self._calls: dict[int, _ResponseFuture] = {}
         self._decoder = FrameDecoder()
         self._close_reason = "the server closed the connection"
+        self._reads = 0
+        self._loop = asyncio.get_running_loop()
 
     _transport: asyncio.Transport
 
@@ -94,16 +134,31 @@ class _Connection(asyncio.Protocol):
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
-    def expect(self, opaque: int) -> "asyncio.Future[RemotingCommand]":
-        """Return the future of the answer with this opaque."""
+    def call(self, request: RemotingCommand, timeout_s: float) -> "asyncio.Future[RemotingCommand]":
+        """Send a request. The future of its answer fails with an OSError."""
         if len(self._calls) >= MAX_CALLS:
             raise OSError(f"{MAX_CALLS} calls wait for their answers; no more are accepted")
-        self._calls[opaque] = asyncio.get_running_loop().create_future()
-        return self._calls[opaque]
+        self.write(request)
+        answer: asyncio.Future[RemotingCommand] = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, self._expire, request.opaque, timeout_s)
+        self._calls[request.opaque] = _ResponseFuture(answer, timer, self._reads)
+        return answer
 
-    def forget(self, opaque: int) -> None:
-        """Stop waiting for this answer."""
-        self._calls.pop(opaque, None)
+    async def wait_writable(self, timeout_s: float) -> None:
+        """Return when the server has read what was sent. TimeoutError if it has not, in this time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.writable.wait()
+        except TimeoutError:
+            raise TimeoutError(f"the server has not read what was sent to it for {timeout_s:g} s") from None
+
+    def _expire(self, opaque: int, timeout_s: float) -> None:
+        call = self._calls.pop(opaque)
+        remark = f"no answer within {timeout_s:g} s"
+        if not call.answer.done():
+            call.answer.set_exception(TimeoutError(remark))
+            if call.reads == self._reads:
+                self.close(remark)
 
     def write(self, request: RemotingCommand) -> None:
         """Send a request. OSError if it does not fit into a frame or the connection has ended."""
@@ -125,23 +180,58 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
 
     def data_received(self, data: bytes) -> None:
+        self._reads += 1
         try:
             commands = self._decoder.feed(data)
         except RemotingProtocolError as error:
-            self._take_answers(error.commands)
+            self._take(error.commands)
             self.close(f"the server does not speak RocketMQ's protocol: {error}")
             return
-        self._take_answers(commands)
+        self._take(commands)
 
-    def _take_answers(self, commands: list[RemotingCommand]) -> None:
-        """Pass answers to their calls. Requests from the server are ignored: they concern only brokers with slaves."""
+    def _take(self, commands: list[RemotingCommand]) -> None:
+        """Pass answers to their calls, and requests of the server to ``on_request``."""
         for command in commands:
-            call = self._calls.get(command.opaque) if command.is_response else None
-            if call is not None and not call.done():
-                call.set_result(command)
+            if not command.is_response:
+                self._take_request(command)
+                continue
+            call = self._calls.pop(command.opaque, None)
+            if call is not None:
+                call.timer.cancel()
+            if call is not None and not call.answer.done():
+                call.answer.set_result(command)
+                continue
+            self._owner.unmatched_answers += 1
+            if self._owner.unmatched_answers == 1:
+                log.warning(
+                    "%s:%d sent an answer (opaque %d) that nobody waits for; more of them are only counted",
+                    self._owner.host,
+                    self._owner.port,
+                    command.opaque,
+                )
+
+    def _take_request(self, request: RemotingCommand) -> None:
+        if self._owner.on_request is None:
+            return
+        answer = self._owner.on_request(request)
+        if answer is None or request.is_oneway or self.is_closing:
+            return
+        try:
+            self._transport.write(answer.encode())
+        except ValueError as error:  # it does not fit into a frame
+            self._transport.write(request.response(1, f"the answer cannot be sent: {error}").encode())
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
 
     def connection_lost(self, error: Exception | None) -> None:
-        for call in self._calls.values():
-            if not call.done():
-                call.set_exception(ConnectionError(str(error) if error else self._close_reason))
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.timer.cancel()
+            if not call.answer.done():
+                call.answer.set_exception(ConnectionError(str(error) if error else self._close_reason))
+        self.writable.set()
         self.ended.set()

@@ -99,6 +99,97 @@ async def test_a_server_that_goes_away() -> None:
             client._connection.write(RemotingCommand.request(1, {}, opaque=1))  # type: ignore[union-attr]
 
 
+class Twice(NotingSession):
+    """Answers every request twice, but keeps a late one."""
+
+    late: RemotingCommand
+
+    def answer(self, command: RemotingCommand) -> None:
+        if command.body == b"late":
+            self.late = command
+            return
+        super().answer(command)
+        super().answer(command)
+
+
+async def test_answers_that_nobody_waits_for_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Twice) as running:
+        client = client_of(running)
+        call = asyncio.ensure_future(client.invoke(10, FIELDS, b"late", timeout_s=60))
+        await until(lambda: bool(running.sessions and running.sessions[0].reads))
+        call.cancel()
+        for _ in range(3):
+            await client.invoke(10, FIELDS)
+        session = running.sessions[0]
+        assert isinstance(session, Twice)
+        NotingSession.answer(session, session.late)
+        await until(lambda: client.unmatched_answers == 4)
+        assert caplog.text.count("that nobody waits for") == 1
+        await client.close()
+
+
+async def test_a_call_that_is_late_ends_no_connection_on_which_others_are_answered() -> None:
+    async with serving(Twice) as running:
+        client = client_of(running)
+        late = asyncio.ensure_future(client.invoke(10, FIELDS, b"late", timeout_s=0.2))
+        await until(lambda: bool(running.sessions and running.sessions[0].reads))
+        await client.invoke(10, FIELDS, timeout_s=60)
+        with pytest.raises(TimeoutError, match="no answer within"):
+            await late
+        assert client.connected and len(running.sessions) == 1
+        await client.close()
+
+
+async def test_requests_of_the_server_are_answered() -> None:
+    async with serving(Silent) as running:
+        asked: list[int] = []
+
+        def on_request(request: RemotingCommand) -> RemotingCommand | None:
+            asked.append(request.code)
+            if request.code == 40:
+                return None
+            return request.response(0, body=b"info" if request.code == 307 else bytes(17 << 20))
+
+        client = RemotingClient("127.0.0.1", running.ports[0], on_request)
+        await client.oneway(10, FIELDS)
+        await until(lambda: bool(running.sessions and running.sessions[0].reads))
+        session = running.sessions[0]
+        received: list[RemotingCommand] = []
+        session.receive = received.extend  # type: ignore[method-assign]
+        for code in (40, 307, 308):
+            session.channel.send(RemotingCommand.request(code, {}, opaque=code).encode())
+        session.channel.send(RemotingCommand.request(307, {}, opaque=1, oneway=True).encode())
+        await until(lambda: len(asked) == 4 and len(received) == 2)
+        assert [(answer.opaque, answer.code, answer.body) for answer in received] == [(307, 0, b"info"), (308, 1, b"")]
+        await client.close()
+
+
+async def test_calls_wait_for_a_server_that_does_not_read() -> None:
+    async with serving() as running:
+        client = client_of(running)
+        await client.invoke(10, FIELDS)
+        assert client._connection is not None
+        client._connection.pause_writing()
+        with pytest.raises(TimeoutError, match="has not read what was sent"):
+            await client.invoke(10, FIELDS, timeout_s=0.01)
+        waiting = client.begin(10, FIELDS, b"x", timeout_s=60)
+        await asyncio.sleep(0)
+        assert running.sessions[0].reads == [[1]]
+        client._connection.resume_writing()
+        assert (await waiting).body == b"x"
+        await client.close()
+
+
+async def test_a_call_is_begun_without_a_task_when_the_connection_is_open() -> None:
+    async with serving() as running:
+        client = client_of(running)
+        first = client.begin(10, FIELDS, b"1", timeout_s=60)
+        assert isinstance(first, asyncio.Task) and (await first).body == b"1"
+        second = client.begin(10, FIELDS, b"2", timeout_s=60)
+        assert not isinstance(second, asyncio.Task) and (await second).body == b"2"
+        await client.close()
+
+
 async def test_nobody_there() -> None:
     client = RemotingClient("127.0.0.1", unused_ports(1)[0])
     with pytest.raises(ConnectionRefusedError):

@@ -1,0 +1,61 @@
+"""The options of producers and consumers: RocketMQ's names and defaults, in Python's spelling."""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from broker_core.client.mq_client_exception import MQClientException
+
+ConsumeFromWhere = Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"]
+DEFAULT_MAX_RECONSUME_TIMES = 16
+
+_UpTo1000 = Annotated[int, Meta(ge=1, le=1000)]
+_UpTo1024 = Annotated[int, Meta(ge=1, le=1024)]
+_UpTo65535 = Annotated[int, Meta(ge=1, le=65_535)]
+_Millis = Annotated[int, Meta(ge=0, le=3_600_000)]
+
+
+class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sizes in bytes, times in ms."""
+
+    send_msg_timeout: Annotated[int, Meta(ge=1, le=3_600_000)] = 3000
+    """For all attempts of a send together."""
+    retry_times_when_send_failed: Annotated[int, Meta(ge=0, le=100)] = 2
+    retry_another_broker_when_not_store_ok: bool = False
+    compress_msg_body_over_howmuch: Annotated[int, Meta(ge=1)] = 4096
+    max_message_size: Annotated[int, Meta(ge=1, le=1 << 30)] = 4 << 20
+    default_topic_queue_nums: _UpTo1024 = 4
+    send_latency_fault_enable: bool = False
+
+
+class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sizes in MiB unless they say otherwise, times in ms unless they say otherwise."""
+
+    consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
+    consume_timestamp: Annotated[int, Meta(ge=0)] | None = None
+    """For CONSUME_FROM_TIMESTAMP, ms since 1970; by default half an hour before the start."""
+    consume_thread_max: _UpTo1000 = 20
+    consume_message_batch_max_size: _UpTo1024 = 1
+    pull_batch_size: _UpTo1024 = 32
+    pull_batch_size_in_bytes: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] = 256 << 10
+    pull_threshold_for_queue: _UpTo65535 = 1000
+    pull_threshold_size_for_queue: _UpTo1024 = 100
+    consume_concurrently_max_span: _UpTo65535 = 2000
+    max_reconsume_times: Annotated[int, Meta(ge=-1, le=10_000)] = -1
+    """-1 means 16."""
+    consume_timeout: Annotated[int, Meta(ge=1, le=10_000)] = 15
+    """Minutes after which a message is sent back whose listener has not returned."""
+    await_termination_millis_when_shutdown: _Millis = 5000
+    """How long ``shutdown`` waits for the listener. (RocketMQ does not wait.)"""
+
+
+C = TypeVar("C", ProducerConfig, ConsumerConfig)
+
+
+def read_config(kind: type[C], options: dict[str, Any]) -> C:
+    """The options as ``kind``. MQClientException that names the one that is wrong."""
+    try:
+        return msgspec.convert(options, kind)
+    except msgspec.ValidationError as error:
+        raise MQClientException(f"an option is wrong: {error}") from error

@@ -1,0 +1,75 @@
+"""Requests of brokers to a client."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker_core.codes import RequestCode, ResponseCode
+from broker_core.commands import MessageQueue
+from broker_core.formats.rocketmq_json import RocketmqJsonError
+from broker_core.remoting import fastjson
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.tasks import start_task
+
+if TYPE_CHECKING:
+    from broker_core.client.mq_client_instance import MQClientInstance
+
+log = logging.getLogger(__name__)
+
+
+class ClientRemotingProcessor:
+    """RocketMQ's ClientRemotingProcessor.
+
+    It serves NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT and
+    GET_CONSUMER_RUNNING_INFO. Other requests are answered REQUEST_CODE_NOT_SUPPORTED.
+    """
+
+    def __init__(self, instance: "MQClientInstance") -> None:
+        self._instance = instance
+
+    def process_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+        """The answer to a request of the broker at ``address``; None for a request that has none."""
+        if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._instance.rebalance_service.wakeup()
+            return None
+        if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+            self._reset_offset(address, request)
+            return None
+        if request.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+            return self._status(request)
+        if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            return self._running_info(request)
+        log.info("%s asked %d, which this client does not serve", address, request.code)
+        return request.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
+
+    def _reset_offset(self, address: str, request: RemotingCommand) -> None:
+        consumer = self._instance.consumers.get(request.ext_fields.get("group", ""))
+        try:
+            table = fastjson.decode(request.body).get("offsetTable")
+        except RocketmqJsonError as error:
+            log.warning("%s sent a reset of offsets that cannot be read: %s", address, error)
+            return
+        if consumer is None or not isinstance(table, dict):
+            return
+        for queue, offset in table.items():
+            if isinstance(queue, MessageQueue) and type(offset) is int and offset >= 0:
+                log.warning("an administrator reset the offset of %s for group %s to %d", queue, consumer.group, offset)
+                start_task(consumer.rebalance.restart_from(queue, offset), "reset an offset")
+
+    def _status(self, request: RemotingCommand) -> RemotingCommand:
+        """RocketMQ's GetConsumerStatusBody: the offsets of the queues of a topic that this client has."""
+        consumer = self._instance.consumers.get(request.ext_fields.get("group", ""))
+        if consumer is None:
+            return self._no_consumer(request, "group")
+        topic = request.ext_fields.get("topic", "")
+        table = {queue: offset for queue, offset in consumer.offset_store.table().items() if queue.topic == topic}
+        return request.response(ResponseCode.SUCCESS, body=fastjson.encode({"messageQueueTable": table}))
+
+    def _running_info(self, request: RemotingCommand) -> RemotingCommand:
+        consumer = self._instance.consumers.get(request.ext_fields.get("consumerGroup", ""))
+        if consumer is None:
+            return self._no_consumer(request, "consumerGroup")
+        return request.response(ResponseCode.SUCCESS, body=fastjson.encode(consumer.running_info()))
+
+    def _no_consumer(self, request: RemotingCommand, field: str) -> RemotingCommand:
+        group = request.ext_fields.get(field, "")
+        return request.response(ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group!r}")

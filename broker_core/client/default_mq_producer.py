@@ -1,0 +1,281 @@
+"""Sends messages.
+
+producer = DefaultMQProducer("my-producers", namesrv_addr="127.0.0.1:9876")
+async with producer:
+    result = await producer.send(Message("orders", b"hello", "TagA"))
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from broker_core.client.client_config import ProducerConfig, read_config
+from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, Message
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.mq_client_instance import MQClientInstance
+from broker_core.client.mq_fault_strategy import MQFaultStrategy
+from broker_core.client.send_result import RETRY_CODES, SendResult
+from broker_core.commands import MessageQueue
+from broker_core.errors import RequestError
+from broker_core.formats import message_properties
+from broker_core.formats.message_body import COMPRESSED, ZLIB
+from broker_core.formats.message_properties import UNIQ_KEY, WAIT
+from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, encode_batch
+from broker_core.remoting.requests.send import RETRY_PREFIX, SendMessageRequestHeaderV2
+from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_group, validate_topic
+
+COMPRESSION_LEVEL = 5
+MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+"""Picks a queue: the topic's queues, the message, and the ``arg`` of the send."""
+
+
+class _Outgoing(NamedTuple):
+    """What is sent, the same at every attempt."""
+
+    topic: str
+    body: bytes
+    properties: str
+    msg_id: str
+    flag: int
+    sys_flag: int
+    batch: bool
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+
+
+class DefaultMQProducer:
+    """RocketMQ's DefaultMQProducer. ``options`` are those of ``ProducerConfig``.
+
+    Its calls raise MQClientException, and no other exception, for a message that was not sent. A send that fails
+    because no answer came in time may have stored its message all the same.
+    """
+
+    def __init__(
+        self, group: str, *, namesrv_addr: str = "", instance: MQClientInstance | None = None, **options: Any
+    ) -> None:
+        """``instance``: a client to share; without it, the producer has its own. MQClientException for bad options."""
+        try:
+            self.group = validate_group(group)
+        except RequestError as error:
+            raise MQClientException(error.remark) from error
+        self.config = read_config(ProducerConfig, options)
+        self.instance = instance or MQClientInstance(namesrv_addr)
+        self._faults = MQFaultStrategy(send_latency_fault_enable=self.config.send_latency_fault_enable)
+        self._running = False
+
+    async def start(self) -> None:
+        """Begin. The first send of a topic asks for its queues."""
+        if not self._running:
+            await self.instance.register_producer(self.group)
+            self._running = True
+
+    async def shutdown(self) -> None:
+        """Leave the group and close the connections."""
+        if self._running:
+            self._running = False
+            await self.instance.unregister(producer_group=self.group)
+
+    async def __aenter__(self) -> "DefaultMQProducer":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.shutdown()
+
+    # --- Sends ------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: Any = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send a message and return when it is stored.
+
+        It goes to ``queue``, or to the one that ``selector`` returns; else the queues take turns, and another broker is
+        tried if one fails. Several sends may be under way at once.
+        """
+        outgoing = self._prepare(message)
+        return await self._send(outgoing, await self._pick(message, queue, selector, arg), timeout_ms)
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send messages of one topic to one queue, in one request."""
+        return await self._send(self._prepare_batch(messages), queue, timeout_ms)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Send a message without an answer: whether it is stored is not known."""
+        outgoing = self._prepare(message)
+        wanted = await self._pick(message, queue, selector, arg)
+        chosen = wanted or await self._next_queue(outgoing.topic, "")
+        address = self.instance.broker_address(chosen.broker_name)
+        try:
+            await self.instance.api.send_oneway(address, self._header(outgoing, chosen), outgoing.body)
+        except OSError as error:
+            raise MQClientException(f"the message could not be sent to {chosen.broker_name}: {error}") from error
+
+    async def send_again(self, topic: str, properties: dict[str, str], body: bytes, flag: int, sys_flag: int) -> None:
+        """Send a pulled message to its group's retry topic; ``body`` is as it was stored, by ``sys_flag``."""
+        text = message_properties.encode(properties)
+        times = properties.get(RECONSUME_TIME, "0"), properties.get(MAX_RECONSUME_TIMES, "0")
+        msg_id = properties.get(UNIQ_KEY, "")
+        await self._send(_Outgoing(topic, body, text, msg_id, flag, sys_flag, False, *map(int, times)), None, None)
+
+    # --- One send ---------------------------------------------------------------------------------------------
+
+    async def _send(self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None) -> SendResult:
+        """RocketMQ's sendDefaultImpl: attempts until one succeeds, all of them within the timeout."""
+        clock = self.instance.clock
+        begin_ns = clock.mono_ns()
+        timeout_ns = (timeout_ms or self.config.send_msg_timeout) * 1_000_000
+        attempts = 1 if queue is not None else 1 + self.config.retry_times_when_send_failed
+        tried: list[str] = []
+        problem: Exception | None = None
+        if queue is not None:  # its broker's address comes with the topic's route
+            await self.instance.find_publish_info(outgoing.topic, self.config.default_topic_queue_nums)
+        for _ in range(attempts):
+            chosen = queue or await self._next_queue(outgoing.topic, tried[-1] if tried else "")
+            left_ns = begin_ns + timeout_ns - clock.mono_ns()
+            if left_ns <= 0:
+                problem = problem or TimeoutError("the time is over")
+                break
+            tried.append(chosen.broker_name)
+            try:
+                result = await self._send_kernel(outgoing, chosen, left_ns / 1e9)
+            except (OSError, MQClientException) as error:
+                if isinstance(error, MQBrokerException) and error.response_code not in RETRY_CODES:
+                    raise
+                problem = error
+                continue
+            if result.send_status == "SEND_OK" or not self.config.retry_another_broker_when_not_store_ok:
+                return result
+            problem = MQClientException(f"{chosen.broker_name} stored it with {result.send_status}")
+        cost_ms = (clock.mono_ns() - begin_ns) // 1_000_000
+        raise MQClientException(
+            f"the message for {outgoing.topic!r} was not sent in {len(tried)} attempts and {cost_ms} ms, "
+            f"at {', '.join(tried) or 'no broker'}: {problem}"
+        ) from problem
+
+    async def _send_kernel(self, outgoing: _Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
+        """One attempt. How long it takes counts for the choice of later brokers."""
+        clock, broker = self.instance.clock, queue.broker_name
+        begin_ns = clock.mono_ns()
+        address = self.instance.broker_address(broker)
+        try:
+            result = await self.instance.api.send_message(
+                address, queue, self._header(outgoing, queue), outgoing.body, timeout_s
+            )
+        except (OSError, MQBrokerException):
+            now_ns = clock.mono_ns()
+            self._faults.update_fault_item(broker, (now_ns - begin_ns) / 1e6, now_ns, isolation=True)
+            raise
+        now_ns = clock.mono_ns()
+        self._faults.update_fault_item(broker, (now_ns - begin_ns) / 1e6, now_ns)
+        return result._replace(msg_id=outgoing.msg_id)
+
+    def _header(self, outgoing: _Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+        return SendMessageRequestHeaderV2(
+            producer_group=self.group,
+            topic=outgoing.topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=self.config.default_topic_queue_nums,
+            queue_id=queue.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self.instance.clock.now().wall_ms,
+            flag=outgoing.flag,
+            properties=outgoing.properties,
+            reconsume_times=outgoing.reconsume_times,
+            max_reconsume_times=outgoing.max_reconsume_times,
+            batch=outgoing.batch,
+        )
+
+    async def _next_queue(self, topic: str, last_broker: str) -> MessageQueue:
+        info = await self.instance.find_publish_info(topic, self.config.default_topic_queue_nums)
+        queue = self._faults.select_one_message_queue(info, last_broker, self.instance.clock.mono_ns())
+        assert queue is not None  # an info without queues is never returned
+        return queue
+
+    async def _pick(
+        self, message: Message, queue: MessageQueue | None, selector: MessageQueueSelector | None, arg: Any
+    ) -> MessageQueue | None:
+        """The queue that the caller wants; None if it wants none."""
+        info = await self.instance.find_publish_info(message.topic, self.config.default_topic_queue_nums)
+        return queue if selector is None else selector(info.queues, message, arg)
+
+    # --- Messages ---------------------------------------------------------------------------------------------
+
+    def _prepare(self, message: Message) -> _Outgoing:
+        """The message as it is sent. MQClientException for one that cannot be."""
+        self._require_running()
+        self._check(message)
+        properties, key = self._with_key(message)
+        body, sys_flag = message.body, 0
+        if len(body) >= self.config.compress_msg_body_over_howmuch:
+            body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), COMPRESSED | ZLIB
+        return _Outgoing(message.topic, body, properties, key, message.flag, sys_flag, False)
+
+    def _prepare_batch(self, messages: Sequence[Message]) -> _Outgoing:
+        """RocketMQ's MessageBatch."""
+        self._require_running()
+        if not messages:
+            raise MQClientException("the batch has no message")
+        first = messages[0]
+        keys, entries = [], []
+        for message in messages:
+            self._check(message)
+            if (message.topic, message.properties[WAIT]) != (first.topic, first.properties[WAIT]):
+                raise MQClientException("the messages of a batch have one topic and one wait_store_msg_ok")
+            if message.delay_level or message.topic.startswith(RETRY_PREFIX):
+                raise MQClientException("delayed messages, and those for a retry topic, are sent one by one")
+            properties, key = self._with_key(message)
+            keys.append(key)
+            entries.append(BatchEntry(message.flag, message.body, properties))
+        try:
+            body = encode_batch(entries)
+        except MessageBatchError as error:
+            raise MQClientException(f"the batch cannot be sent: {error}") from error
+        if len(body) > self.config.max_message_size:
+            raise MQClientException(f"the batch has {len(body)} bytes; the limit is {self.config.max_message_size}")
+        own = self.instance.uniq_keys.next(self.instance.clock.now().wall_ms)
+        text = message_properties.encode({UNIQ_KEY: own, WAIT: first.properties[WAIT]})
+        return _Outgoing(first.topic, body, text, ",".join(keys), 0, 0, True)
+
+    def _check(self, message: Message) -> None:
+        """RocketMQ's Validators.checkMessage."""
+        try:
+            validate_topic(message.topic)
+        except RequestError as error:
+            raise MQClientException(error.remark) from error
+        if message.topic in NO_SEND_TOPICS:
+            raise MQClientException(f"the topic {message.topic!r} is RocketMQ's own; send to another one")
+        if not isinstance(message.body, bytes) or not message.body:
+            raise MQClientException("the body must be bytes, and at least one")
+        if len(message.body) > self.config.max_message_size:
+            raise MQClientException(
+                f"the body has {len(message.body)} bytes; the limit is {self.config.max_message_size}"
+            )
+        if message.delay_level and message.delay_level < 0:
+            raise MQClientException("delay_level is 1 or more")
+
+    def _with_key(self, message: Message) -> tuple[str, str]:
+        """The property string, and the message's id in it."""
+        key = self.instance.uniq_keys.next(self.instance.clock.now().wall_ms)
+        try:
+            return message_properties.encode(message.properties | {UNIQ_KEY: key}), key
+        except message_properties.PropertiesError as error:
+            raise MQClientException(f"the message cannot be sent: {error}") from error
+
+    def _require_running(self) -> None:
+        if not self._running:
+            raise MQClientException("the producer is not running; await start() first")

@@ -1,0 +1,202 @@
+"""The requests of a client, as calls. Each address has one connection."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+import msgspec
+
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.remoting_client import RemotingClient
+from broker_core.client.send_result import STATUSES, SendResult
+from broker_core.codes import RequestCode, ResponseCode
+from broker_core.commands import HeartBeat, MessageQueue
+from broker_core.errors import RequestError
+from broker_core.namesrv.route_data import TopicRouteData, decode_route
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.client import UnregisterClientRequestHeader, encode_heart_beat
+from broker_core.remoting.requests.consumer import (
+    ConsumerSendMsgBackRequestHeader,
+    GetConsumerListByGroupRequestHeader,
+    GetConsumerListByGroupResponseBody,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    QueueRequestHeader,
+    SearchOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from broker_core.remoting.requests.headers import Header, read_body, read_header, write_header
+from broker_core.remoting.requests.pull import PullMessageRequestHeader
+from broker_core.remoting.requests.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+
+CALL_SECONDS = 3.0
+OFFSET_SECONDS = 5.0
+
+H = TypeVar("H", bound=Header)
+_consumer_list = msgspec.json.Decoder(GetConsumerListByGroupResponseBody)
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """(host, port) of ``host:port``. MQClientException if it is something else."""
+    host, _, port = address.strip().rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise MQClientException(f"{address!r} is not an address; write host:port")
+    return host.strip("[]"), int(port)
+
+
+class MQClientAPI:
+    """RocketMQ's MQClientAPIImpl.
+
+    All calls raise MQBrokerException if the server refuses, and an OSError if it cannot be reached or does not answer.
+    ``on_request`` gets each request of a server, with the server's address.
+    """
+
+    def __init__(self, on_request: Callable[[str, RemotingCommand], RemotingCommand | None]) -> None:
+        self._on_request = on_request
+        self._connections: dict[str, RemotingClient] = {}
+
+    def connection(self, address: str) -> RemotingClient:
+        """The connection to this address, which is opened by its first request."""
+        connection = self._connections.get(address)
+        if connection is None:
+            host, port = parse_address(address)
+            connection = RemotingClient(host, port, lambda request: self._on_request(address, request))
+            self._connections[address] = connection
+        return connection
+
+    @property
+    def unmatched_answers(self) -> int:
+        """Answers of all servers that nobody waited for."""
+        return sum(connection.unmatched_answers for connection in self._connections.values())
+
+    async def close_others(self, addresses: Collection[str]) -> None:
+        """Close the connections to all addresses but these."""
+        gone = [address for address in self._connections if address not in addresses]
+        await asyncio.gather(*(self._connections.pop(address).close() for address in gone))
+
+    async def close(self) -> None:
+        await self.close_others(())
+
+    # --- Name servers -----------------------------------------------------------------------------------------
+
+    async def get_topic_route_info(self, address: str, topic: str) -> TopicRouteData | None:
+        """The brokers with this topic; None if the name server knows none."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self.connection(address).invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        check(answer, address)
+        try:
+            return decode_route(answer.body)
+        except ValueError as error:
+            raise _unreadable(error, address) from error
+
+    # --- Producers --------------------------------------------------------------------------------------------
+
+    async def send_message(
+        self, address: str, queue: MessageQueue, header: SendMessageRequestHeaderV2, body: bytes, timeout_s: float
+    ) -> SendResult:
+        code = RequestCode.SEND_BATCH_MESSAGE if header.batch else RequestCode.SEND_MESSAGE_V2
+        answer = await self.connection(address).invoke(code, write_header(header), body, timeout_s=timeout_s)
+        status = STATUSES.get(answer.code)
+        if status is None:
+            raise MQBrokerException(answer.code, answer.remark, address)
+        stored = _header(SendMessageResponseHeader, answer, address)
+        where = MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=stored.queue_id)
+        return SendResult(status, stored.transaction_id, where, stored.queue_offset, stored.msg_id)
+
+    async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
+        await self.connection(address).oneway(RequestCode.SEND_MESSAGE_V2, write_header(header), body)
+
+    # --- Consumers --------------------------------------------------------------------------------------------
+
+    def pull_message(
+        self, address: str, header: PullMessageRequestHeader, timeout_s: float
+    ) -> "asyncio.Future[RemotingCommand]":
+        """Send a pull; the future of its answer. Not awaited, since a broker may hold it."""
+        return self.connection(address).begin(RequestCode.PULL_MESSAGE, write_header(header), timeout_s=timeout_s)
+
+    async def query_consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
+        """The group's offset; None if it has none for this queue. On a young queue, brokers give a new group 0."""
+        header = QueryConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id)
+        answer = await self.connection(address).invoke(
+            RequestCode.QUERY_CONSUMER_OFFSET, write_header(header), timeout_s=OFFSET_SECONDS
+        )
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        check(answer, address)
+        offset = _header(OffsetResponseHeader, answer, address).offset
+        return offset if offset >= 0 else None  # brokers store the -1 of Go clients
+
+    async def update_consumer_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        header = UpdateConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id, offset)
+        answer = await self.connection(address).invoke(
+            RequestCode.UPDATE_CONSUMER_OFFSET, write_header(header), timeout_s=OFFSET_SECONDS
+        )
+        check(answer, address)
+
+    async def get_max_offset(self, address: str, queue: MessageQueue) -> int:
+        return await self._queue_offset(
+            address, RequestCode.GET_MAX_OFFSET, QueueRequestHeader(queue.topic, queue.queue_id)
+        )
+
+    async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message that was stored at this time or later."""
+        header = SearchOffsetRequestHeader(queue.topic, queue.queue_id, timestamp_ms)
+        return await self._queue_offset(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def _queue_offset(self, address: str, code: int, header: Header) -> int:
+        answer = await self.connection(address).invoke(code, write_header(header), timeout_s=OFFSET_SECONDS)
+        check(answer, address)
+        return _header(OffsetResponseHeader, answer, address).offset
+
+    async def get_consumer_id_list(self, address: str, group: str) -> list[str]:
+        """Client ids of the group's members at this broker."""
+        answer = await self.connection(address).invoke(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            write_header(GetConsumerListByGroupRequestHeader(group)),
+            timeout_s=CALL_SECONDS,
+        )
+        check(answer, address)
+        try:
+            return read_body(_consumer_list, answer.body).consumer_id_list
+        except RequestError as error:
+            raise _unreadable(error, address) from error
+
+    async def consumer_send_message_back(
+        self, address: str, header: ConsumerSendMsgBackRequestHeader, timeout_s: float = OFFSET_SECONDS
+    ) -> None:
+        answer = await self.connection(address).invoke(
+            RequestCode.CONSUMER_SEND_MSG_BACK, write_header(header), timeout_s=timeout_s
+        )
+        check(answer, address)
+
+    # --- Both -------------------------------------------------------------------------------------------------
+
+    async def send_heartbeat(self, address: str, heartbeat: HeartBeat) -> None:
+        body = encode_heart_beat(heartbeat)
+        check(await self.connection(address).invoke(RequestCode.HEART_BEAT, {}, body), address)
+
+    async def unregister_client(
+        self, address: str, client_id: str, *, producer_group: str = "", consumer_group: str = ""
+    ) -> None:
+        header = UnregisterClientRequestHeader(client_id, producer_group, consumer_group)
+        fields = {name: value for name, value in write_header(header).items() if value}
+        check(await self.connection(address).invoke(RequestCode.UNREGISTER_CLIENT, fields), address)
+
+
+def check(answer: RemotingCommand, address: str) -> None:
+    """Raise MQBrokerException unless the answer is a success."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise MQBrokerException(answer.code, answer.remark, address)
+
+
+def _header(kind: type[H], answer: RemotingCommand, address: str) -> H:
+    try:
+        return read_header(kind, answer.ext_fields)
+    except RequestError as error:
+        raise _unreadable(error, address) from error
+
+
+def _unreadable(error: Exception, address: str) -> MQBrokerException:
+    return MQBrokerException(ResponseCode.SYSTEM_ERROR, f"the answer cannot be read: {error}", address)

@@ -1,0 +1,272 @@
+"""What the producers and consumers of one client share: connections, routes, heartbeats and timers."""
+
+import asyncio
+import logging
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from broker_core.client.client_remoting_processor import ClientRemotingProcessor
+from broker_core.client.mq_client_api import MQClientAPI, parse_address
+from broker_core.client.mq_client_exception import MQClientException
+from broker_core.client.rebalance_service import RebalanceService
+from broker_core.client.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
+from broker_core.clock import Clock, SystemClock
+from broker_core.codes import VERSION
+from broker_core.commands import HeartBeat, MessageQueue
+from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.namesrv.route_data import MASTER_ID, TopicRouteData
+from broker_core.remoting.remoting_command import LANGUAGE
+from broker_core.tasks import end_task, start_task
+from broker_core.topics import AUTO_CREATE_TOPIC
+
+if TYPE_CHECKING:
+    from broker_core.client.default_mq_push_consumer import DefaultMQPushConsumer
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 30.0
+ROUTE_SECONDS = 30.0
+PERSIST_SECONDS = 5.0
+
+_number = count(1)
+
+
+def local_host(towards: tuple[str, int]) -> str:
+    """The address of this machine from which a server is reached; no packet is sent."""
+    family = socket.AF_INET6 if ":" in towards[0] else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(towards)
+            host: str = probe.getsockname()[0]
+            return host
+    except OSError:
+        return "127.0.0.1"
+
+
+class MQClientInstance:
+    """RocketMQ's MQClientInstance. ``namesrv_addr`` is ``host:port``, or several, separated by semicolons.
+
+    Producers and consumers create one each, unless they are given one to share. It ends with the last of them.
+    """
+
+    def __init__(self, namesrv_addr: str, *, client_id: str = "", clock: Clock | None = None) -> None:
+        """Raises MQClientException for an address that is none."""
+        self.clock = clock or SystemClock()
+        self._name_servers = [address for address in namesrv_addr.split(";") if address]
+        if not self._name_servers:
+            raise MQClientException("no name server is given: set namesrv_addr to its host:port")
+        addresses = [parse_address(address) for address in self._name_servers]
+        host = local_host(addresses[0])
+        self.client_id = client_id or f"{host}@{os.getpid()}#{next(_number)}"
+        self.uniq_keys = UniqKeyGenerator(host, os.getpid(), random.Random())
+        self.api = MQClientAPI(ClientRemotingProcessor(self).process_request)
+        self.rebalance_service = RebalanceService(self)
+        self.producer_groups: set[str] = set()
+        self.consumers: dict[str, DefaultMQPushConsumer] = {}
+        self._routes: dict[str, TopicRouteData] = {}
+        self._publish_infos: dict[str, TopicPublishInfo] = {}
+        self._addresses: dict[str, dict[int, str]] = {}
+        self._silent: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # --- Life -------------------------------------------------------------------------------------------------
+
+    async def register_producer(self, group: str) -> None:
+        """Begin to work for a producer. MQClientException if the group has a producer here already."""
+        if group in self.producer_groups:
+            raise MQClientException(f"this client has a producer of group {group!r} already; use another group")
+        self.producer_groups.add(group)
+        self._start()
+
+    async def register_consumer(self, group: str, consumer: "DefaultMQPushConsumer") -> None:
+        """Begin to work for a consumer. MQClientException if the group has a consumer here already."""
+        if group in self.consumers:
+            raise MQClientException(f"this client has a consumer of group {group!r} already; use another group")
+        self.consumers[group] = consumer
+        self._start()
+
+    async def unregister(self, *, producer_group: str = "", consumer_group: str = "") -> None:
+        """Leave a group at all brokers; close everything when it was the last one."""
+        self.producer_groups.discard(producer_group)
+        self.consumers.pop(consumer_group, None)
+        for address in self._heartbeat_addresses(every=True):
+            if self.api.connection(address).connected:
+                try:
+                    await self.api.unregister_client(
+                        address, self.client_id, producer_group=producer_group, consumer_group=consumer_group
+                    )
+                except (OSError, MQClientException) as error:
+                    log.info("%s could not unregister at %s: %s", self.client_id, address, error)
+        if not self.producer_groups and not self.consumers:
+            for task in self._tasks:
+                await end_task(task)
+            self._tasks.clear()
+            await self.api.close()
+
+    def _start(self) -> None:
+        if self._tasks:
+            return
+        self._tasks = [
+            self._repeat(1.0, HEARTBEAT_SECONDS, self._refresh_connections, "send heartbeats"),
+            self._repeat(ROUTE_SECONDS, ROUTE_SECONDS, self._update_routes, "refresh routes"),
+            self._repeat(2 * PERSIST_SECONDS, PERSIST_SECONDS, self._persist_offsets, "persist offsets"),
+            start_task(self.rebalance_service.run(), "rebalance"),
+        ]
+
+    def _repeat(
+        self, first: float, period: float, action: Callable[[], Awaitable[None]], name: str
+    ) -> "asyncio.Task[None]":
+        async def run() -> None:
+            await asyncio.sleep(first)
+            while True:
+                try:
+                    await action()
+                except (OSError, MQClientException) as error:
+                    log.warning("%s could not %s: %s", self.client_id, name, error)
+                await asyncio.sleep(period)
+
+        return start_task(run(), name)
+
+    async def _persist_offsets(self) -> None:
+        for consumer in list(self.consumers.values()):
+            await consumer.persist_offsets()
+
+    # --- Routes -----------------------------------------------------------------------------------------------
+
+    async def update_topic_route(self, topic: str, *, default_queues: int = 0) -> bool:
+        """Ask for the route of a topic. Returns whether there is one.
+
+        With ``default_queues``, a topic that does not exist gets the queues that its first message will create: at
+        most so many on each broker that creates topics. Raises MQClientException if no name server answers.
+        """
+        route = await self._ask_name_servers(topic)
+        publish_max = None
+        if route is None and default_queues:
+            route, publish_max = await self._ask_name_servers(AUTO_CREATE_TOPIC), default_queues
+        if route is None:
+            return False
+        has_new = any(broker.broker_name not in self._addresses for broker in route.broker_datas)
+        for broker in route.broker_datas:
+            self._addresses[broker.broker_name] = broker.broker_addrs
+        if has_new and self.consumers:
+            await self.send_heartbeats()  # a broker shares queues among those that it knows
+        self._put_publish_info(topic, queues_to_write(topic, route, publish_max))
+        if publish_max is None:
+            changed = self._routes.get(topic) != route
+            self._routes[topic] = route
+            if changed and any(topic in consumer.subscriptions for consumer in self.consumers.values()):
+                self.rebalance_service.wakeup()
+        return True
+
+    def _put_publish_info(self, topic: str, queues: list[MessageQueue]) -> None:
+        known = self._publish_infos.get(topic)
+        if known is None or known.queues != queues:
+            self._publish_infos[topic] = TopicPublishInfo(queues, random.randrange(1 << 20))
+
+    async def _ask_name_servers(self, topic: str) -> TopicRouteData | None:
+        """The route by the first name server that answers; the others are asked only if it does not."""
+        problems = []
+        for address in list(self._name_servers):
+            try:
+                return await self.api.get_topic_route_info(address, topic)
+            except (OSError, MQClientException) as error:
+                problems.append(f"{address}: {error}")
+                self._name_servers.remove(address)
+                self._name_servers.append(address)
+        raise MQClientException(f"no name server answers for topic {topic!r}: {'; '.join(problems)}")
+
+    async def _update_routes(self) -> None:
+        subscribed = {topic for consumer in self.consumers.values() for topic in consumer.subscriptions}
+        for topic in {*self._routes, *self._publish_infos, *subscribed}:
+            await self.update_topic_route(topic)
+
+    async def find_publish_info(self, topic: str, default_queues: int) -> TopicPublishInfo:
+        """The queues to send to. MQClientException if the topic has none."""
+        info = self._publish_infos.get(topic)
+        if info is None or not info.queues:
+            if not await self.update_topic_route(topic, default_queues=default_queues):
+                raise MQClientException(
+                    f"topic {topic!r} has no route: it does not exist, and no broker creates topics. Create it first"
+                )
+            info = self._publish_infos[topic]
+        if not info.queues:
+            raise MQClientException(f"topic {topic!r} has no queue that can be written to")
+        return info
+
+    def subscribed_queues(self, topic: str) -> list[MessageQueue] | None:
+        """The queues of a topic for consumers; None if its route is not known."""
+        route = self._routes.get(topic)
+        return None if route is None else queues_to_read(topic, route)
+
+    def broker_address(self, broker_name: str) -> str:
+        """The address of a broker's master. MQClientException if it is not known."""
+        address = self._addresses.get(broker_name, {}).get(MASTER_ID)
+        if address is None:
+            raise MQClientException(f"no name server has reported a master of broker {broker_name!r}")
+        return address
+
+    def _broker_names(self, topic: str) -> Iterable[str]:
+        route = self._routes.get(topic)
+        return [broker.broker_name for broker in route.broker_datas] if route else ()
+
+    # --- Heartbeats -------------------------------------------------------------------------------------------
+
+    def _heartbeat_addresses(self, *, every: bool = False) -> set[str]:
+        """Producers register at masters only, consumers at slaves too."""
+        return {
+            address
+            for addresses in self._addresses.values()
+            for broker_id, address in addresses.items()
+            if every or self.consumers or broker_id == MASTER_ID
+        }
+
+    async def send_heartbeats(self) -> None:
+        """Report all groups to all brokers. A broker that does not answer is logged once until it does again."""
+        heartbeat = HeartBeat(
+            client_id=self.client_id,
+            protocol="remoting",
+            language=LANGUAGE,
+            version=VERSION,
+            producer_groups=sorted(self.producer_groups),
+            consumers=[consumer.consumer_data() for consumer in self.consumers.values()],
+        )
+        await asyncio.gather(*(self._send_heartbeat(address, heartbeat) for address in self._heartbeat_addresses()))
+
+    async def _send_heartbeat(self, address: str, heartbeat: HeartBeat) -> None:
+        try:
+            await self.api.send_heartbeat(address, heartbeat)
+        except (OSError, MQClientException) as error:
+            if address not in self._silent:
+                self._silent.add(address)
+                log.warning("%s sent a heartbeat to %s that was not accepted: %s", self.client_id, address, error)
+        else:
+            self._silent.discard(address)
+
+    async def _refresh_connections(self) -> None:
+        """Forget brokers that are in no route any more, and send heartbeats to the others."""
+        known = {broker.broker_name for route in self._routes.values() for broker in route.broker_datas}
+        if known:
+            known |= {queue.broker_name for info in self._publish_infos.values() for queue in info.queues}
+            for name in self._addresses.keys() - known:
+                del self._addresses[name]
+            await self.api.close_others(self._heartbeat_addresses(every=True) | set(self._name_servers))
+        await self.send_heartbeats()
+
+    # --- Groups -----------------------------------------------------------------------------------------------
+
+    async def find_consumer_id_list(self, topic: str, group: str) -> list[str]:
+        """Sorted ids of the group's members, by the first broker of the topic that answers.
+
+        Raises MQClientException if none does.
+        """
+        problems = []
+        for broker_name in self._broker_names(topic):
+            try:
+                return sorted(set(await self.api.get_consumer_id_list(self.broker_address(broker_name), group)))
+            except (OSError, MQClientException) as error:
+                problems.append(f"{broker_name}: {error}")
+        raise MQClientException(f"no broker of {topic!r} reports the members of {group!r}: {'; '.join(problems)}")

@@ -1,0 +1,139 @@
+"""Calls of the listener; what failed messages lead to is in the tests of consumers."""
+
+import asyncio
+import threading
+from typing import Any
+
+from broker_core.client.consume_message_concurrently_service import ConsumeMessageConcurrentlyService
+from broker_core.client.message import MessageExt
+from broker_core.client.process_queue import ProcessQueue
+from broker_core.clock import SystemClock
+from broker_core.commands import MessageQueue
+from tests.fakes.messages import message_ext
+
+QUEUE = MessageQueue(topic="T", broker_name="a", queue_id=0)
+
+
+class Owner:
+    group = "g"
+
+    def __init__(self) -> None:
+        self.commits: list[int] = []
+        self.sent_back: list[tuple[int, int]] = []
+        self.accepts = True
+
+    async def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
+        self.sent_back.append((message.queue_offset, delay_level))
+        return self.accepts
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        self.commits.append(offset)
+
+
+def service_of(owner: Owner, listener: Any, threads: int = 4, batch_max: int = 1) -> ConsumeMessageConcurrentlyService:
+    return ConsumeMessageConcurrentlyService(owner, listener, SystemClock(), threads=threads, batch_max=batch_max)
+
+
+def submit(service: ConsumeMessageConcurrentlyService, work: ProcessQueue, count: int) -> None:
+    service.submit_consume_request(work.put([message_ext(n) for n in range(count)]), work, QUEUE)
+
+
+async def test_threads_are_as_many_as_are_needed_and_no_more() -> None:
+    owner, work = Owner(), ProcessQueue(0)
+    names: set[str] = set()
+    barrier = threading.Barrier(4)
+
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        names.add(threading.current_thread().name)
+        barrier.wait(20)  # four calls are under way at once, and each thread is one of them
+
+    service = service_of(owner, listener)
+    submit(service, work, 8)
+    assert await service.stop(20)
+    assert names == {f"consume-g-{n}" for n in range(1, 5)}
+    assert owner.commits[-1] == 8 and len(work) == 0
+
+
+async def test_one_message_needs_one_thread() -> None:
+    owner, work = Owner(), ProcessQueue(0)
+    service = service_of(owner, lambda messages, context: None, threads=20)
+    before = threading.active_count()
+    submit(service, work, 1)
+    assert threading.active_count() <= before + 1
+    assert await service.stop(20)
+
+
+async def test_threads_that_never_return_do_not_stop_the_end() -> None:
+    owner, work, stay = Owner(), ProcessQueue(0), threading.Event()
+    service = service_of(owner, lambda messages, context: stay.wait(20))
+    submit(service, work, 1)
+    assert not await service.stop(0.01)
+    assert service.unfinished == 1 and owner.commits == []
+    stay.set()
+
+
+async def test_a_thread_that_returns_when_the_loop_has_ended_ends_too() -> None:
+    owner, work, stay = Owner(), ProcessQueue(0), threading.Event()
+    loop = asyncio.new_event_loop()
+
+    async def leave() -> None:
+        submit(service_of(owner, lambda messages, context: stay.wait(20), threads=1), work, 1)
+
+    await asyncio.to_thread(loop.run_until_complete, leave())
+    loop.close()
+    [thread] = [thread for thread in threading.enumerate() if thread.name == "consume-g-1"]
+    stay.set()
+    await asyncio.to_thread(thread.join, 20)
+    assert not thread.is_alive()
+
+
+async def test_nothing_is_called_or_committed_for_a_queue_that_was_given_up() -> None:
+    owner, work = Owner(), ProcessQueue(0)
+    calls: list[int] = []
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        calls.append(messages[0].queue_offset)
+        began.set()
+        await go_on.wait()
+
+    service = service_of(owner, listener, threads=1)
+    submit(service, work, 3)
+    await began.wait()
+    work.dropped = True
+    go_on.set()
+    assert await service.stop(20)
+    assert (calls, owner.commits, owner.sent_back) == ([0], [], [])
+    submit(service, ProcessQueue(0), 1)
+    assert service.unfinished == 0  # it takes no more
+
+
+async def test_a_queue_that_is_given_up_while_a_message_is_sent_back_is_not_committed() -> None:
+    class SlowOwner(Owner):
+        async def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
+            work.dropped = True
+            return True
+
+    owner, work = SlowOwner(), ProcessQueue(0)
+
+    async def listener(messages: list[MessageExt], context: Any) -> str:
+        return "RECONSUME_LATER"
+
+    service = service_of(owner, listener)
+    submit(service, work, 1)
+    assert await service.stop(20)
+    assert (len(work), owner.commits) == (0, [])
+
+
+async def test_an_object_with_a_coroutine_method_is_called_on_the_loop() -> None:
+    class Listener:
+        async def __call__(self, messages: list[MessageExt], context: Any) -> str:
+            assert threading.current_thread() is threading.main_thread()
+            raise asyncio.CancelledError
+
+    owner, work = Owner(), ProcessQueue(0)
+    service = service_of(owner, Listener())
+    submit(service, work, 100)
+    assert await service.stop(20)
+    assert sorted(owner.sent_back) == [(n, 0) for n in range(100)]
+    assert owner.commits[-1] == 100

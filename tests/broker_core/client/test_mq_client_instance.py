@@ -1,0 +1,103 @@
+"""Routes, heartbeats and the members of groups."""
+
+import asyncio
+
+import pytest
+
+from broker_core.client.mq_client_exception import MQClientException
+from broker_core.client.mq_client_instance import MQClientInstance, local_host
+from broker_core.codes import RequestCode, ResponseCode
+from tests.fakes.client import Inbox, consumer_of, producer_of
+from tests.fakes.engine import context_of
+from tests.fakes.virtual_cluster import HEART_BEAT, NAMESRV, VirtualCluster, run_virtually
+
+
+def test_the_next_name_server_is_asked_when_one_does_not_answer() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 2)
+        instance = MQClientInstance(f"127.0.0.1:1;{NAMESRV}", clock=cluster.loop)
+        assert await instance.update_topic_route("orders")
+        del cluster.loop.servers[NAMESRV]
+        await instance.api.close()
+        with pytest.raises(MQClientException, match=r"no name server answers.*127\.0\.0\.1:9876: .*; 127\.0\.0\.1:1: "):
+            await instance.update_topic_route("orders")
+
+    run_virtually(story)
+
+
+def test_heartbeats_every_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        async with consumer_of(cluster, Inbox(), client_id="c1"):
+            await asyncio.sleep(2)
+            before = len(broker.sent(HEART_BEAT))
+            await asyncio.sleep(90)
+            assert len(broker.sent(HEART_BEAT)) - before == 3
+            broker.refuse[HEART_BEAT] = ResponseCode.SYSTEM_BUSY
+            await asyncio.sleep(60)
+            broker.refuse.clear()
+            await asyncio.sleep(30)
+            assert list(context_of(broker.engine).consumers.members("g")) == ["c1"]
+
+    run_virtually(story)
+    assert caplog.text.count("heartbeat to 127.0.0.1:10911 that was not accepted") == 1
+
+
+def test_a_broker_that_comes_later_gets_a_heartbeat_before_its_queues_are_shared() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker("a")
+        cluster.create_topic("orders", 1)
+        async with consumer_of(cluster, Inbox()) as consumer:
+            second = cluster.add_broker("b")
+            cluster.create_topic("orders", 1)
+            await asyncio.sleep(31)
+            codes = [request.code for request in second.requests]
+            assert codes[0] == HEART_BEAT and RequestCode.PULL_MESSAGE in codes
+            names = {queue.broker_name for queue in consumer.rebalance.process_queues if queue.topic == "orders"}
+            assert names == {"a", "b"}
+
+    run_virtually(story)
+
+
+def test_connections_to_brokers_that_are_gone_are_closed() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        keeps, goes = cluster.add_broker("a"), cluster.add_broker("b")
+        cluster.create_topic("orders", 1)
+        async with producer_of(cluster) as producer:
+            await producer.instance.update_topic_route("orders")
+            await asyncio.sleep(2)
+            assert (len(keeps.links), len(goes.links)) == (1, 1)
+            cluster.unregister(goes)
+            await asyncio.sleep(65)
+            assert (keeps.links[0].is_closing(), goes.links[0].is_closing()) == (False, True)
+            with pytest.raises(MQClientException, match="master of broker 'b'"):
+                producer.instance.broker_address("b")
+
+    run_virtually(story)
+
+
+def test_members_are_asked_at_the_first_broker_that_answers() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        first, second = cluster.add_broker("a"), cluster.add_broker("b")
+        cluster.create_topic("orders", 1)
+        async with consumer_of(cluster, Inbox(), client_id="c1") as consumer:
+            code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+            for broker in (first, second):
+                broker.refuse.clear()
+                broker.refuse[code] = ResponseCode.SYSTEM_BUSY
+                if broker is first:
+                    assert await consumer.instance.find_consumer_id_list("orders", "g") == ["c1"]
+            with pytest.raises(
+                MQClientException, match=r"no broker of 'orders' reports the members of 'g': a: .*; b: "
+            ):
+                await consumer.instance.find_consumer_id_list("orders", "g")
+
+    run_virtually(story)
+
+
+def test_the_clients_own_address() -> None:
+    assert local_host(("127.0.0.1", 9)) == "127.0.0.1"
+    assert local_host(("::1", 9)) in ("::1", "127.0.0.1")
+    assert MQClientInstance("127.0.0.1:1").client_id != MQClientInstance("127.0.0.1:1").client_id

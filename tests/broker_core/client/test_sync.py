@@ -1,0 +1,38 @@
+"""The synchronous face: one thread runs the loop; listeners have threads of their own."""
+
+import asyncio
+import threading
+
+import pytest
+
+from broker_core.client import Message, MQClientException
+from broker_core.client.sync import DefaultMQProducer, DefaultMQPushConsumer, call
+from tests.fakes.ports import unused_ports
+
+
+def test_all_work_is_done_on_one_loop() -> None:
+    async def where() -> tuple[int, str]:
+        return id(asyncio.get_running_loop()), threading.current_thread().name
+
+    first, second = call(where()), call(where())
+    assert first == second and first[1] == "glassmq-client"
+
+
+def test_a_call_from_its_own_loop_is_refused_instead_of_waiting_for_ever() -> None:
+    async def inside() -> None:
+        call(asyncio.sleep(0))
+
+    with pytest.raises(MQClientException, match="must await the clients"):
+        call(inside())
+
+
+def test_errors_reach_the_caller() -> None:
+    address = f"127.0.0.1:{unused_ports(1)[0]}"
+    consumer = DefaultMQPushConsumer("g", namesrv_addr=address)
+    consumer.subscribe("orders")
+    consumer.register_message_listener(lambda messages, context: None)
+    with pytest.raises(MQClientException, match="no name server answers"):
+        consumer.start()
+    producer = DefaultMQProducer("p", namesrv_addr=address)
+    with producer, pytest.raises(MQClientException, match="no name server answers"):
+        producer.send(Message("orders", b"x"))

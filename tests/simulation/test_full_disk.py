@@ -3,6 +3,7 @@
 import gc
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -190,4 +191,45 @@ def test_a_real_disk_is_filled_read_restarted_and_emptied_by_retention(small_ext
             store.cleaned(clean_up.run(), at(seconds * 1000))
     assert store.problem == ""
     assert store.append([message(stored)], at(500_000)).requests[0].queue_offset == stored
+    store.close(at(500_001))
+
+
+def use_all_space(path: Path) -> None:
+    """Append to a file until the disk has no block left."""
+    with path.open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1024))
+
+
+def test_a_damaged_log_on_a_real_full_disk_is_read_and_repaired_when_there_is_space(small_ext4: Path) -> None:
+    root = small_ext4 / "store"
+    store = open_store(root, SMALL)
+    stored = fill(store)
+    places = [store._queues.find("T", 0).unit(offset)[0] for offset in (stored - 10, stored - 1)]
+    assert store._lock is not None
+    store._lock.release()
+    del store
+    gc.collect()
+    for place in places:  # one in the middle of the log, and a torn end
+        with (root / "commitlog" / f"{place - place % 65_536:020d}").open("r+b") as segment:
+            segment.seek(place % 65_536 + 100)
+            segment.write(b"\xff\xff")
+    (root / "safe_end").unlink()
+    for ms in (100_000, 101_000):
+        use_all_space(small_ext4 / "others")
+        store = open_store(root, SMALL, ms=ms)
+        assert "full" in store.problem
+        assert store.max_offset("T", 0) == stored - 1
+        assert store.get_message("T", 0, stored - 2, 1, 1 << 20, None).status == "FOUND"
+        store.close(at(ms))
+        del store
+        gc.collect()
+    store = open_store(root, SMALL, ms=102_000)
+    for seconds in range(200, 400, 20):
+        clean_up = store.next_clean(at(seconds * 1000))
+        if clean_up is not None:
+            store.cleaned(clean_up.run(), at(seconds * 1000))
+    assert store.problem == ""
+    assert len(list(root.glob("quarantine/*.damaged"))) == len(list(root.glob("quarantine/*.tail"))) == 1
+    assert store.append([message(stored)], at(500_000)).requests[0].queue_offset == stored - 1
     store.close(at(500_001))

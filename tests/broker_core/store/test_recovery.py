@@ -262,6 +262,8 @@ def test_a_torn_tail_stays_on_a_full_disk_and_is_cut_when_there_is_space() -> No
         store.close(at(ms + 1))
     store = open_store(ROOT, files=files, ms=3000)
     files.full = False
+    with pytest.raises(UnavailableError, match="recovery waits for space"):
+        store.append([message(2)], at(3001))  # over bytes that are not copied yet
     store.next_clean(at(9000))
     assert store.problem == ""
     assert store.append([message(2)], at(9001)).start == end

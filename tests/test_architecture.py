@@ -191,7 +191,7 @@ def test_no_exception_outlives_its_file(listed: dict[str, str]) -> None:
     assert [name for name in listed if not (PROJECT / name).exists()] == []
 
 
-def test_no_module_is_listed_as_long_that_is_not() -> None:
+def test_every_module_listed_as_long_is_long() -> None:
     short = [
         name for name in LONG_MODULES if len((PROJECT / name).read_text(encoding="utf-8").splitlines()) <= MODULE_LINES
     ]
@@ -311,7 +311,7 @@ def test_pages_never_build_markup_from_text() -> None:
     assert not found, "set textContent, or create elements:\n" + "\n".join(found)
 
 
-def test_what_is_installed_comes_from_wherever_this_machine_installs_from() -> None:
+def test_no_text_names_a_package_index() -> None:
     found = find(
         re.compile(
             r"https?://[^\s\"')]*(pypi|pythonhosted|npmjs|unpkg|jsdelivr|maven|crates\.io|proxy\.golang)"
@@ -322,7 +322,7 @@ def test_what_is_installed_comes_from_wherever_this_machine_installs_from() -> N
     assert not found, "name packages, never where they are:\n" + "\n".join(found)
 
 
-def test_no_path_of_one_machine_alone() -> None:
+def test_no_text_contains_an_absolute_path_of_one_machine() -> None:
     found = find(re.compile(r"(?<![\w.}])/(home|Users|root|work)/\w"), without_this_file(TEXTS))
     assert not found, "name it from the project's folder, or from a setting:\n" + "\n".join(found)
 

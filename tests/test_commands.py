@@ -126,7 +126,9 @@ def start(manage: Manage) -> Callable[..., Site]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])  # SIGTERM ends most brokers below
-def test_it_serves_until_a_signal_and_ends_in_order(start: Callable[..., Site], number: signal.Signals) -> None:
+def test_make_run_serves_until_a_signal_and_ends_with_code_0(
+    start: Callable[..., Site], number: signal.Signals
+) -> None:
     site = start("--no-schedules")
     said = site.announced()
     assert f"dashboard   {site.address}/" in said
@@ -144,7 +146,7 @@ def test_published_messages_survive_a_restart(start: Callable[..., Site]) -> Non
     assert [message["body"] for message in pulled["messages"]] == ["kept"]
 
 
-def test_a_store_of_another_broker_is_said_to_be_read_only(manage: Manage, tmp_path: Path) -> None:
+def test_a_store_of_another_broker_is_announced_as_read_only(manage: Manage, tmp_path: Path) -> None:
     with tarfile.open(PROJECT / "tests" / "golden" / "rocketmq-5.4.0-store.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     [commitlog] = tmp_path.glob("rocketmq-*/clean-shutdown/**/commitlog")
@@ -171,7 +173,7 @@ def test_a_held_pull_is_answered_when_the_broker_ends(start: Callable[..., Site]
     assert answers[0]["hold"]["wake_cause"] == "shutdown"
 
 
-def test_its_children_end_with_it(start: Callable[..., Site], manage: Manage) -> None:
+def test_its_children_end_when_the_broker_ends(start: Callable[..., Site], manage: Manage) -> None:
     folder = manage.environment["GLASSMQ_DATA_DIR"]
     site = start()
     wait_until(lambda: len(processes_of(folder)) == WITH_CHILDREN)
@@ -180,7 +182,7 @@ def test_its_children_end_with_it(start: Callable[..., Site], manage: Manage) ->
     assert processes_of(folder) == []
 
 
-def test_its_children_end_even_when_it_is_killed(start: Callable[..., Site], manage: Manage) -> None:
+def test_its_children_end_when_the_broker_is_killed(start: Callable[..., Site], manage: Manage) -> None:
     folder = manage.environment["GLASSMQ_DATA_DIR"]
     site = start()
     wait_until(lambda: len(processes_of(folder)) == WITH_CHILDREN)
@@ -306,7 +308,7 @@ def test_a_taken_port_of_rocketmq_clients_is_named(manage: Manage, engine: str) 
     assert "is up" not in output
 
 
-async def test_a_broker_is_not_said_to_be_up_before_its_engine_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_is_announced_only_after_its_engine_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_command, "PROBE_PAUSE_S", 0)
     late, never, there = FakePort(), FakePort(), FakePort()
     refusals = iter([UnavailableError("the broker's engine has not answered yet")] * 3)
@@ -357,14 +359,14 @@ def test_a_store_that_cannot_be_made_is_named(manage: Manage, tmp_path: Path, en
     assert "Traceback" not in output
 
 
-def test_other_machines_are_not_let_in_by_accident(manage: Manage) -> None:
+def test_a_public_address_needs_a_token_or_an_explicit_setting(manage: Manage) -> None:
     code, output = manage.run("broker", GLASSMQ_HOST="0.0.0.0")
     assert code == 1
     assert "GLASSMQ_API_TOKEN" in output
     assert "Traceback" not in output
 
 
-def test_with_a_token_nobody_gets_by_without_it(start: Callable[..., Site]) -> None:
+def test_requests_without_the_token_are_refused(start: Callable[..., Site]) -> None:
     site = start("--no-schedules", GLASSMQ_API_TOKEN="only-for-this-test-0123456789")
     with pytest.raises(urllib.error.HTTPError) as refused:
         site.get("/api/v1/topics")

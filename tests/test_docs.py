@@ -54,7 +54,7 @@ def test_every_variable_that_is_read_is_in_the_table_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_what_a_page_names_is_there(page) -> None:
+def test_every_variable_command_and_link_on_a_page_exists(page) -> None:
     text = page.read_text(encoding="utf-8")
     variables = set(re.findall(r"\bGLASSMQ_[A-Z]+(?:_[A-Z]+)*\b", text))
     assert variables <= READ_VARIABLES | COMPOSE_VARIABLES, "no settings read these"

@@ -70,7 +70,7 @@ async def test_a_command_that_no_message_can_contain_and_a_used_request_id_are_r
         calls.add(call(1))
 
 
-async def test_sent_calls_fail_by_what_is_known_of_them() -> None:
+async def test_the_error_of_a_sent_call_says_whether_it_may_have_run() -> None:
     calls = Calls(Limits())
     old, old_pull, new, unsent = call(1), call(2, is_pull=True), call(3), call(4)
     for entry, batch in ((old, 1), (old_pull, 1), (new, 2), (unsent, 0)):

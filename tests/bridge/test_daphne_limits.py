@@ -218,7 +218,7 @@ def test_a_request_that_is_not_http_is_answered_400(broker: Broker) -> None:
     assert (answer.status, json.loads(body)["code"]) == (400, "INVALID_PARAMETER")
 
 
-def test_a_new_client_takes_the_place_of_one_that_asks_nothing(start: Callable[..., Broker]) -> None:
+def test_a_new_client_replaces_an_idle_one_at_the_connection_limit(start: Callable[..., Broker]) -> None:
     broker = start(GLASSMQ_MAX_CONNECTIONS="1")
     idle = HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S)
     for _ in range(3):

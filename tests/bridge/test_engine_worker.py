@@ -23,7 +23,7 @@ class FailingLayer:
         return await self.inner.receive(channel)
 
 
-async def test_it_continues_to_read_after_a_failure_of_the_layer(host: EngineHost) -> None:
+async def test_the_worker_continues_to_read_after_a_failure_of_the_layer(host: EngineHost) -> None:
     layer = FailingLayer()
     worker = EngineWorker(host, layer, BROKER)
     worker.start()

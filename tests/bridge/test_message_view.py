@@ -59,7 +59,7 @@ def test_without_a_unique_key_the_offset_names_the_message() -> None:
     assert message.born_host == "[::1]:1234"
 
 
-def test_what_the_engine_stored_is_read_back() -> None:
+def test_messages_that_the_engine_stored_are_decoded() -> None:
     bench = Bench()
     sent = bench.send("t", b"one", b"two", tag="A")
     pulled = bench.pulled(bench.pull("t", 0))
@@ -138,14 +138,14 @@ def test_compressed_and_many_bytes_take_long(records: bytes, is_long: bool) -> N
     assert takes_long(records) is is_long
 
 
-def test_a_body_that_cannot_be_inflated_comes_as_it_is_and_says_so() -> None:
+def test_a_body_that_cannot_be_inflated_is_returned_compressed_with_a_problem() -> None:
     first, second = read_messages(record(b"no zlib", sys_flag=message_body.COMPRESSED) + record(), "b")
     assert first.body == b"no zlib"
     assert first.problem
     assert second.problem == ""
 
 
-def test_a_body_that_does_not_match_its_checksum_says_so() -> None:
+def test_a_body_that_does_not_match_its_checksum_has_a_problem() -> None:
     data = record(b"hello").replace(b"hello", b"jello")
     assert body_crc(b"hello") != body_crc(b"jello")
     (message,) = read_messages(data, "b")
@@ -168,6 +168,6 @@ def test_properties_that_are_not_text_are_shown_as_far_as_they_are() -> None:
 
 
 @given(st.binary(max_size=400))
-def test_nothing_is_raised_whatever_the_bytes(data: bytes) -> None:
+def test_no_bytes_make_the_decoder_raise(data: bytes) -> None:
     assert sum(message.size for message in read_messages(data, "b")) == len(data)
     takes_long(data)

@@ -43,7 +43,7 @@ async def test_lines_of_one_turn_are_sent_together_and_later_ones_gather() -> No
     assert lines.sent == [["a", "b"], ["c", "d"]]
 
 
-async def test_it_can_be_woken_after_a_rest_and_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_pump_can_be_woken_after_it_was_idle_and_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     lines = Lines()
     lines.gate.set()
     pump = Pump(lines.step)

@@ -8,7 +8,7 @@ from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
 
 
-def test_it_prints_what_it_prints_for_rocketmq(server: Address) -> None:
+def test_mqadmin_prints_the_same_for_glassmq_and_rocketmq(server: Address) -> None:
     needs(java_program.classes)
     expected = json.loads(mqadmin_scenario.GOLDEN.read_text())
     printed = mqadmin_scenario.run(server.namesrv, server.broker)

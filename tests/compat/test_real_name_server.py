@@ -113,7 +113,7 @@ def route_of(name: str, addr: str, queues: int, perm: int = 6) -> Any:
 # --- A broker of GlassMQ at RocketMQ's name server ------------------------------------------------------------------
 
 
-async def test_it_is_listed_follows_changes_and_leaves(real: Server) -> None:
+async def test_the_broker_registers_updates_and_unregisters_at_rocketmqs_name_server(real: Server) -> None:
     client = RemotingClient("127.0.0.1", real.port)
     broker = Broker(real.port, broker_name="glass-a", broker_ip1="10.0.0.1")
     broker.registration.start()
@@ -172,7 +172,7 @@ async def test_a_whole_broker_that_is_killed_disappears(real: Server, manage: Ma
     await client.close()
 
 
-async def test_a_name_server_that_restarts_learns_it_anew(real: Server) -> None:
+async def test_a_name_server_that_restarts_gets_the_routes_again(real: Server) -> None:
     client = RemotingClient("127.0.0.1", real.port)
     broker = Broker(real.port, broker_name="glass-c")
     broker.registration.start()
@@ -359,7 +359,7 @@ def comparable(answer: RemotingCommand) -> Any:
     return answer.code, answer.ext_fields, remark, body
 
 
-async def test_both_answer_alike(tmp_path: Path) -> None:
+async def test_both_name_servers_give_the_same_answers(tmp_path: Path) -> None:
     with their_name_server(tmp_path / "rocketmq") as real:
         async with our_name_server(tmp_path / "namesrv") as port:
             await compare(RemotingClient("127.0.0.1", real.port), RemotingClient("127.0.0.1", port))

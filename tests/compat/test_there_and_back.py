@@ -163,7 +163,9 @@ async def with_rocketmq(servers: RealRocketMQ) -> tuple[Read, str, str]:
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
-def test_each_goes_on_where_the_other_stopped(tmp_path: Path, request: pytest.FixtureRequest, killed: bool) -> None:
+def test_each_broker_continues_with_the_store_of_the_other(
+    tmp_path: Path, request: pytest.FixtureRequest, killed: bool
+) -> None:
     if not request.config.getoption("--compat"):
         pytest.skip("starts RocketMQ twice: make compat")
     needs(jars)

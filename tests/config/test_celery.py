@@ -46,7 +46,7 @@ def test_loglevel_decides_what_a_worker_and_beat_log(clean_environment: dict[str
     assert shown.stdout.split() == [level] * 4
 
 
-def test_it_is_the_default_application_of_every_thread() -> None:
+def test_every_thread_has_glassmqs_celery_application() -> None:
     with ThreadPoolExecutor() as pool:
         assert pool.submit(lambda: current_app.main).result() == "glassmq"
 

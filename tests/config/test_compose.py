@@ -29,7 +29,7 @@ def replicas(service: dict[str, Any]) -> int:
     return int(service.get("deploy", {}).get("replicas", 1))
 
 
-def test_it_has_the_parts_of_a_broker_and_no_top_level_name() -> None:
+def test_the_file_has_all_services_and_no_top_level_name() -> None:
     assert set(SERVICES) == {"redis", "migrate", "engine", "web", "worker", "beat"}
     assert "name" not in COMPOSE, "older versions of docker-compose refuse it"
 
@@ -172,7 +172,7 @@ def test_the_image_leaves_out_what_is_not_needed_to_run() -> None:
     assert {".git", ".venv", "data", "tests"} <= set(left_out)
 
 
-def test_no_code_in_the_image_names_a_folder_that_it_leaves_out() -> None:
+def test_no_code_names_a_folder_that_the_image_lacks() -> None:
     for room in ("api", "bridge", "broker_core", "config", "dashboard", "spark_jobs"):
         for path in (PROJECT / room).rglob("*.py"):
             words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}

@@ -6,7 +6,7 @@ from api.http.answer_memory import AnswerMemory, Share
 from api.http.limits import SMALL_ANSWER
 
 
-def test_bytes_are_taken_up_to_the_most_and_one_answer_alone_may_be_larger() -> None:
+def test_memory_is_taken_up_to_its_limit_and_a_single_answer_may_exceed_it() -> None:
     memory = AnswerMemory(100)
     assert memory.take(60)
     assert not memory.take(41)
@@ -38,7 +38,7 @@ async def test_waiting_requests_get_room_in_their_order() -> None:
     assert (got, memory.taken) == ([80, 30, 10], 40)
 
 
-async def test_a_request_that_waits_too_long_or_is_cancelled_has_taken_nothing() -> None:
+async def test_a_request_that_times_out_or_is_cancelled_takes_no_memory() -> None:
     memory = AnswerMemory(100)
     assert memory.take(100)
     with pytest.raises(TimeoutError):

@@ -109,7 +109,7 @@ async def test_a_get_takes_no_body(client: httpx.AsyncClient) -> None:
         (UnavailableError("full", code=ResponseCode.FLOW_CONTROL), 429, "FLOW_CONTROL", "1"),
     ],
 )
-async def test_a_broker_that_cannot_says_when_to_come_back(
+async def test_temporary_failures_are_answered_with_retry_after(
     client: httpx.AsyncClient, port: FakePort, error: Exception, status: int, code: str, retry_after: str
 ) -> None:
     port.replies[commands.GetTopics] = error
@@ -123,7 +123,7 @@ async def test_without_an_engine(client: httpx.AsyncClient) -> None:
     problem(await client.get("/api/v1/topics"), 503, "SYSTEM_BUSY")
 
 
-async def test_a_defect_is_500_and_tells_nothing(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_an_unexpected_error_is_answered_500_without_its_text(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetTopics] = ZeroDivisionError("secret")
     assert "secret" not in str(problem(await client.get("/api/v1/topics"), 500, "SYSTEM_ERROR"))
 
@@ -141,7 +141,7 @@ async def test_nothing_is_cached(client: httpx.AsyncClient) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-async def test_a_client_that_goes_before_its_body_is_left_alone(port: FakePort) -> None:
+async def test_a_client_that_disconnects_before_its_body_gets_no_answer(port: FakePort) -> None:
     request = AsgiRequest(http_application, "PUT", "/api/v1/topics/T", headers=JSON, chunks=[])
     request.disconnect()
     await request.done()
@@ -258,7 +258,7 @@ async def test_an_answer_that_finds_no_room_in_time_is_refused(monkeypatch: pyte
     assert (first.sent[0]["status"], application.memory.taken) == (200, 0)
 
 
-async def test_a_request_that_changes_something_is_never_asked_again() -> None:
+async def test_a_request_that_changes_something_is_never_repeated() -> None:
     application, calls = large_answers(LARGE, "POST")
     readers = [Reader(application, "POST") for _ in range(5)]
     while len(calls) < 5:

@@ -191,7 +191,7 @@ def test_redirects_stay_on_this_host(target: str, path: str) -> None:
     assert local_path(target) == path
 
 
-def test_only_a_browsers_get_wants_a_page() -> None:
+def test_only_a_get_that_accepts_html_is_answered_with_a_page() -> None:
     assert wants_page(scope(accept="text/html,*/*"))
     assert not wants_page(scope(accept="application/json"))
     assert not wants_page(scope(accept="text/html") | {"method": "POST"})

@@ -79,7 +79,7 @@ async def test_a_list_says_whose_part_is_missing(client: httpx.AsyncClient, two:
     assert (await client.get("/api/v1/queues")).status_code == 503
 
 
-async def test_who_does_not_have_it_is_passed_over(client: httpx.AsyncClient, two: tuple[FakePort, FakePort]) -> None:
+async def test_a_broker_without_the_topic_is_skipped(client: httpx.AsyncClient, two: tuple[FakePort, FakePort]) -> None:
     two[0].replies[commands.GetQueues] = NO_TOPIC
     two[1].replies[commands.GetQueues] = commands.Queues(seq=4, queues=[queue_view()])
     assert "unavailable" not in (await client.get("/api/v1/topics/T/queues")).json()
@@ -153,7 +153,9 @@ async def test_holds_of_all_brokers(client: httpx.AsyncClient, two: tuple[FakePo
     assert (answer["total"], len(answer["holds"]), "next" in answer) == (18, 2, False)
 
 
-async def test_all_brokers_and_which_is_away(client: httpx.AsyncClient, two: tuple[FakePort, FakePort]) -> None:
+async def test_a_list_has_all_brokers_and_names_the_unavailable_one(
+    client: httpx.AsyncClient, two: tuple[FakePort, FakePort]
+) -> None:
     two[0].replies[commands.GetBroker] = broker_view()
     two[1].replies[commands.GetBroker] = PortUnavailable("away")
     first, second = (await client.get("/api/v1/brokers")).json()["brokers"]

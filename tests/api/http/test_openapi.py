@@ -23,19 +23,19 @@ def references(value: Any) -> set[str]:
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
 
-async def test_it_is_served(client: httpx.AsyncClient) -> None:
+async def test_the_document_is_served(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api/v1/openapi.json")
     assert answer.json() == json.loads(json.dumps(DOCUMENT))
     assert answer.json()["openapi"] == "3.1.0"
 
 
-def test_every_route_is_in_it() -> None:
+def test_the_document_has_every_route() -> None:
     operations = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert operations == {(route.method, route.path) for route in ROUTES}
     assert len({operation_id(route) for route in ROUTES}) == len(ROUTES)
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_has_a_schema() -> None:
     names = {reference.removeprefix("#/components/schemas/") for reference in references(DOCUMENT)}
     assert names == set(DOCUMENT["components"]["schemas"])
 
@@ -87,7 +87,7 @@ def test_the_publish_takes_both_shapes() -> None:
     assert "201" in publish["responses"]
 
 
-def test_what_deleting_a_run_may_answer() -> None:
+def test_the_document_has_all_answers_of_deleting_a_run() -> None:
     delete = DOCUMENT["paths"]["/api/v1/reports/{name}/runs/{id}"]["delete"]
     assert set(delete["responses"]) == {"202", "204", "400", "404"}
     assert "content" in delete["responses"]["202"] and "content" not in delete["responses"]["204"]
@@ -124,7 +124,7 @@ async def test_the_page_has_nothing_inline_and_nothing_from_elsewhere(client: ht
         assert (PROJECT / "static" / path).is_file(), path
 
 
-def test_what_is_vendored_is_what_it_says() -> None:
+def test_vendored_files_have_their_checksums() -> None:
     sums = dict(reversed(line.split()) for line in (VENDORED / "SHA256SUMS").read_text().splitlines())
     assert {"swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "VERSION"} <= set(sums)
     assert set(sums) == {path.name for path in VENDORED.iterdir()} - {"SHA256SUMS"}

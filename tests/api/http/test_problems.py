@@ -86,7 +86,7 @@ class Outer(msgspec.Struct):
         ("[]", "", "object"),
     ],
 )
-def test_a_shape_that_is_wrong_is_pointed_at(text: str, pointer: str, word: str) -> None:
+def test_a_value_of_the_wrong_type_gets_a_pointer(text: str, pointer: str, word: str) -> None:
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.json.decode(text, type=Outer)
     problem = invalid(caught.value, "body")

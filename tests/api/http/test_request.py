@@ -114,7 +114,7 @@ async def test_content_length_is_believed_before_anything_is_read(length: bytes,
 
 
 @pytest.mark.parametrize("messages", [[{"type": "http.disconnect"}], [chunk(b"a", True), {"type": "http.disconnect"}]])
-async def test_a_client_that_goes_while_it_sends(messages: list[dict[str, object]]) -> None:
+async def test_a_client_that_disconnects_while_it_sends(messages: list[dict[str, object]]) -> None:
     with pytest.raises(ClientGone):
         await read_body(receiver(*messages), {}, 3)  # type: ignore[arg-type]
 

@@ -100,7 +100,7 @@ def test_a_topics_number_of_messages_is_text_too_but_a_list_stays_one() -> None:
     assert with_int64_as_text({"messages": []}) == {"messages": []}
 
 
-def test_copied_takes_what_has_the_same_name_and_the_rest_by_hand() -> None:
+def test_copied_takes_fields_of_the_same_name_and_the_given_ones() -> None:
     source = commands.QueueOffset(topic="T", queue_id=1, offset=2)
     assert copied(CommittedOffset, source) == CommittedOffset(topic="T", queue_id=1, offset=2)
     assert copied(CommittedOffset, source, offset=9).offset == 9

@@ -33,7 +33,7 @@ def test_other_bodies_are_one_part() -> None:
     assert encode_in_parts(msgspec.json.encode, {"messages": [1, 2]}) == [b'{"messages":[1,2]}']
 
 
-async def test_what_was_sent_is_given_back() -> None:
+async def test_the_memory_of_sent_parts_is_given_back() -> None:
     memory = AnswerMemory()
     taken: list[int] = []
 

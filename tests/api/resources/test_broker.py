@@ -40,7 +40,7 @@ async def test_change(client: httpx.AsyncClient, port: FakePort) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"noSuchOption": 1}, [], "longPollingEnable"])
-async def test_what_cannot_be_changed(client: httpx.AsyncClient, port: FakePort, changes: Any) -> None:
+async def test_changes_that_cannot_be_made_are_refused(client: httpx.AsyncClient, port: FakePort, changes: Any) -> None:
     assert (await client.patch("/api/v1/broker/config", json=changes)).status_code == 400
     assert port.commands == []
 

@@ -44,11 +44,11 @@ async def test_those_of_a_group(client: httpx.AsyncClient, port: FakePort) -> No
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=5001", "group=a%20b"])
-async def test_what_cannot_be_asked(client: httpx.AsyncClient, query: str) -> None:
+async def test_bad_parameters_are_refused(client: httpx.AsyncClient, query: str) -> None:
     assert (await client.get(f"/api/v1/clients?{query}")).status_code == 400
 
 
-async def test_one_client_by_its_id_whatever_is_in_it(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_a_client_is_found_by_an_id_with_any_characters(client: httpx.AsyncClient, port: FakePort) -> None:
     name = "10.0.0.2@23932#280/x y"
     port.replies[commands.GetClients] = clients(
         client_view("other"),

@@ -70,7 +70,7 @@ async def test_events_as_they_happen(stream: Any, port: FakePort) -> None:
     assert port.watchers == []
 
 
-async def test_only_from_now_on(stream: Any, port: FakePort) -> None:
+async def test_a_stream_without_a_last_event_id_begins_now(stream: Any, port: FakePort) -> None:
     request = stream()
     await request.until_body_has(": the stream begins")
     port.send_events(batch(event(41), event(42)))
@@ -78,7 +78,7 @@ async def test_only_from_now_on(stream: Any, port: FakePort) -> None:
     assert len(await ended(request)) == 1
 
 
-async def test_a_reader_goes_on_where_it_was(stream: Any, port: FakePort) -> None:
+async def test_a_reader_continues_after_its_last_event_id(stream: Any, port: FakePort) -> None:
     port.replies[commands.GetEvents] = ring(*range(1, 2500))
     request = stream(last_event_id="7-1200")
     await request.until_body_has("id: 7-2499")
@@ -174,5 +174,5 @@ async def test_without_an_engine_it_is_a_problem(stream: Any, port: FakePort) ->
 
 
 @pytest.mark.parametrize("query", ["types=Pull", "topic=../x", "since=1"])
-async def test_what_cannot_be_asked_for(stream: Any, query: str) -> None:
+async def test_bad_parameters_are_refused(stream: Any, query: str) -> None:
     assert (await stream(query).done()).status == 400

@@ -95,7 +95,7 @@ async def test_one_group(client: httpx.AsyncClient, detailed: FakePort) -> None:
     assert detailed.commands[-2:] == [commands.GetConsumerGroup(group="G"), commands.GetHolds(group="G")]
 
 
-async def test_a_member_without_a_queue_is_said_to_have_none(client: httpx.AsyncClient, detailed: FakePort) -> None:
+async def test_a_member_without_a_queue_has_an_empty_assignment(client: httpx.AsyncClient, detailed: FakePort) -> None:
     detailed.replies[commands.GetConsumerGroup] = group_detail(queues=[group_queue(0, "java-1")])
     assert (await client.get("/api/v1/groups/G")).json()["assignment"][1] == {"client_id": "web-1", "queues": []}
 
@@ -191,7 +191,7 @@ async def test_missing_topics_and_retries(client: httpx.AsyncClient, detailed: F
     }
 
 
-async def test_a_topic_is_not_said_to_be_missing_when_a_broker_that_is_away_may_have_it(
+async def test_a_topic_is_not_missing_while_an_unavailable_broker_may_have_it(
     client: httpx.AsyncClient, detailed: FakePort
 ) -> None:
     async def missing(query: str = "") -> list[str]:

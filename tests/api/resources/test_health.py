@@ -7,7 +7,7 @@ from bridge.port import PortTimeout, PortUnavailable, commands, set_port
 from tests.fakes.fake_port import FakePort, broker_view
 
 
-async def test_it_lives_without_an_engine(client: httpx.AsyncClient) -> None:
+async def test_livez_is_200_without_an_engine(client: httpx.AsyncClient) -> None:
     set_port(None)
     answer = await client.get("/livez")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})

@@ -50,5 +50,5 @@ async def test_one_hold(client: httpx.AsyncClient, port: FakePort) -> None:
         "/api/v1/holds?after=x",
     ],
 )
-async def test_what_is_no_hold(client: httpx.AsyncClient, path: str) -> None:
+async def test_bad_ids_and_parameters_are_refused(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).status_code == 400

@@ -39,7 +39,7 @@ STATE = LakeState(
 )
 
 
-async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_state, "lake_state", lambda: STATE)
     assert (await client.get("/api/v1/lake")).json() == {
         "folder": "/data/lake/store-1",
@@ -74,7 +74,7 @@ async def test_how_far_it_is(client: httpx.AsyncClient, monkeypatch: pytest.Monk
     assert (answer["schedule"], answer["last_try_ms"], answer["dropped_before_ms"]) == (None, None, None)
 
 
-async def test_it_is_filled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     with_bodies_of_syncs: list[bool] = []
     monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies: with_bodies_of_syncs.append(with_bodies))
     assert (await client.post("/api/v1/lake/sync", json={})).status_code == 202
@@ -112,7 +112,7 @@ async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytes
     assert (answer.status_code, answer.json()["detail"]) == (404, "The report worker is not filling the lake.")
 
 
-async def test_its_schedule_is_changed(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_patch_changes_the_schedule(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     def change(cron: str | None, enabled: bool | None) -> Schedule:

@@ -301,7 +301,7 @@ async def test_messages_by_key(client: httpx.AsyncClient, port: FakePort) -> Non
     assert (await client.get("/api/v1/messages?topic=T&key=k&limit=65")).status_code == 400
 
 
-async def test_what_became_of_a_message(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_the_timeline_lists_the_events_of_a_message(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetMessageTimeline] = commands.Timeline(
         topic="T",
         queue_id=0,

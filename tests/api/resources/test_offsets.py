@@ -48,7 +48,7 @@ async def test_commit(client: httpx.AsyncClient, port: FakePort) -> None:
         ({"queue": 1}, "/offsets/0/queue"),
     ],
 )
-async def test_what_cannot_be_committed(
+async def test_bad_commits_are_refused(
     client: httpx.AsyncClient, port: FakePort, change: dict[str, object], pointer: str
 ) -> None:
     answer = await client.put(PATH, json={"offsets": [OFFSET | change]})
@@ -72,6 +72,6 @@ async def test_reset(client: httpx.AsyncClient, port: FakePort, to: object, sent
 
 
 @pytest.mark.parametrize("to", ["yesterday", -1, "", None, "9" * 19])
-async def test_where_nobody_can_be_reset_to(client: httpx.AsyncClient, port: FakePort, to: object) -> None:
+async def test_bad_reset_targets_are_refused(client: httpx.AsyncClient, port: FakePort, to: object) -> None:
     answer = await client.post(PATH + "/reset", json={"topic": "T", "to": to})
     assert (answer.status_code, port.commands) == (400, [])

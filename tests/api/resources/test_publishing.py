@@ -129,7 +129,7 @@ def test_the_number_of_messages_is_bounded(count: int) -> None:
     assert caught.value.errors[0].pointer == "/messages"
 
 
-def test_both_shapes_at_once_are_neither() -> None:
+def test_a_request_with_a_body_and_messages_is_refused() -> None:
     assert refused(messages=[{"body": "x"}], body="y").errors[0].pointer == "/body"
 
 
@@ -139,7 +139,7 @@ def test_idempotency_keys(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["k" * 129, "ä", "a\tb"])
-def test_what_is_no_idempotency_key(key: str) -> None:
+def test_bad_idempotency_keys_are_refused(key: str) -> None:
     with pytest.raises(Problem) as caught:
         check_idempotency_key(key)
     assert caught.value.errors[0].pointer == "/Idempotency-Key"

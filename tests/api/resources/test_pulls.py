@@ -102,7 +102,7 @@ async def test_an_application_that_is_cancelled_releases_its_hold(port: FakePort
         ("", "wait=soon", 15_000, None),
     ],
 )
-async def test_how_long_it_waits(
+async def test_the_wait_comes_from_wait_ms_or_prefer(
     client: httpx.AsyncClient, port: FakePort, query: str, prefer: str, wait_ms: int, applied: str | None
 ) -> None:
     port.replies[commands.PullMessage] = pulled()

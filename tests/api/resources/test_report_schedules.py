@@ -67,7 +67,7 @@ async def test_a_schedule_is_changed_and_removed(client: httpx.AsyncClient, aske
     ]
 
 
-async def test_a_report_that_there_is_not_has_no_schedules(client: httpx.AsyncClient, asked: list[Any]) -> None:
+async def test_schedules_of_an_unknown_report_are_404(client: httpx.AsyncClient, asked: list[Any]) -> None:
     wrong = "/api/v1/reports/nothing/schedules"
     answers = [
         await client.get(wrong),

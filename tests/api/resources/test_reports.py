@@ -132,7 +132,7 @@ async def test_refusals(
 
 
 @pytest.mark.parametrize("body", [{"from_ms": 60_000, "to_ms": 60_000}, {"from_ms": -60_000}, {"store": "/etc"}, []])
-async def test_a_window_that_is_none_is_refused(client: httpx.AsyncClient, body: Any) -> None:
+async def test_bad_windows_are_refused(client: httpx.AsyncClient, body: Any) -> None:
     assert (await client.post("/api/v1/reports/throughput/runs", json=body)).status_code == 400
 
 
@@ -216,7 +216,9 @@ async def test_a_report_is_shown_as_a_page_of_nobodys(
     assert "allow-same-origin" not in policy
 
 
-async def test_a_file_that_is_none_of_the_run(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_does_not_belong_to_the_run_is_404(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Any] = []
 
     def refuse(*args: Any) -> Path:

@@ -67,12 +67,12 @@ async def test_create_or_change(
     "body",
     [{"queues": 0}, {"queues": "4"}, {"perm": 8}, {"queue": 4}, [], {"queues": 1, "read_queues": 1, "write_queues": 1}],
 )
-async def test_what_is_no_topic(client: httpx.AsyncClient, port: FakePort, body: Any) -> None:
+async def test_bad_topic_settings_are_refused(client: httpx.AsyncClient, port: FakePort, body: Any) -> None:
     assert (await client.put("/api/v1/topics/T", json=body)).status_code == 400
     assert port.commands == []
 
 
-async def test_what_contradicts_the_store(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_a_change_that_the_store_cannot_make_is_409(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.UpdateAndCreateTopic] = ConflictError("queues cannot be taken away")
     assert (await client.put("/api/v1/topics/T", json={"queues": 1})).status_code == 409
 

@@ -14,7 +14,7 @@ def test_the_file_is_up_to_date() -> None:
     assert written == build(), "write it anew: python -m api.websockets.asyncapi > docs/asyncapi.yaml"
 
 
-def test_every_frame_is_in_it() -> None:
+def test_the_document_has_every_frame() -> None:
     document = build()
     names = {message["name"] for message in document["components"]["messages"].values()}
     assert {"hello", "welcome", "pull", "held", "woken", "pulled", "snapshot", "delta", "lost", "bye"} <= names

@@ -47,7 +47,7 @@ def test_a_pulled_message() -> None:
     assert "offset 7" in repr(message)
 
 
-def test_a_message_that_comes_again_has_the_topic_that_it_was_sent_to() -> None:
+def test_a_retried_message_has_its_original_topic() -> None:
     message = message_ext(topic="%RETRY%g", properties={"RETRY_TOPIC": "orders"}, reconsume_times=2)
     assert (message.topic, message.message_queue.topic, message.reconsume_times) == ("orders", "%RETRY%g", 2)
 

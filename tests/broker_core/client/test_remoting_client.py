@@ -190,7 +190,7 @@ async def test_a_call_is_begun_without_a_task_when_the_connection_is_open() -> N
         await client.close()
 
 
-async def test_nobody_there() -> None:
+async def test_a_refused_connection_is_an_error() -> None:
     client = RemotingClient("127.0.0.1", unused_ports(1)[0])
     with pytest.raises(ConnectionRefusedError):
         await client.invoke(10, FIELDS)

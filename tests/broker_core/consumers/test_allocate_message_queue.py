@@ -54,7 +54,7 @@ def test_without_members_nobody_has_a_queue() -> None:
 
 
 @given(st.integers(0, 50), st.integers(1, 9))
-def test_in_turns(queues: int, members: int) -> None:
+def test_averagely_by_circle_deals_queues_in_turn(queues: int, members: int) -> None:
     names = [f"client-{n:02}" for n in range(members)]
     for index, name in enumerate(names):
         mine = [queue for queue in range(queues) if queue % members == index]

@@ -3,7 +3,7 @@
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 
 
-def test_its_length_is_the_number_of_groups() -> None:
+def test_the_length_is_the_number_of_groups() -> None:
     offsets = ConsumerOffsetManager(None)
     for group, topic in (("g", "orders"), ("g", "bills"), ("h", "orders")):
         offsets.commit(group, topic, 0, 1)
@@ -16,7 +16,7 @@ def test_unknown_is_none_not_zero() -> None:
     assert ConsumerOffsetManager(None).query("g", "T", 0) is None
 
 
-def test_commit_returns_what_was_before_and_may_go_back() -> None:
+def test_commit_returns_the_previous_offset_and_may_go_back() -> None:
     offsets = ConsumerOffsetManager(None)
     assert offsets.commit("g", "T", 0, 5) is None
     assert offsets.commit("g", "T", 0, 3) == 5
@@ -31,7 +31,7 @@ def test_an_equal_commit_leaves_the_table_clean() -> None:
     assert not offsets.dirty
 
 
-def test_the_table_survives_with_what_it_does_not_know() -> None:
+def test_the_table_keeps_fields_that_it_does_not_know() -> None:
     offsets = ConsumerOffsetManager(
         {"groupTopicMap": {"g": ["T"]}, "offsetTable": {"%RETRY%g@g": {0: 0}, "T@g": {0: 5, 1: 7}}}
     )

@@ -39,7 +39,7 @@ def test_a_connection_leaves_all_its_groups() -> None:
     assert len(members) == 0
 
 
-def test_time_ends_each_membership_by_itself() -> None:
+def test_each_membership_expires_separately() -> None:
     members = Memberships()
     one = client("A", 1)
     members.register("g", one, 0)
@@ -51,7 +51,7 @@ def test_time_ends_each_membership_by_itself() -> None:
     assert list(members) == [] and members.groups_of(one.connection) == []
 
 
-def test_who_is_heard_of_stays_where_it_is_and_nowhere_else() -> None:
+def test_a_heartbeat_renews_only_the_memberships_of_its_connection() -> None:
     members = Memberships()
     old, new, other = client("A", 1), client("A", 2), client("B", 3)
     for group, member in (("g", old), ("h", old), ("g", new), ("h", other)):

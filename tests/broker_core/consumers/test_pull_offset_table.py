@@ -29,7 +29,7 @@ def test_the_newest_pull_counts() -> None:
     assert table.queues("unknown") == {} and table.last_pull("unknown", "t", 0) is None
 
 
-def test_it_is_bounded() -> None:
+def test_the_number_of_queues_is_limited() -> None:
     table = PullOffsetTable(max_queues=3)
     for group in ("a", "b", "c", "d"):
         note(table, group=group)

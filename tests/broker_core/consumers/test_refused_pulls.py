@@ -38,7 +38,7 @@ def test_a_pull_of_the_same_client_ends_the_refusals_of_its_topic() -> None:
     assert present(table, 14, pulls) == [(24, 2, 10_000)]
 
 
-def test_it_is_bounded() -> None:
+def test_the_number_of_entries_is_limited() -> None:
     table = RefusedPulls()
     for number in range(100):
         note(table, 10, topic=f"topic-{number}")

@@ -47,14 +47,14 @@ def test_a_new_store_has_rocketmqs_own_groups() -> None:
     assert is_system_group("CID_RMQ_SYS_ANY") and not is_system_group("g")
 
 
-def test_a_group_that_comes_has_rocketmqs_defaults_in_the_order_of_the_file() -> None:
+def test_a_new_group_has_rocketmqs_defaults_in_the_order_of_the_file() -> None:
     groups = manager()
     groups.create("g", NOW)
     assert list(groups.entry("g").items()) == list(DEFAULTS.items())
     assert groups.create("CID_RMQ_SYS_ANY", NOW) and retry_topic("g") == "%RETRY%g"
 
 
-def test_a_group_that_may_not_come_does_not() -> None:
+def test_an_unknown_group_is_not_created_while_auto_creation_is_off() -> None:
     groups = manager(auto_create_subscription_group=False)
     with pytest.raises(NotFoundError) as error:
         groups.create("g", NOW)
@@ -66,7 +66,7 @@ def test_a_group_that_may_not_come_does_not() -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_the_table_of_a_real_broker_comes_out_as_it_went_in(store: str, tmp_path: Any) -> None:
+def test_the_table_of_a_real_broker_is_written_unchanged(store: str, tmp_path: Any) -> None:
     text = (unpack(tmp_path) / store / "config" / "subscriptionGroup.json").read_text()
     table: Any = rocketmq_json.decode(text)
     groups = manager(table)
@@ -76,7 +76,7 @@ def test_the_table_of_a_real_broker_comes_out_as_it_went_in(store: str, tmp_path
     assert written == "".join(text.split())
 
 
-def test_what_is_not_known_is_kept() -> None:
+def test_unknown_fields_are_kept() -> None:
     table: Any = {
         "dataVersion": {"counter": 7, "stateVersion": 1, "timestamp": 5},
         "forbiddenTable": {"g": {"t": 4}},
@@ -152,7 +152,7 @@ def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert groups.update({"groupName": "g", "retryMaxTimes": 1}, NOW).retry_max_times == 1
 
 
-def test_pairs_that_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forbidden_pairs_of_group_and_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = manager({"forbiddenTable": {"g": {"other": 2, "orders": 2}}})
     groups.dirty = False
     groups.forbid("g", "orders", NOW, readable=True)

@@ -46,7 +46,7 @@ def files_of(store: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
-def test_segments_are_read_through_and_reading_goes_on_where_it_ended(engine: Engine, tmp_path: Path) -> None:
+def test_all_segments_are_read_and_the_next_read_continues_at_the_end(engine: Engine, tmp_path: Path) -> None:
     sent = [bytes([65 + n]) * 20_000 for n in range(8)]
     for body in sent[:5]:
         write(engine, body)
@@ -88,7 +88,7 @@ def test_an_offset_inside_a_record_is_an_error(engine: Engine, tmp_path: Path) -
         bodies(tmp_path, 5)
 
 
-def test_a_half_written_safe_end_is_none(tmp_path: Path) -> None:
+def test_a_half_written_safe_end_counts_as_missing(tmp_path: Path) -> None:
     assert read_safe_end(tmp_path) is None
     (tmp_path / safe_end.FILE_NAME).write_bytes(b"GSE1" + bytes(100))
     assert read_safe_end(tmp_path) is None

@@ -163,7 +163,7 @@ def test_a_slave_gets_its_masters_address(routes: Routes) -> None:
     assert routes.queues("s1") == {} and routes.queues("t1") == {"b2": (4, 6)}
 
 
-def test_the_first_slave_stands_in_for_a_missing_master(routes: Routes) -> None:
+def test_the_first_slave_replaces_a_missing_master(routes: Routes) -> None:
     routes.register("b3", "3:2", "a1", "a2", broker_id=1, enable_acting_master=True)
     routes.register("b3", "3:3", "x1", "x2", broker_id=2, enable_acting_master=True)
     assert routes.queues("a1") == {"b3": (4, 4)} and routes.queues("x1") == {}

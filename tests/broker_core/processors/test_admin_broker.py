@@ -29,7 +29,7 @@ def test_queues_of_one_topic() -> None:
     assert [(q.queue_id, q.max_offset) for q in reply.queues] == [(0, 0), (1, 0), (2, 1), (3, 0)]
 
 
-def test_a_changed_option_is_an_event_and_is_seen() -> None:
+def test_a_changed_option_is_an_event_and_takes_effect() -> None:
     bench = Bench()
     reply = bench.call(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))
     assert isinstance(reply, c.BrokerView) and reply.config["longPollingEnable"] is False
@@ -143,7 +143,7 @@ def test_configurations_of_topics() -> None:
     assert isinstance(unknown, c.Failed) and unknown.code == 17
 
 
-def test_what_a_topic_holds_by_queue() -> None:
+def test_topic_stats_have_the_offsets_of_each_queue() -> None:
     bench = Bench(default_topic_queue_nums=2)
     bench.send("orders", b"1", b"2", queue_id=1)
     reply = bench.call(c.GetTopicStats(topic="orders"))

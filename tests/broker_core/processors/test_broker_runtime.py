@@ -69,7 +69,7 @@ def test_figures_of_a_broker_at_work() -> None:
     assert found["msgGetTotalTodayMorning"] == "3" and found["runtime"] == ("[ 1 days, 0 hours, 0 minutes, 2 seconds ]")
 
 
-def test_how_far_delay_levels_are() -> None:
+def test_the_runtime_info_has_the_progress_of_each_delay_level() -> None:
     bench = Bench()
     bench.send("orders", b"1", properties="DELAY\x011\x02")
     bench.send("orders", b"2", properties="DELAY\x013\x02")
@@ -87,7 +87,7 @@ def test_sizes(count: int, text: str) -> None:
     assert _size(count) == text
 
 
-def test_what_was_counted() -> None:
+def test_statistics_have_the_counts_of_messages() -> None:
     bench = Bench()
     size = 0
     for bodies in ([b"1", b"2"], [b"3"]):
@@ -118,7 +118,7 @@ def test_a_held_pull_counts_when_it_brings_something() -> None:
     assert data(bench, "GROUP_GET_NUMS", "orders@g").minute.sum == 1
 
 
-def test_what_was_sent_back() -> None:
+def test_statistics_count_messages_sent_back() -> None:
     bench = Bench()
     (sent,) = bench.send("orders", b"1").messages
     assert bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=sent.physical_offset)) == c.Done()
@@ -138,14 +138,14 @@ def test_what_was_sent_back() -> None:
         ("GROUP_GET_FALL_SIZE", "0@orders@g"),
     ],
 )
-def test_what_was_not_counted(name: str, key: str) -> None:
+def test_statistics_without_data_are_refused(name: str, key: str) -> None:
     bench = Bench()
     bench.send("orders", b"1")
     bench.pull("orders", 0)
     assert failure(bench, c.ViewBrokerStatsData(stats_name=name, stats_key=key)).code == 1
 
 
-def test_nothing_is_counted_of_what_was_deleted() -> None:
+def test_statistics_of_a_deleted_topic_or_group_are_removed() -> None:
     bench = Bench()
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     bench.send("orders", b"1")
@@ -156,7 +156,7 @@ def test_nothing_is_counted_of_what_was_deleted() -> None:
     assert failure(bench, c.ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="orders")).code == 1
 
 
-def test_expired_segments_go_when_it_is_asked() -> None:
+def test_expired_segments_are_deleted_on_request() -> None:
     bench = Bench(mapped_file_size_commit_log=65_536, delete_when="25")
     for _ in range(3):
         bench.send("orders", b"x" * 30_000, b"y" * 30_000)

@@ -71,14 +71,14 @@ def test_broadcasting_needs_no_retry_topic_and_no_notices() -> None:
     assert client_ids(bench) == ["A", "B"]
 
 
-def test_a_group_that_may_not_be_made_has_no_members() -> None:
+def test_a_group_that_cannot_be_created_has_no_members() -> None:
     bench = Bench(auto_create_subscription_group=False)
     assert not join(bench, "A")
     assert client_ids(bench) == []
     assert bench.context.topics.get("%RETRY%g") is None
 
 
-def test_only_real_changes_are_told() -> None:
+def test_members_are_notified_of_real_changes_only() -> None:
     bench = Bench()
     join(bench, "A")
     join(bench, "B")
@@ -177,7 +177,7 @@ def test_a_client_that_comes_back_is_counted_once() -> None:
     assert [e.client_id for e in events(bench, GroupMemberJoined)] == ["A", "B"]
 
 
-def test_an_older_connection_speaks_again_when_the_newer_one_is_gone() -> None:
+def test_an_older_connection_joins_again_when_the_newer_one_is_closed() -> None:
     bench = Bench()
     join(bench, "A", connection="old")
     join(bench, "A", connection="new")
@@ -186,7 +186,7 @@ def test_an_older_connection_speaks_again_when_the_newer_one_is_gone() -> None:
     assert beats(bench, "A", connection="old") and client_ids(bench) == ["A"]
 
 
-def test_nobody_leaves_for_another_client() -> None:
+def test_a_client_cannot_unregister_another_one() -> None:
     bench = Bench()
     for name in "AB":
         join(bench, name, producer_groups=["p"])
@@ -315,7 +315,7 @@ def test_check_client_config(expression: str, kind: str, code: int) -> None:
     assert (reply.code if isinstance(reply, c.Failed) else 0) == code
 
 
-def test_nothing_is_made_for_a_store_that_was_not_adopted_but_it_can_be_consumed() -> None:
+def test_a_read_only_store_can_be_consumed_and_gets_no_new_group_or_topic() -> None:
     bench = Bench()
     bench.send("orders", b"one")
     bench.take(bench.engine.close(bench.clock.now()))

@@ -68,7 +68,7 @@ def test_progress_of_a_group(bench: Bench) -> None:
     assert stats(bench, "nobody").queues == [] == stats(bench, "g", "no-such-topic").queues
 
 
-def test_what_was_not_pulled_or_consumed_yet(bench: Bench) -> None:
+def test_consume_stats_of_queues_that_were_not_pulled_or_consumed(bench: Bench) -> None:
     commit(bench, "h", {0: 3})
     reply = stats(bench, "h")
     assert rows(reply) == [("orders", 0, 3, 3, 3), ("orders", 1, 1, 0, 0)]
@@ -129,7 +129,7 @@ def test_time_spans(bench: Bench) -> None:
     assert failure(bench, c.QueryConsumeTimeSpan(topic="none", group="g")).code == 17
 
 
-def test_who_consumes_what(bench: Bench) -> None:
+def test_groups_of_a_topic_and_topics_of_a_group(bench: Bench) -> None:
     commit(bench, "h", {0: 1})
     join(bench, "B", "i", topics={"orders": "TagA", "%RETRY%i": "*"})
     assert bench.call(c.QueryTopicConsumeByWho(topic="orders")) == c.GroupNames(groups=["g", "h", "i"])

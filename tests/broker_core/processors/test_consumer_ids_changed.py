@@ -34,7 +34,7 @@ def test_a_member_that_joined_and_left_in_one_turn_gets_no_notice() -> None:
     assert bench.engine.next_deadline() != 0
 
 
-def test_more_than_a_turn_takes_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notices_beyond_the_limit_of_a_turn_are_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer_ids_changed, "NOTICES_A_TURN", 3)
     bench = Bench()
     for name in "AB":
@@ -48,7 +48,7 @@ def test_more_than_a_turn_takes_goes_on_in_the_next(monkeypatch: pytest.MonkeyPa
     assert notices(bench, "A") == notices(bench, "B") == groups
 
 
-def test_a_new_retry_topic_is_told_of_when_its_members_have_shared_their_queues() -> None:
+def test_members_are_notified_of_a_new_retry_topic_after_their_first_rebalance() -> None:
     bench = Bench()
     join(bench, "A")
     assert notices(bench, "A") == ["g"]
@@ -75,7 +75,7 @@ def test_a_returning_member_gets_one_notice_if_the_retry_topic_exists() -> None:
     assert notices(bench, "B") == ["g"]
 
 
-def test_a_group_that_was_left_meanwhile_is_told_nothing_more() -> None:
+def test_a_group_without_members_gets_no_notice_of_its_retry_topic() -> None:
     bench = Bench()
     join(bench, "A")
     bench.call(c.CloseConnection(), "A")
@@ -84,7 +84,7 @@ def test_a_group_that_was_left_meanwhile_is_told_nothing_more() -> None:
     assert len(events(bench, ConsumerIdsNotified)) == notified
 
 
-def test_broadcasting_groups_have_no_retry_topic_to_be_told_of() -> None:
+def test_broadcasting_groups_get_no_notice_of_a_retry_topic() -> None:
     bench = Bench()
     join(bench, "A", model="BROADCASTING")
     bench.tick(10_000)

@@ -99,7 +99,7 @@ def test_a_queue_is_not_young_when_its_first_message_is_far_back_in_the_log() ->
     assert where(bench) is None
 
 
-def test_who_asks_for_the_members_is_an_event() -> None:
+def test_a_request_for_the_members_is_an_event() -> None:
     bench = Bench()
     join(bench, "A")
     join(bench, "B")

@@ -56,7 +56,7 @@ def test_a_message_that_does_not_wait_is_answered_at_once(bench: Bench) -> None:
     assert sent.code == ResponseCode.SUCCESS
 
 
-def test_a_flush_that_takes_too_long_is_said_once(bench: Bench) -> None:
+def test_a_flush_that_takes_too_long_is_answered_once(bench: Bench) -> None:
     (request,) = bench.submit(send("orders", b"one"))
     bench.tick(5_001)
     late = bench.final(request)

@@ -122,7 +122,7 @@ def test_the_list_of_groups_has_no_lag_where_none_is_known() -> None:
     assert [(view.group, view.lag) for view in reply.groups] == [("g", 2), ("h", None)], "the topic does not exist"
 
 
-def test_a_member_that_stops_asking_is_seen() -> None:
+def test_a_member_that_stops_pulling_is_not_polling() -> None:
     bench = orders()
     join(bench, "A")
     member_pull(bench, "A", 0)
@@ -145,7 +145,7 @@ def test_a_client_whose_connection_is_closed_is_not_about_to_pull() -> None:
     assert queues(bench, "state")[0] == ("not_polling",) and why(bench) == "B has not pulled from it yet"
 
 
-def test_of_a_pull_over_http_nobody_knows_whether_another_one_comes() -> None:
+def test_after_a_pull_over_http_it_is_unknown_whether_another_one_follows() -> None:
     bench = orders()
     bench.pull("orders", 0, "web", client_id="10.0.0.1:7", protocol="http")
     expected = "10.0.0.1:7 pulled {} s ago; it is not a member, so it may or may not pull again"
@@ -209,14 +209,14 @@ def test_a_topic_that_is_gone_has_no_queues() -> None:
     assert queues(bench, "queue_id") == []
 
 
-def test_a_group_of_which_nothing_is_known() -> None:
+def test_a_group_without_members_offsets_or_pulls() -> None:
     bench = orders()
     assert failure(bench, c.GetConsumerGroup(group="g")).code == 26
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     assert detail(bench).queues == [] and detail(bench).message_model == ""
 
 
-def test_a_group_that_was_deleted_while_a_pull_in_its_name_waits_is_known_by_it() -> None:
+def test_a_deleted_group_is_listed_while_one_of_its_pulls_is_held() -> None:
     bench = orders()
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     bench.pull("orders", 3, consumer_group="g")
@@ -228,7 +228,7 @@ def test_a_group_that_was_deleted_while_a_pull_in_its_name_waits_is_known_by_it(
     assert "g" in failure(bench, c.GetConsumerGroup(group="g")).remark
 
 
-def test_of_very_many_queues_the_first_ones_are_shown() -> None:
+def test_a_group_with_very_many_queues_shows_the_first_ones() -> None:
     bench = Bench()
     for topic in "abc":
         bench.call(c.UpdateAndCreateTopic(topic=topic, read_queues=1024, write_queues=1))
@@ -245,7 +245,7 @@ def test_a_topic_that_is_subscribed_to_and_not_there_is_named() -> None:
     assert detail(bench).missing_topics == []
 
 
-def test_what_a_group_could_not_consume() -> None:
+def test_the_view_counts_waiting_retries_and_dead_letters() -> None:
     bench = orders()
     assert detail_of_retries(bench) == (0, None, True, "%DLQ%g", 0, 0)
     for level in ("3", "4"):

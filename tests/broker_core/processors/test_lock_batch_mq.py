@@ -29,7 +29,7 @@ def unlocked(bench: Bench) -> list[tuple[int, str, str]]:
     return [(e.queue_id, e.client_id, e.cause) for e in events(bench, QueueUnlocked)]
 
 
-def test_locks_are_taken_renewed_refused_and_given_back() -> None:
+def test_queues_are_locked_renewed_refused_and_unlocked() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     assert lock(bench, "A", 0, 1) == [0, 1]  # before any heartbeat

@@ -70,7 +70,7 @@ def test_a_delayed_message_that_is_sent_back_until_it_is_dead_is_one_story() -> 
     ]
 
 
-def test_it_is_not_complete_when_the_beginning_is_forgotten() -> None:
+def test_a_timeline_without_its_first_events_is_not_complete() -> None:
     bench = Bench()
     message_id = bench.send("orders", b"x", properties=encode({"DELAY": "1"})).messages[0].message_id
     bench.tick(1000)
@@ -86,7 +86,7 @@ def _killed(bench: Bench):  # type: ignore[no-untyped-def]
     return bench.files
 
 
-def test_messages_without_an_index_or_with_the_same_key_are_told_apart() -> None:
+def test_messages_without_an_index_or_with_the_same_key_are_distinguished() -> None:
     bench = Bench(message_index_enable=False)
     sent = bench.send("orders", b"x", b"y").messages[1]
     found = timeline(bench, sent.offset_message_id)

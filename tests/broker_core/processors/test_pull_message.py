@@ -50,7 +50,7 @@ def test_short_polling_holds_no_longer_than_the_client_asked(asked_ms: int, gran
     assert bench.pulled(request).suspend_timeout_ms == granted_ms
 
 
-def test_no_wait_is_answered_at_once() -> None:
+def test_a_pull_that_may_not_wait_is_answered_at_once() -> None:
     bench = Bench()
     bench.send("orders", b"x")
     pulled = bench.pulled(bench.pull("orders", 1, suspend_timeout_ms=0))
@@ -83,7 +83,7 @@ def test_one_request_number_is_held_once() -> None:
     assert isinstance(reply, c.Failed) and len(bench.context.holds) == 1
 
 
-def test_a_topic_that_may_not_be_read() -> None:
+def test_a_pull_from_a_topic_without_read_permission_is_refused() -> None:
     bench = Bench()
     bench.call(c.UpdateAndCreateTopic(topic="writeonly", perm=2))
     reply = bench.final(bench.pull("writeonly", 0))
@@ -195,7 +195,7 @@ def test_the_checks_come_in_rocketmqs_order() -> None:
     assert code(stock_pull(bench)) == 24
 
 
-def test_a_group_may_be_kept_from_broadcasting_and_from_topics() -> None:
+def test_pulls_are_refused_when_the_group_may_not_broadcast_or_read_the_topic() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     join(bench, "A", model="BROADCASTING")
@@ -209,7 +209,7 @@ def test_a_group_may_be_kept_from_broadcasting_and_from_topics() -> None:
     assert code(stock_pull(bench)) == 0
 
 
-def test_a_subscription_that_is_not_understood_is_told_with_each_pull() -> None:
+def test_every_pull_with_a_bad_subscription_is_refused() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     join(bench, "A", topics={"orders": "||"})

@@ -43,7 +43,7 @@ def test_members_share_the_queues_of_all_brokers(bench: Bench) -> None:
     assert len(queues(bench, ask("A", message_model="BROADCASTING"))) == 4
 
 
-def test_what_is_left_to_the_clients(bench: Bench) -> None:
+def test_assignments_that_are_left_to_the_clients_are_refused(bench: Bench) -> None:
     assert failure(bench, ask("A", strategy="CONSISTENT_HASH")).code == 3
     bench.send("other", b"1")
     assert failure(bench, ask("A", topic="other")).code == 3
@@ -52,6 +52,6 @@ def test_what_is_left_to_the_clients(bench: Bench) -> None:
     assert refused.code == 3 and "clients" in refused.remark
 
 
-def test_what_is_not_there(bench: Bench) -> None:
+def test_an_unknown_topic_or_group_is_refused(bench: Bench) -> None:
     assert failure(bench, ask("A", topic="none")).code == 17
     assert failure(bench, ask("A", group="none")).code == 1

@@ -34,7 +34,7 @@ def test_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"index": -1}, {"index": 1}, {"topic": "none"}, {"queue_id": 7}, {"queue_id": -1}])
-def test_what_is_not_there(fields: dict[str, object]) -> None:
+def test_an_unknown_topic_queue_or_index_is_refused(fields: dict[str, object]) -> None:
     bench = Bench()
     bench.send("orders", b"1")
     asked = {"topic": "orders", "queue_id": 0, "index": 0, "count": 1} | fields

@@ -73,7 +73,7 @@ def test_one_queue_to_one_offset(bench: Bench) -> None:
     assert [(e.queue_id, e.offset, e.previous) for e in events(bench, OffsetReset)] == [(0, 2, 1)]
 
 
-def test_a_member_is_told_once_with_its_next_pull(bench: Bench) -> None:
+def test_the_next_pull_of_a_member_gets_the_new_offset_once(bench: Bench) -> None:
     reset(bench, "min")
     answer = pull(bench, 2, commit_offset=2)
     assert isinstance(answer, c.Pulled)
@@ -84,7 +84,7 @@ def test_a_member_is_told_once_with_its_next_pull(bench: Bench) -> None:
     assert isinstance(again, c.Pulled) and bodies(again) == [b"1", b"2", b"3"]
 
 
-def test_until_then_its_commits_are_not_heard_and_it_is_told_the_new_offset(bench: Bench) -> None:
+def test_until_its_next_pull_commits_of_a_member_are_ignored(bench: Bench) -> None:
     reset(bench, "max")
     commit(bench, 1)
     assert committed(bench) == 3 and where(bench) == c.FoundOffset(offset=3)
@@ -134,7 +134,7 @@ def test_a_group_without_members_is_only_moved(bench: Bench) -> None:
     assert pull(bench, 3, "A2") is None  # held
 
 
-def test_a_reset_that_nobody_heard_of_is_over_when_the_last_member_leaves(bench: Bench) -> None:
+def test_a_pending_reset_ends_when_the_last_member_leaves(bench: Bench) -> None:
     reset(bench, "max")
     bench.call(c.UnregisterClient(client_id="A", consumer_group="g"), "A")
     beats(bench, "A")
@@ -142,7 +142,7 @@ def test_a_reset_that_nobody_heard_of_is_over_when_the_last_member_leaves(bench:
     assert committed(bench) == 1 and pull(bench, 3) is None
 
 
-def test_a_deleted_topic_takes_its_resets_along(bench: Bench) -> None:
+def test_a_deleted_topic_has_no_pending_resets(bench: Bench) -> None:
     reset(bench, "max")
     bench.call(c.DeleteTopic(topic="orders"))
     assert bench.context.offsets.pending_reset("g", "orders", 0) is None

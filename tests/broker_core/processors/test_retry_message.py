@@ -51,7 +51,7 @@ def configure(bench: Bench, **config: Any) -> None:
     assert isinstance(reply, c.SubscriptionGroups), reply
 
 
-def test_it_comes_again_after_ten_seconds() -> None:
+def test_a_message_sent_back_is_delivered_again_after_ten_seconds() -> None:
     bench = Bench()
     record = store_message(bench, properties=encode({"KEYS": "k"}), tag="A")
     assert bench.call(send_back_of(record)) == c.Done()
@@ -180,7 +180,7 @@ def test_topics_are_made_as_rocketmq_makes_them() -> None:
     assert made == [("%RETRY%g", 2, 2, 6), ("%DLQ%g", 1, 1, 6)]
 
 
-def test_what_is_refused() -> None:
+def test_bad_requests_to_send_back_are_refused() -> None:
     bench = Bench(auto_create_subscription_group=False)
     record = store_message(bench)
     unknown = bench.call(send_back_of(record))
@@ -304,7 +304,7 @@ def test_the_limit_is_for_retry_topics_only() -> None:
     assert len(content(bench, "orders")) == 1
 
 
-def test_a_group_that_consumes_in_order_has_tried_by_itself() -> None:
+def test_a_message_sent_back_by_an_orderly_group_is_a_dead_letter() -> None:
     bench = Bench()
     bench.send("orders", b"x")
     queue = c.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)
@@ -317,7 +317,7 @@ def test_a_group_that_consumes_in_order_has_tried_by_itself() -> None:
     assert sum(len(content(bench, "%RETRY%g", queue_id)) for queue_id in range(4)) == 1
 
 
-def test_what_a_retry_topic_does_not_take() -> None:
+def test_bad_sends_to_a_retry_topic_are_refused() -> None:
     bench = Bench(auto_create_subscription_group=False)
     unknown = bench.call(to_retry(1))
     assert isinstance(unknown, c.Failed) and unknown.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -372,7 +372,7 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
     engine.close(clock.now())
 
 
-def test_of_a_copy_that_does_not_say_where_it_came_from_the_retry_topic_is_told() -> None:
+def test_the_event_of_a_copy_without_an_original_topic_names_the_retry_topic() -> None:
     bench = Bench()
     bench.send("%RETRY%g", b"x", properties=encode({"DELAY": "3"}))
     assert [event.topic for event in events(bench, MessageSentBack)] == ["%RETRY%g"]

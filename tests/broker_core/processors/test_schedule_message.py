@@ -70,7 +70,7 @@ def test_the_answer_is_rocketmqs() -> None:
     assert stored.physical_offset == message.physical_offset
 
 
-def test_what_is_delivered_is_what_was_sent() -> None:
+def test_a_delivered_message_equals_the_sent_one() -> None:
     bench = Bench()
     bench.call(
         c.SendMessage(
@@ -141,7 +141,7 @@ def test_levels_above_the_last_are_the_last(value: str, level: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1"])
-def test_no_level_is_no_delay(value: str) -> None:
+def test_level_0_is_no_delay(value: str) -> None:
     bench = Bench()
     bench.call(delayed("orders", b"x", value))
     assert read(bench) == [b"x"]
@@ -199,7 +199,7 @@ def test_a_batch_with_a_delayed_message_is_refused_whole() -> None:
     assert bench.context.store.queues() == []
 
 
-def test_words_that_look_alike_delay_nothing() -> None:
+def test_properties_similar_to_delay_do_not_delay() -> None:
     bench = Bench()
     bench.send("orders", b"x", b"y", properties=encode({"KEYS": "MODEL-1", "MYDELAY": "3", "DELAYED": "1"}))
     assert read(bench) == [b"x", b"y"]
@@ -268,7 +268,9 @@ deliveries = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(deliveries, st.lists(st.integers(1, 5_000_000), max_size=12))
-def test_at_every_moment_exactly_what_is_due_is_there(plan: list[tuple[int, int, int]], looks: list[int]) -> None:
+def test_exactly_the_due_messages_are_delivered_at_every_moment(
+    plan: list[tuple[int, int, int]], looks: list[int]
+) -> None:
     bench = Bench()
     expected: list[tuple[int, int, bytes]] = []  # (when, queue, body)
     begin = bench.clock.now().wall_ms
@@ -319,7 +321,7 @@ def test_a_clock_that_is_set_back_a_little_delays_by_that_and_no_more_than_the_l
     assert read(bench) == [b"x"]
 
 
-def test_nothing_is_looked_at_while_nothing_waits() -> None:
+def test_delay_queues_are_not_read_while_no_message_waits() -> None:
     bench = Bench(hold_check_interval_mills=0)
     assert bench.engine.next_deadline() is None
     bench.call(delayed("orders", b"x", 18))
@@ -433,7 +435,7 @@ def test_a_full_disk_is_tried_again_and_loses_nothing(call: str, nth: int, caplo
     ]
 
 
-def test_messages_that_retention_took_are_said_to_be_lost_and_hold_nobody_up() -> None:
+def test_delayed_messages_that_retention_deleted_are_reported_and_delay_no_others() -> None:
     bench = Bench(mapped_file_size_commit_log=65_536)
     bench.submit(*(delayed("orders", b"%d" % n + b"x" * 30_000, 7) for n in range(6)))
     bench.tick(100_000)
@@ -445,7 +447,7 @@ def test_messages_that_retention_took_are_said_to_be_lost_and_hold_nobody_up() -
     assert [(e.level, e.from_offset, e.to_offset) for e in events(bench, DelayedMessagesLost)] == [(7, 0, 4)]
 
 
-def test_it_is_tried_again_after_ten_seconds_and_not_all_the_time() -> None:
+def test_a_failed_delivery_is_tried_again_after_ten_seconds() -> None:
     bench = Bench()
     bench.call(delayed("orders", b"x", 1))
     bench.take(bench.engine.flush_failed(OSError(5, "Input/output error"), bench.clock.now()))
@@ -485,7 +487,7 @@ def test_a_clean_restart_delivers_each_once() -> None:
     assert read(again) == [b"1", b"2"]
 
 
-def test_a_killed_broker_delivers_again_what_it_had_not_noted() -> None:
+def test_a_killed_broker_repeats_deliveries_after_its_last_recorded_progress() -> None:
     bench = Bench()
     bench.submit(delayed("orders", b"1", 1), delayed("orders", b"2", 2))
     bench.tick(1000)
@@ -640,7 +642,7 @@ def test_delayed_messages_of_a_rocketmq_store_are_delivered(root: Path) -> None:
     engine.close(VirtualClock(LATER).now())
 
 
-def test_its_deliver_times_count_also_where_they_lie_in_ext_units(root: Path) -> None:
+def test_deliver_times_of_an_adopted_store_are_read_from_ext_units_too(root: Path) -> None:
     """Levels were 1, 2 and 3 s when it was written; they are 1, 5 and 10 s for the broker that adopts it."""
     (root / "config" / "delayOffset.json").write_text('{"offsetTable":{1:0,2:0,3:0}}')
     store, engine = deliver(root, 1_795_252_823_055)
@@ -648,7 +650,7 @@ def test_its_deliver_times_count_also_where_they_lie_in_ext_units(root: Path) ->
     engine.close(VirtualClock(LATER).now())
 
 
-def test_a_store_that_is_not_ours_is_left_alone(root: Path) -> None:
+def test_delayed_messages_of_a_read_only_store_are_not_delivered(root: Path) -> None:
     (root / "config" / "delayOffset.json").write_text('{"offsetTable":{1:0,2:0,3:0}}')
     store, engine = deliver(root, LATER, adopt=False)
     assert store.read_only and engine.next_deadline() is None

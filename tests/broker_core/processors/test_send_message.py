@@ -63,7 +63,7 @@ def test_offset_message_ids_lead_back_to_the_record() -> None:
     assert message.offset_message_id.startswith("7F000001")
 
 
-def test_a_topic_that_may_not_be_written() -> None:
+def test_a_send_to_a_topic_without_write_permission_is_refused() -> None:
     bench = Bench()
     bench.call(c.UpdateAndCreateTopic(topic="readonly", perm=4))
     reply = bench.call(send("readonly", b"x"))
@@ -146,7 +146,7 @@ def test_topics_that_take_no_messages(topic: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("default_topic", ["TBW102", "nothing", "SELF_TEST_TOPIC"])
-def test_a_topic_that_may_not_be_made(default_topic: str) -> None:
+def test_a_send_to_a_topic_that_cannot_be_created_is_refused(default_topic: str) -> None:
     bench = Bench(auto_create_topic_enable=False)
     assert refused(bench, send("orders", b"x", default_topic=default_topic)).code == 17
     assert bench.context.topics.get("orders") is None

@@ -31,7 +31,7 @@ def test_a_group_is_made_changed_and_deleted() -> None:
     assert "groupName" in failure(bench, c.UpdateSubscriptionGroup(config={})).remark
 
 
-def test_offsets_go_with_a_group_when_that_is_asked() -> None:
+def test_deleting_a_group_removes_its_offsets_on_request() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     for clean, left in ((False, {"orders": {0: 1}}), (True, {})):
@@ -89,7 +89,7 @@ def test_several_groups_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None
     assert [e.group for e in events(bench, SubscriptionGroupChanged)] == ["g", "h"]
 
 
-def test_what_a_group_that_is_not_known_yet_would_have() -> None:
+def test_an_unknown_group_is_answered_with_the_defaults() -> None:
     bench = Bench()
     reply = bench.call(c.GetSubscriptionGroups(group="g", or_default=True))
     assert isinstance(reply, c.SubscriptionGroups) and reply.configs["g"]["retryMaxTimes"] == 16
@@ -101,7 +101,7 @@ def test_what_a_group_that_is_not_known_yet_would_have() -> None:
     assert failure(bench, c.GetSubscriptionGroups(group="h", or_default=True)).code == 26
 
 
-def test_a_group_is_kept_from_a_topic() -> None:
+def test_a_group_can_be_forbidden_to_read_a_topic() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     join(bench, "A")
@@ -124,7 +124,7 @@ def test_a_group_is_kept_from_a_topic() -> None:
     assert not again.context.subscription_groups.may_read("g", "orders")
 
 
-def test_a_group_that_may_read_again() -> None:
+def test_a_group_can_be_allowed_to_read_again() -> None:
     bench = Bench()
     for value in (False, True):
         bench.call(c.UpdateGroupForbidden(group="g", topic="orders", readable=value))
@@ -143,7 +143,7 @@ def test_a_group_with_members_is_deleted_only_where_that_is_asked_for() -> None:
     assert bench.call(c.DeleteSubscriptionGroup(group="g")) == c.Done()  # mqadmin may
 
 
-def test_with_a_group_everything_known_of_it_goes() -> None:
+def test_deleting_a_group_removes_all_of_its_state() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     bench.pull("orders", 0, consumer_group="g")

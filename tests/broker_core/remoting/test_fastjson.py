@@ -76,7 +76,7 @@ def test_bare_numbers_as_keys() -> None:
     assert fastjson.encode({"brokerAddrs": {0: "127.0.0.1:10911"}}) == b'{"brokerAddrs":{0:"127.0.0.1:10911"}}'
 
 
-def test_what_is_none_is_left_out() -> None:
+def test_fields_that_are_none_are_not_written() -> None:
     assert fastjson.encode({"a": None, "b": {"c": None}, "d": [None]}) == b'{"b":{},"d":[null]}'
 
 
@@ -106,7 +106,7 @@ def test_blanks_strange_names_and_members_nobody_knows() -> None:
         b'{,{"a' * 10_000,
     ],
 )
-def test_a_body_that_is_none_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(RocketmqJsonError):
         fastjson.decode(body)
 
@@ -126,7 +126,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(TEXT | QUEUES, VALUES, max_size=4))
-def test_what_is_written_is_read_again(value: dict[Any, Any]) -> None:
+def test_encoded_values_decode_to_the_same(value: dict[Any, Any]) -> None:
     assert fastjson.decode(fastjson.encode(value)) == value
 
 

@@ -115,7 +115,7 @@ def test_frames_before_the_garbage_are_not_lost() -> None:
         assert [command.code for command in caught.value.commands] == [105, 0]
 
 
-def test_a_frame_is_let_go_of_when_it_is_whole() -> None:
+def test_a_complete_frame_is_not_kept() -> None:
     decoder = FrameDecoder()
     decoder.feed(GOLDEN[0][:50])
     (command,) = decoder.feed(GOLDEN[0][50:])

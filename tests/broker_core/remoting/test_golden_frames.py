@@ -45,7 +45,7 @@ def test_there_is_something_of_everyone() -> None:
     assert {row["from"] for row in ROWS} == {"client", "broker", "namesrv"}
 
 
-def test_they_are_what_they_were_recorded_as() -> None:
+def test_recorded_frames_decode_to_their_recorded_fields() -> None:
     for name, row, frame in rows():
         command = decoded(frame)
         assert command.code == row.get("response_code", row["request_code"]), name
@@ -67,7 +67,7 @@ def test_json_headers_have_every_field() -> None:
         assert frame[body:] == command.body and body == 8 + (struct.unpack_from(">I", frame, 4)[0] & 0xFFFFFF), name
 
 
-def test_they_mean_the_same_when_encoded_again() -> None:
+def test_recorded_frames_decode_to_the_same_after_encoding() -> None:
     for name, _, frame in rows():
         command = decoded(frame)
         assert decoded(command.encode()) == command, name
@@ -93,7 +93,7 @@ def test_every_truncation_is_waited_for() -> None:
             assert FrameDecoder().feed(frame[:end]) == [], (name, end)
 
 
-def test_all_of_them_in_one_stream_cut_anywhere() -> None:
+def test_recorded_frames_are_decoded_from_a_stream_cut_anywhere() -> None:
     stream = b"".join(bytes.fromhex(row["hex"]) for row in ROWS)
     expected = [decoded(bytes.fromhex(row["hex"])) for row in ROWS]
     for size in (1, 7, 1000, len(stream)):

@@ -57,7 +57,7 @@ def test_lengths_that_lie(at: int, lie: int) -> None:
 
 
 @pytest.mark.parametrize("lie", [-32768, -1, 0, 11, 13, 48, 32767])
-def test_a_length_of_the_properties_that_lies(lie: int) -> None:
+def test_a_wrong_length_of_the_properties_is_refused(lie: int) -> None:
     data = bytearray(BATCH_OF_ONE * 2)
     data[22:24] = lie.to_bytes(2, "big", signed=True)
     with pytest.raises(MessageBatchError, match=f"{lie} of properties"):
@@ -76,7 +76,7 @@ def test_trailing_bytes() -> None:
         decode_batch(BATCH_OF_ONE + b"\0")
 
 
-def test_more_messages_than_a_batch_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_with_too_many_messages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_batch, "MAX_MESSAGES", 2)
     assert len(decode_batch(BATCH_OF_ONE * 2)) == 2
     with pytest.raises(MessageBatchError, match="more than 2"):

@@ -206,7 +206,7 @@ def test_bytes_after_the_fields_of_a_binary_header_are_ignored() -> None:
         "00000000 0000000a 0001 41 00000003 eda080",  # a lone surrogate
     ],
 )
-def test_a_binary_header_that_lies_is_refused(rest: str) -> None:
+def test_a_binary_header_with_wrong_lengths_is_refused(rest: str) -> None:
     with pytest.raises(RemotingProtocolError, match="not a valid ROCKETMQ header"):
         decode(1, bytes.fromhex(BINARY_FIXED + rest), b"")
 
@@ -263,7 +263,7 @@ def test_an_unknown_type_of_header_is_refused() -> None:
 
 
 @pytest.mark.parametrize("serialize_type", ["JSON", "ROCKETMQ"])
-def test_a_response_answers_in_the_encoding_it_was_asked_in(serialize_type: SerializeType) -> None:
+def test_a_response_has_the_encoding_of_its_request(serialize_type: SerializeType) -> None:
     request = decode_frame(RemotingCommand.request(34, {}, opaque=-5, serialize_type=serialize_type).encode())
     response = decode_frame(request.response(1, "why").encode())
     assert (response.serialize_type, response.opaque, response.flag) == (serialize_type, -5, 1)
@@ -318,7 +318,7 @@ def frames(draw: st.DrawFn) -> RemotingCommand:
 
 
 @given(frames())
-def test_what_is_written_is_read_again(command: RemotingCommand) -> None:
+def test_encoded_commands_decode_to_the_same(command: RemotingCommand) -> None:
     assert decode_frame(command.encode()) == command
 
 

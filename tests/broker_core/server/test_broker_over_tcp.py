@@ -196,7 +196,7 @@ async def test_send_and_pull(tmp_path: Path, kind: SerializeType) -> None:
         assert by_key.body == found.body and by_key.ext_fields["indexLastUpdatePhyoffset"] == str(place.physical_offset)
 
 
-async def test_a_held_pull_is_woken_while_its_connection_goes_on_working(tmp_path: Path) -> None:
+async def test_a_held_pull_is_woken_while_its_connection_sends_other_requests(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         consumer, producer = await broker.connect(), await broker.connect()
         await producer.send(b"one")
@@ -267,7 +267,7 @@ async def test_batches_one_way_sends_and_refusals(tmp_path: Path) -> None:
         assert (await client.ask(3442)).remark == " request type 3442 not supported"
 
 
-async def test_members_of_a_group_are_told_of_each_other(tmp_path: Path) -> None:
+async def test_members_of_a_group_are_notified_of_each_other(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         one, two = await broker.connect(), await broker.connect()
         assert (await one.ask(38, {"consumerGroup": "g"})).code == 1
@@ -322,7 +322,7 @@ async def test_locks_are_one_clients(tmp_path: Path) -> None:
         assert (await client.ask(41, {}, other)).body == locked
 
 
-async def test_what_a_group_cannot_consume_goes_to_its_dead_letters(tmp_path: Path) -> None:
+async def test_a_message_that_a_group_cannot_consume_becomes_a_dead_letter(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await broker.connect()
         await client.beat("c1")

@@ -52,7 +52,7 @@ async def running(
         await runner.stop()
 
 
-async def test_queues_are_shared_out_where_all_brokers_are_known() -> None:
+async def test_queues_are_assigned_when_all_brokers_are_known() -> None:
     [port] = unused_ports(1)
     server = name_server(port)
     async with running(server) as (runner, _):
@@ -91,7 +91,7 @@ async def test_a_topic_has_a_route_when_the_answer_that_made_it_leaves() -> None
         await client.close()
 
 
-async def test_a_name_server_elsewhere_is_told_and_left() -> None:
+async def test_the_broker_registers_and_unregisters_at_another_name_server() -> None:
     port, own = unused_ports(2)
     elsewhere = name_server(port)
     await elsewhere.bind()
@@ -105,13 +105,13 @@ async def test_a_name_server_elsewhere_is_told_and_left() -> None:
     await elsewhere.stop()
 
 
-async def test_neither() -> None:
+async def test_a_broker_without_a_name_server_has_no_routes() -> None:
     async with running(None) as (runner, routes):
         runner.submit(Connection(lambda _: None), 1, send("orders", b"one"))
         assert routes.name_servers() == []
 
 
-async def test_a_port_that_is_taken() -> None:
+async def test_a_taken_name_server_port_is_refused() -> None:
     [port] = unused_ports(1)
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
     with pytest.raises(CannotServe, match="is taken"):

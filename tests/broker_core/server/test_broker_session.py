@@ -120,7 +120,7 @@ def sessions() -> BrokerSessions:
     return BrokerSessions(FakeRunner(), IDENTITY)
 
 
-def test_it_is_ready_when_the_engine_has_handled_what_it_received(sessions: BrokerSessions) -> None:
+def test_a_session_is_ready_when_the_engine_has_handled_its_requests(sessions: BrokerSessions) -> None:
     client = Client(sessions)
     assert client.session.ready
     client.session.receive([RemotingCommand.request(30, EXAMPLES[30][0], opaque=opaque) for opaque in (1, 2)])
@@ -131,7 +131,7 @@ def test_it_is_ready_when_the_engine_has_handled_what_it_received(sessions: Brok
     assert not client.session.ready
 
 
-def test_of_a_request_that_waits_the_body_is_not_kept(sessions: BrokerSessions) -> None:
+def test_the_body_of_a_waiting_request_is_not_kept(sessions: BrokerSessions) -> None:
     client, body = Client(sessions), bytes(1000)
     before = sys.getrefcount(body)
     assert client.send(10, body=body)
@@ -187,7 +187,7 @@ def test_malformed_requests_are_answered_without_the_engine(sessions: BrokerSess
     assert ignored.code == 0
 
 
-def test_nothing_one_way_is_ever_answered(sessions: BrokerSessions) -> None:
+def test_one_way_requests_are_never_answered(sessions: BrokerSessions) -> None:
     client = Client(sessions)
     for code, fields in ((999, {}), (30, {"queueId": "x"}), (15, {"commitOffset": "-1"})):
         assert client.send(code, oneway=True, **fields) == []
@@ -197,7 +197,7 @@ def test_nothing_one_way_is_ever_answered(sessions: BrokerSessions) -> None:
     assert client.channel.sent == []
 
 
-def test_what_failed_is_said(sessions: BrokerSessions) -> None:
+def test_a_failure_is_answered_with_its_code_and_remark(sessions: BrokerSessions) -> None:
     client = Client(sessions)
     ((request_id, _),) = client.send(30)
     (answer,) = client.reply((request_id, FAILED))
@@ -215,7 +215,7 @@ def test_a_client_is_known_from_its_first_heartbeat(sessions: BrokerSessions) ->
     assert isinstance(sent, c.SendMessage) and (sent.born_host, sent.born_port) == ("10.0.0.2", 50_000)
 
 
-def test_an_answer_too_large_for_a_frame_is_said_to_be(sessions: BrokerSessions) -> None:
+def test_an_answer_too_large_for_a_frame_becomes_an_error(sessions: BrokerSessions) -> None:
     client = Client(sessions)
     ((request_id, _),) = client.send(33)
     (answer,) = client.reply((request_id, c.Records(records=bytes(MAX_FRAME))))
@@ -387,7 +387,7 @@ async def test_a_message_to_consume_goes_along(sessions: BrokerSessions) -> None
     assert (question.body, question.ext_fields["brokerName"]) == (b"rec", "broker-a")
 
 
-def test_of_two_replies_one_may_be_a_failure(sessions: BrokerSessions) -> None:
+def test_a_failure_among_two_replies_is_the_answer(sessions: BrokerSessions) -> None:
     admin = Client(sessions)
     (clients_id, _), (message_id, _) = admin.send(309, opaque=5)
     assert admin.reply((message_id, FAILED)) == []
@@ -475,7 +475,7 @@ def test_the_server_counts_its_questions_within_an_int32(sessions: BrokerSession
     assert notice.opaque == 0
 
 
-def test_every_notice_of_the_vocabulary_is_told() -> None:
+def test_every_kind_of_notice_is_sent_to_the_client() -> None:
     """Whoever adds a notice for RocketMQ's clients adds a line for it."""
     client = Client(BrokerSessions(FakeRunner(), IDENTITY))
     kinds = [

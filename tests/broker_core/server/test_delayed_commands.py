@@ -58,7 +58,7 @@ def test_a_turn_has_the_weight_that_is_allowed_or_one_command() -> None:
     assert take(commands, room=9)[0] == ["B1", "C1"]
 
 
-def test_who_waited_longer_than_its_type_allows_is_refused() -> None:
+def test_a_command_that_waited_longer_than_its_type_allows_is_refused() -> None:
     commands = delayed((A, 1, SEND), (A, 2, PULL), (A, 3, SEND), (B, 1, ASK))
     assert take(commands, now=1200, room=1) == (["A1"], [])
     assert take(commands, now=6000) == (["B1", "A2"], ["A3"])

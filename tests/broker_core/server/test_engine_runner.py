@@ -213,7 +213,7 @@ async def test_questions_about_whole_tables_are_answered_one_a_turn_and_nobody_e
         assert curious.calls == before + MAX_QUESTIONS
 
 
-async def test_a_question_about_a_whole_table_sees_what_was_asked_for_before() -> None:
+async def test_a_question_about_a_whole_table_sees_earlier_changes() -> None:
     async with running() as client:
         made, seen = client.ask(c.UpdateAndCreateTopic(topic="new")), client.ask(c.GetTopics())
         answer = await seen
@@ -306,7 +306,7 @@ async def test_too_many_questions_about_whole_tables_are_refused() -> None:
         assert refused == answers[MAX_QUESTIONS:] and isinstance(await client.ask(c.GetTopics()), c.Topics)
 
 
-async def test_a_client_that_has_gone_is_told_of_no_tables() -> None:
+async def test_the_questions_of_a_closed_connection_are_dropped() -> None:
     async with running() as client:
         gone = Client(client.runner)
         for _ in range(MAX_QUESTIONS):
@@ -317,7 +317,7 @@ async def test_a_client_that_has_gone_is_told_of_no_tables() -> None:
         assert gone.calls == 1
 
 
-async def test_what_had_its_turn_is_counted() -> None:
+async def test_handled_commands_are_counted() -> None:
     async with running() as client:
         runner, begin = client.runner, client.runner.handled
         asked = [client.ask(pull(0, wait_ms=0)) for _ in range(40)]
@@ -439,7 +439,7 @@ async def test_stopping_twice_is_stopping_once() -> None:
         await client.runner.stop()
 
 
-async def test_what_waits_in_the_inbox_is_answered_before_the_end() -> None:
+async def test_commands_in_the_inbox_are_answered_before_the_end() -> None:
     async with running() as client:
         await client.ask(send("orders", b"one"))
         waiting = [client.ask(send("orders", b"two")), client.ask(pull(1))]
@@ -472,7 +472,7 @@ async def test_a_flush_that_fails_in_no_known_way_stops_acknowledgement_too(monk
         assert isinstance(await client.ask(send("orders", b"three")), c.Failed)
 
 
-async def test_the_backlog_is_what_no_turn_has_taken_yet() -> None:
+async def test_the_backlog_counts_commands_that_no_turn_has_taken() -> None:
     async with running() as client:
         answers = [client.ask(c.GetBroker()) for _ in range(MAX_BATCH + 3)]
         assert client.runner.backlog == MAX_BATCH + 3

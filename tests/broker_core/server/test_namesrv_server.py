@@ -134,7 +134,7 @@ async def test_an_answer_that_is_too_long_for_a_frame(monkeypatch: pytest.Monkey
 # --- Files ----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_answered_is_on_the_disk(tmp_path: Path) -> None:
+async def test_an_acknowledged_change_is_on_the_disk(tmp_path: Path) -> None:
     value = {"namespace": "a", "key": "b", "value": "c"}
     async with running(RealFiles(), folder=tmp_path / "namesrv") as server:
         assert (await server.ask(RequestCode.PUT_KV_CONFIG, value)).code == 0
@@ -169,7 +169,7 @@ async def test_too_many_changes_wait_for_the_disk(monkeypatch: pytest.MonkeyPatc
         assert answers == {0: 0, 1: 0, 2: 0, 3: ResponseCode.SYSTEM_BUSY, 4: ResponseCode.SYSTEM_BUSY}
 
 
-async def test_one_folder_is_for_one_name_server_and_one_port_too() -> None:
+async def test_two_name_servers_cannot_share_a_folder_or_a_port() -> None:
     async with running() as server:
         [port] = unused_ports(1)
         other = NameServer(FOLDER, server.files, server.clock, "127.0.0.1", port, tls=PLAIN)
@@ -193,7 +193,7 @@ async def test_a_folder_that_cannot_be_had(tmp_path: Path) -> None:
         await server.bind()
 
 
-async def test_what_was_only_bound_can_be_stopped() -> None:
+async def test_a_server_that_was_only_bound_can_be_stopped() -> None:
     [port] = unused_ports(1)
     files = SimulatedFiles()
     for _ in range(2):
@@ -236,7 +236,7 @@ async def test_the_broker_beside_it_is_known_and_never_expires() -> None:
         assert await server.route("TBW102") == route
 
 
-async def test_its_changes_are_known_at_once() -> None:
+async def test_changes_of_the_broker_are_in_the_route_at_once() -> None:
     broker = Broker()
     async with running() as server:
         server.name_server.serve_broker(broker.describe)
@@ -260,7 +260,7 @@ async def test_its_changes_are_known_at_once() -> None:
     [("broker-a", "1.1.1.1:1"), ("broker-b", "127.0.0.1:10911"), ("broker-a", "127.0.0.1:10911")],
     ids=["its name", "its address", "both"],
 )
-async def test_nobody_else_changes_the_route_of_the_broker_beside_it(code: int, name: str, address: str) -> None:
+async def test_another_broker_cannot_change_the_route_of_this_one(code: int, name: str, address: str) -> None:
     broker = Broker()
     async with running() as server:
         server.name_server.serve_broker(broker.describe)
@@ -284,7 +284,7 @@ async def test_nobody_else_changes_the_route_of_the_broker_beside_it(code: int, 
         assert answer.code == ResponseCode.SUCCESS and await server.route("t1") is not None
 
 
-async def test_it_comes_back_when_another_broker_had_taken_its_name() -> None:
+async def test_a_broker_registers_again_after_another_one_replaced_it() -> None:
     broker = Broker()
     async with running(allow_foreign_registration=True) as server:
         server.name_server.serve_broker(broker.describe)
@@ -316,7 +316,7 @@ async def test_a_table_that_is_full_harms_nobody(
     assert caplog.text.count("does not accept its broker") == 2
 
 
-async def test_a_file_with_text_that_none_can_hold_is_said() -> None:
+async def test_a_configuration_that_cannot_be_written_is_an_error() -> None:
     files = SimulatedFiles()
     files.make_folders(FOLDER)
     files.write(FOLDER / "kvConfig.json", b'{"configTable":{"a":{"b":"\\ud800"}}}')

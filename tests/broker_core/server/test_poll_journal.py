@@ -293,7 +293,9 @@ def is_said_by(event: Event, entry: JournalEntry) -> bool:
 
 
 @given(st.lists(st.lists(st.one_of(*events_and_entries()), max_size=6), max_size=6), st.integers(1, 3))
-def test_what_is_emitted_is_what_is_read(turns: list[list[tuple[Any, tuple[Any, ...]]]], every: int) -> None:
+def test_every_emitted_event_is_read_from_the_journal(
+    turns: list[list[tuple[Any, tuple[Any, ...]]]], every: int
+) -> None:
     journalled = Journalled()
     log, expected = journalled.bench.engine.events, []
     for number, turn in enumerate(turns):
@@ -355,7 +357,7 @@ def test_the_thread_is_woken_before_the_queue_is_full(monkeypatch: pytest.Monkey
     assert journalled.journal._wake.is_set()
 
 
-def test_a_disk_that_refuses_is_not_asked_with_every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_is_not_repeated_in_every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poll_journal, "HURRY_AT", 20)
     journalled = Journalled()
     journalled.bench.send("orders", b"one")
@@ -368,7 +370,7 @@ def test_a_disk_that_refuses_is_not_asked_with_every_turn(monkeypatch: pytest.Mo
     assert len(journalled.entries()) == 21
 
 
-def test_a_full_disk_is_said_once_and_nothing_is_lost_that_finds_room_later(
+def test_a_full_disk_is_logged_once_and_entries_are_written_when_there_is_room(
     journalled: Journalled, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = journalled.bench
@@ -485,7 +487,7 @@ def test_a_disk_that_does_not_answer_does_not_keep_the_broker_from_ending(
     journal._thread.join(10)  # type: ignore[union-attr]
 
 
-def test_it_is_read_while_it_is_written(tmp_path: Path) -> None:
+def test_a_journal_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     files, clock = RealFiles(), SystemClock()
     keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
     options = Options(**SMALL, poll_journal_flush_interval=10, poll_journal_file_size=1 << 20)

@@ -104,7 +104,7 @@ def test_each_start_begins_a_file_behind_those_that_there_are() -> None:
     assert files.read(FOLDER / f"{41:020d}.journal") == b"another"
 
 
-def test_a_full_file_is_closed_and_never_larger_than_it_may_be() -> None:
+def test_a_full_file_is_closed_and_never_exceeds_its_maximum() -> None:
     bench = Bench(poll_journal_file_size=MIB)
     for _ in range(40):
         bench.write(1000)
@@ -151,7 +151,7 @@ def test_an_older_journal_counts_too() -> None:
     assert bench.numbers() == [3, 4, 5]
 
 
-def test_a_whole_that_may_be_smaller_than_before_becomes_smaller() -> None:
+def test_a_lowered_maximum_makes_the_journal_smaller() -> None:
     bench = Bench()
     bench.write(40_000)
     bench.options = Options(poll_journal_max_bytes=2 * MIB)
@@ -230,7 +230,7 @@ class TornFiles(SimulatedFiles):
         super().append(path, data)
 
 
-def test_behind_a_piece_that_stays_the_next_file_begins_and_what_was_lost_is_told() -> None:
+def test_a_torn_block_that_stays_ends_its_file_and_lost_entries_are_counted() -> None:
     files = TornFiles()
     bench = Bench(files)
     bench.journal.dropped = 1
@@ -264,7 +264,7 @@ def test_a_file_that_cannot_be_removed_keeps_new_entries_out() -> None:
     assert bench.offsets()[-1] == bench.added - 1 and bench.journal.written == bench.added
 
 
-def test_what_waits_in_the_end_is_lost_and_counted() -> None:
+def test_entries_that_wait_at_the_end_are_lost_and_counted() -> None:
     bench = Bench()
     bench.files.fail("append", 1, errno.ENOSPC)
     with pytest.raises(OSError, match="simulated"):
@@ -276,7 +276,7 @@ def test_what_waits_in_the_end_is_lost_and_counted() -> None:
     assert bench.offsets() == [3]
 
 
-def test_no_two_entries_are_one() -> None:
+def test_every_entry_is_written_once() -> None:
     bench = Bench(poll_journal_file_size=MIB)
     for size in (1, MAX_ENTRIES - 1, MAX_ENTRIES, MAX_ENTRIES + 1, 3 * MAX_ENTRIES):
         bench.write(size)

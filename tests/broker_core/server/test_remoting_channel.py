@@ -39,7 +39,7 @@ async def test_a_request_is_answered_and_the_channel_knows_its_client() -> None:
         assert not channel.tls
 
 
-async def test_all_frames_of_one_read_come_at_once() -> None:
+async def test_all_frames_of_one_read_are_passed_on_together() -> None:
     async with serving() as running:
         peer = await running.connect()
         peer.write(*(request(opaque, b"body") for opaque in range(100)))
@@ -83,7 +83,7 @@ async def test_delay_is_off() -> None:
         assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-async def test_a_client_that_leaves_is_told_once() -> None:
+async def test_a_session_is_notified_once_that_its_client_left() -> None:
     async with serving() as running:
         peer = await running.connect()
         await peer.ask(1)
@@ -99,7 +99,7 @@ async def test_a_client_that_leaves_is_told_once() -> None:
     assert session.closings == 1
 
 
-async def test_a_session_may_close_when_everything_is_said() -> None:
+async def test_a_session_may_close_after_its_answers() -> None:
     class Last(NotingSession):
         def answer(self, command: RemotingCommand) -> None:
             super().answer(command)
@@ -247,7 +247,7 @@ async def test_a_client_that_never_reads_is_not_read_from_either_and_cut_off(cap
     assert "does not read" in caplog.records[0].message
 
 
-async def test_a_client_that_takes_nothing_for_a_while_is_cut_off() -> None:
+async def test_a_client_that_reads_nothing_for_a_while_is_cut_off() -> None:
     async with serving(Flood, **SMALL, stalled=0.02) as running:
         lazy = await running.connect()
         lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -264,7 +264,7 @@ class Generous(NotingSession):
         self.channel.send(command.response(0, body=bytes(4 * 1024 * 1024)).encode())
 
 
-async def test_a_client_may_be_brought_the_largest_messages_of_many_queues_at_once() -> None:
+async def test_a_client_may_receive_the_largest_messages_of_many_queues_at_once() -> None:
     async with serving(Generous) as running:
         peer = await running.connect()
         peer.write(*(request(number) for number in range(40)))
@@ -300,7 +300,7 @@ class Larger(NotingSession):
 
 
 @pytest.mark.parametrize("fits", [True, False])
-async def test_how_much_may_be_unsent_follows_the_largest_answer(fits: bool) -> None:
+async def test_the_limit_of_unsent_bytes_follows_the_largest_answer(fits: bool) -> None:
     async with serving(Larger, unsent=SYSTEM, questions=4) as running:
         largest = 0
         running.server.shared._largest_answer = lambda: largest
@@ -329,7 +329,7 @@ class Slow(NotingSession):
         return self.handled
 
 
-async def test_more_questions_come_when_the_ones_before_were_handled() -> None:
+async def test_more_requests_are_read_when_the_earlier_ones_were_handled() -> None:
     async with serving(Slow, questions=4) as running:
         peer = await running.connect()
         await peer.ask(0)
@@ -371,7 +371,7 @@ class Overloaded(Slow):
         return not self.handled
 
 
-async def test_nothing_more_comes_from_a_client_that_sends_more_than_its_share() -> None:
+async def test_a_client_that_sends_more_than_its_share_is_not_read_from() -> None:
     async with serving(Overloaded) as running:
         peer = await running.connect()
         await peer.ask(0, b"body")
@@ -390,7 +390,7 @@ async def test_nothing_more_comes_from_a_client_that_sends_more_than_its_share()
 
 
 @pytest.mark.parametrize("end", ["end of tls", "invalid tls", "garbage"])
-async def test_what_a_delayed_client_sent_before_its_end_is_handled(end: str) -> None:
+async def test_requests_of_a_delayed_client_are_handled_after_it_closed(end: str) -> None:
     async with serving(Overloaded, tls=TlsOptions()) as running:
         peer = await running.connect(context=trusting() if "tls" in end else None)
         await peer.ask(0, b"body")
@@ -574,7 +574,7 @@ async def test_half_a_hello_is_closed_when_its_time_is_over() -> None:
         assert not running.sessions
 
 
-async def test_tls_that_is_none_is_closed() -> None:
+async def test_a_connection_with_invalid_tls_is_closed() -> None:
     async with serving(tls=TlsOptions()) as running:
         peer = await running.connect()
         peer.writer.write(b"\x16" * 100)

@@ -28,7 +28,7 @@ def test_a_handshake_is_overdue_however_active_it_is(channel: ChannelLimits) -> 
     assert channel.state is State.OPEN and not channel.is_overdue(1010, 0)
 
 
-def test_a_client_that_is_behind_is_overdue_when_it_takes_nothing(channel: ChannelLimits) -> None:
+def test_a_client_that_is_behind_is_overdue_when_it_reads_nothing(channel: ChannelLimits) -> None:
     channel.begin_handshake()
     channel.fall_behind(1005)
     assert channel.state is State.BEHIND and not channel.is_overdue(1024, 0)
@@ -109,7 +109,7 @@ def test_totals_that_are_out_of_date_cut_nobody_off() -> None:
     assert connection.reasons == [] and shared.unsent == 10
 
 
-def test_one_client_may_have_the_largest_answers_unsent_that_it_may_ask_for() -> None:
+def test_the_limit_of_unsent_bytes_allows_the_largest_answers_of_one_client() -> None:
     assert SharedLimits(LIMITS, lambda: 1000).max_unsent() == LIMITS.unsent
     assert SharedLimits(LIMITS, lambda: 10 << 20).max_unsent() == LIMITS.questions * (10 << 20)
 

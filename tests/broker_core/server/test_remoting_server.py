@@ -18,7 +18,7 @@ from tests.fakes.remoting_peer import NotingSession, request, serving, until
 SLOTS = 200
 
 
-async def test_all_ports_are_alike() -> None:
+async def test_all_ports_serve_the_same() -> None:
     async with serving() as running:
         for port in running.ports:
             peer = await running.connect(port=port)
@@ -26,7 +26,7 @@ async def test_all_ports_are_alike() -> None:
         assert running.server.counters.accepted == 2
 
 
-async def test_a_port_that_is_taken_is_a_sentence_and_leaves_nothing_listening() -> None:
+async def test_a_taken_port_is_refused_with_a_sentence_and_closes_the_others() -> None:
     first, taken = unused_ports(2)
     with socket.create_server(("127.0.0.1", taken)):
         server = RemotingServer(NotingSession, "127.0.0.1", [first, taken])
@@ -43,7 +43,7 @@ async def test_an_address_that_is_not_ours_is_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_ports_may_be_had_before_anybody_is_served(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_ports_can_be_bound_before_clients_are_served(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(first_to_listen_serves())
 
@@ -64,7 +64,7 @@ async def first_to_listen_serves() -> None:
     await first.stop()
 
 
-async def test_ports_that_were_only_bound_are_given_back() -> None:
+async def test_ports_that_were_only_bound_are_released() -> None:
     [port] = unused_ports(1)
     server = RemotingServer(NotingSession, "127.0.0.1", [port], tls=TlsOptions(mode="disabled"))
     await server.bind()
@@ -163,7 +163,7 @@ async def test_stopping_does_not_wait_for_clients_that_do_not_read() -> None:
         peer.writer.transport.abort()
 
 
-async def test_it_may_be_stopped_without_connections_and_twice() -> None:
+async def test_a_server_can_be_stopped_without_connections_and_twice() -> None:
     async with serving() as running:
         await running.server.stop()
         await running.server.stop()

@@ -80,7 +80,7 @@ def knows(server: NameServer, topic: str, number: int | None) -> Callable[[], bo
     return lambda: queues(server, topic) == number
 
 
-async def test_it_registers_everywhere_tells_changes_and_takes_leave() -> None:
+async def test_the_broker_registers_at_all_name_servers_updates_and_unregisters() -> None:
     ports = unused_ports(2)
     async with name_server(ports[0]) as one, name_server(ports[1]) as two:
         async with running(Broker(*ports, broker_ip1="10.0.0.1")) as broker:
@@ -101,7 +101,7 @@ async def test_it_registers_everywhere_tells_changes_and_takes_leave() -> None:
         assert queues(one, "TBW102") is queues(two, "TBW102") is None
 
 
-async def test_it_registers_anew_each_period() -> None:
+async def test_the_broker_registers_again_in_each_period() -> None:
     [port] = unused_ports(1)
     async with name_server(port) as server:
         broker = Broker(port)
@@ -117,7 +117,7 @@ def test_the_period_has_rocketmqs_bounds(period: int, seconds: int) -> None:
     assert Broker(1, register_name_server_period=period).registration.period == seconds
 
 
-async def test_a_name_server_that_comes_late_and_goes_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_name_server_that_starts_late_and_restarts(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, route_registration.__name__)
     [port] = unused_ports(1)
     broker = Broker(port)
@@ -151,7 +151,7 @@ async def test_a_connection_that_ends_is_made_again_without_a_word(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_one_that_is_away_delays_no_other() -> None:
+async def test_an_unreachable_name_server_delays_no_other() -> None:
     away, there = unused_ports(2)
     async with name_server(there) as server, running(Broker(away, there)) as broker:
         await until(knows(server, "TBW102", 8))
@@ -210,7 +210,7 @@ async def test_a_name_server_that_hangs_up_is_not_called_all_the_time(monkeypatc
     assert pauses.count(route_registration.FIRST_PAUSE) >= 3
 
 
-async def test_leave_is_taken_though_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_broker_unregisters_although_no_name_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_registration, "UNREGISTER_SECONDS", 0.001)
     codes: list[int] = []
 
@@ -232,7 +232,7 @@ async def test_a_read_only_broker_takes_no_messages() -> None:
         assert route is not None and route.queue_datas[0].perm == 4
 
 
-async def test_the_body_is_made_once_for_all_until_something_changes() -> None:
+async def test_the_body_is_encoded_once_for_all_name_servers_until_a_change() -> None:
     broker = Broker(1, 2)
     first = broker.registration.registration()
     assert broker.registration.registration() is first

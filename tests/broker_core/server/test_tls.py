@@ -63,7 +63,7 @@ def client(request: pytest.FixtureRequest) -> Client:
     return Client(request.param)
 
 
-def test_both_ways(context: ssl.SSLContext, client: Client) -> None:
+def test_records_are_encrypted_and_decrypted_in_both_directions(context: ssl.SSLContext, client: Client) -> None:
     records = TlsRecords(context)
     client.establish(records)
     assert records.receive(client.encrypt(b"one") + client.encrypt(b"two")) == (b"onetwo", b"")

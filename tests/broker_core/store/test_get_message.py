@@ -239,7 +239,7 @@ def test_a_single_arrival_is_returned_without_reading_the_queue(message_filter: 
     assert store.get_arrived(arrival, 2, None) is None, "by now there is more to return"
 
 
-def test_which_messages_are_in_memory() -> None:
+def test_messages_of_the_recent_part_of_the_log_are_in_memory() -> None:
     files = SimulatedFiles()
     files.memory = 100_000  # 40 % of it: the last 40,000 bytes are recent
     store = open_store(ROOT, files=files)

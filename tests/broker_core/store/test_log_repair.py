@@ -219,9 +219,7 @@ def test_a_record_inside_a_message_body_never_becomes_a_message() -> None:
     assert consume(store) == {("T", 0, 0): 1, ("T", 0, 2): 3}
 
 
-def test_the_end_of_a_segments_data_is_not_looked_for_once_per_damaged_record(
-    killed: Killed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_a_segments_data_is_searched_once(killed: Killed, monkeypatch: pytest.MonkeyPatch) -> None:
     """To look for it means reading the rest of the segment, which may be 1 GiB, and thousands of records."""
     searches = []
     data_end = MappedFile.data_end
@@ -239,7 +237,7 @@ def test_the_end_of_a_segments_data_is_not_looked_for_once_per_damaged_record(
     assert counts[0] == counts[1]
 
 
-def test_what_was_skipped_is_kept_reported_and_counted(killed: Killed) -> None:
+def test_skipped_bytes_are_copied_reported_and_counted(killed: Killed) -> None:
     files = deepcopy(killed.files)
     stored = killed.messages[200]
     damage(files, stored.start + 100, b"\xff\xff")
@@ -258,7 +256,7 @@ def test_what_was_skipped_is_kept_reported_and_counted(killed: Killed) -> None:
     assert not [step for step, _ in store.recovery_steps if step == "damage"]
 
 
-def test_a_consumer_at_the_lost_offset_goes_on(killed: Killed) -> None:
+def test_a_consumer_at_the_lost_offset_continues_after_it(killed: Killed) -> None:
     files = deepcopy(killed.files)
     stored = killed.messages[200]
     damage(files, stored.start + 100, b"\xff\xff")

@@ -76,7 +76,7 @@ def test_from_an_offset_and_of_one_topic(tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in dump(tmp_path, "--from", begins[1])] == [str(begins[1]), str(begins[2])]
 
 
-def test_follow_goes_on_until_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_continues_until_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_of(tmp_path, "orders")
     looks = []
 

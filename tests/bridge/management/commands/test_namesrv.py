@@ -31,7 +31,7 @@ def start(manage: Manage) -> Callable[[], tuple[subprocess.Popen[str], RemotingC
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_serves_until_a_signal_and_keeps_what_it_was_told(
+async def test_it_serves_until_a_signal_and_keeps_its_configuration(
     start: Callable[[], tuple[subprocess.Popen[str], RemotingClient]], number: signal.Signals
 ) -> None:
     process, client = start()
@@ -46,18 +46,18 @@ async def test_it_serves_until_a_signal_and_keeps_what_it_was_told(
     await client.close()
 
 
-def test_a_taken_port_is_a_sentence(manage: Manage) -> None:
+def test_a_taken_port_ends_the_command_with_a_sentence(manage: Manage) -> None:
     with socket.create_server(("127.0.0.1", int(manage.environment["GLASSMQ_NAMESRV_PORT"]))):
         code, output = manage.run("namesrv")
     assert code == 1 and "GLASSMQ_NAMESRV_PORT" in output and "Traceback" not in output
 
 
-def test_no_port_is_a_sentence(manage: Manage) -> None:
+def test_port_0_ends_the_command_with_a_sentence(manage: Manage) -> None:
     code, output = manage.run("namesrv", GLASSMQ_NAMESRV_PORT="0")
     assert code == 1 and "GLASSMQ_NAMESRV_PORT=0" in output and "Traceback" not in output
 
 
-def test_a_folder_that_cannot_be_had_is_a_sentence(manage: Manage, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_ends_the_command_with_a_sentence(manage: Manage, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "namesrv").write_text("in the way")
     code, output = manage.run("namesrv")

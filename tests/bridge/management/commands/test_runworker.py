@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command, get_commands
 from bridge.management.commands import runworker
 
 
-def test_it_stands_before_the_command_of_channels() -> None:
+def test_it_replaces_the_command_of_channels() -> None:
     assert get_commands()["runworker"] == "bridge"
 
 
@@ -32,7 +32,7 @@ def test_a_layer_in_memory_reaches_nobody() -> None:
 
 
 @pytest.mark.parametrize("channel", ["broker-engine", "broker-engine.broker-a"])
-def test_a_start_that_fails_is_a_sentence(monkeypatch: pytest.MonkeyPatch, channel: str) -> None:
+def test_a_failed_start_ends_the_command_with_a_sentence(monkeypatch: pytest.MonkeyPatch, channel: str) -> None:
     async def fails(*args: Any) -> None:
         raise runworker.CannotStart("The store is in use.")
 

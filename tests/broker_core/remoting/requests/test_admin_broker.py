@@ -64,7 +64,7 @@ def test_options() -> None:
     assert response.body == b"autoCreateTopicEnable=true\nbrokerName=broker-a\nfileReservedTime=72\nnamesrvAddr=\n"
 
 
-def test_every_option_is_told() -> None:
+def test_the_answer_has_every_option() -> None:
     reply = Bench().call(c.GetBrokerConfig())
     assert isinstance(reply, c.BrokerConfig)
     lines = answer(26, reply).body.decode().splitlines()
@@ -110,7 +110,7 @@ def test_units_of_a_queue() -> None:
     assert answer(321, alone, consumerGroup=None).body == b"{" + data + b"}"
 
 
-def test_what_is_cleaned() -> None:
+def test_requests_to_clean_up() -> None:
     assert decoded(329) == c.DeleteExpiredCommitLog()
     assert decoded(306) == decoded(316) == c.Done()
     for code in (329, 306, 316):
@@ -136,7 +136,7 @@ def test_timers_and_recalls() -> None:
 
 
 @pytest.mark.parametrize("code", [27, 323, 354, 513, 901, 2003, 3005])
-def test_what_is_not_there(code: int) -> None:
+def test_requests_that_are_not_supported_are_refused(code: int) -> None:
     refused = decode(RemotingCommand.request(code, {}, opaque=1), PEER)
     assert isinstance(refused, c.Failed)
     assert (refused.code, refused.remark) == (3, f" request type {code} not supported")

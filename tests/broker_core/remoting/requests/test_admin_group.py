@@ -60,7 +60,7 @@ def test_deleting_a_group() -> None:
     assert decode(command_of(java(207, {"groupName": "g"})), PEER) == c.DeleteSubscriptionGroup(group="g")
 
 
-def test_what_a_group_may_not_read() -> None:
+def test_requests_that_forbid_a_group_to_read_a_topic() -> None:
     assert decoded(353) == c.UpdateGroupForbidden(group="g", topic="T", readable=False)
     assert decode(command_of(java(353, {"group": "g", "topic": "T"})), PEER) == c.UpdateGroupForbidden(
         group="g", topic="T"
@@ -109,7 +109,7 @@ def test_a_member_whose_language_rocketmq_does_not_know() -> None:
     assert b'"language":"OTHER","version":0' in answer(204, reply).body
 
 
-def test_tags_are_told_with_their_hash_codes() -> None:
+def test_tags_are_encoded_with_their_hash_codes() -> None:
     def tags(expression: str, kind: str = "TAG") -> tuple[Any, Any]:
         data = subscription_data(c.SubscriptionData(topic="T", sub_string=expression, expression_type=kind))
         return data["tagsSet"], data["codeSet"]

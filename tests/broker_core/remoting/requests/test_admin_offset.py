@@ -77,7 +77,7 @@ def test_time_spans() -> None:
     )
 
 
-def test_who_consumes_what() -> None:
+def test_groups_of_a_topic_and_topics_of_a_group() -> None:
     assert decoded(300) == c.QueryTopicConsumeByWho(topic="T")
     assert answer(300, c.GroupNames(groups=["g", "h"])) == b'{"groupList":["g","h"]}'
     assert decoded(343) == c.QueryTopicsByConsumer(group="g")
@@ -127,7 +127,7 @@ def test_moving_a_group(fields: dict[str, str], expected: tuple[str, int, int | 
     assert (command.to, command.queue_id, command.offset) == expected
 
 
-def test_where_a_group_was_moved_to() -> None:
+def test_the_answer_of_a_reset_has_the_new_offsets() -> None:
     assert decoded(222) == decode(
         command_of(java(222, {"topic": "T", "group": "g", "timestamp": "1700000000000"})), PEER
     )

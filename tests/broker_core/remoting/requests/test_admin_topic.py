@@ -103,7 +103,7 @@ def test_configuration_of_all() -> None:
     )
 
 
-def test_what_is_in_a_topic() -> None:
+def test_the_offsets_of_each_queue_of_a_topic() -> None:
     assert decoded(202) == c.GetTopicStats(topic="T")
     queues = [
         c.QueueView(
@@ -136,5 +136,5 @@ def test_system_topics() -> None:
 
 
 @pytest.mark.parametrize("code", [17, 18, 215])
-def test_what_is_done_has_no_body(code: int) -> None:
+def test_the_answer_of_a_change_has_no_body(code: int) -> None:
     assert answer(code, c.Done()).body == b""

@@ -99,7 +99,7 @@ def test_a_heartbeat_without_subscriptions() -> None:
     )
 
 
-def test_nulls_and_old_words_are_what_rocketmq_takes_them_for() -> None:
+def test_nulls_and_old_words_are_decoded_as_rocketmq_does() -> None:
     command = beat(
         {
             "clientID": "me",

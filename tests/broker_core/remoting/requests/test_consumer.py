@@ -57,7 +57,7 @@ def test_search_offset(text: str | None, boundary: str) -> None:
     )  # type: ignore[arg-type]
 
 
-def test_a_boundary_that_is_none() -> None:
+def test_an_unknown_boundary_is_refused() -> None:
     failed = decoded(29, boundaryType="MIDDLE" * 100)
     assert isinstance(failed, c.Failed) and failed.code == ResponseCode.SYSTEM_ERROR
     assert "boundaryType" in failed.remark and len(failed.remark) < 200

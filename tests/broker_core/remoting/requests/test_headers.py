@@ -109,7 +109,7 @@ def test_a_client_writes_what_a_broker_reads(kind: type[Header], code: int) -> N
     assert {name: ours[name] for name in theirs if name in ours} == {n: v for n, v in theirs.items() if n in ours}
 
 
-def test_what_is_unknown_is_not_written() -> None:
+def test_unset_fields_are_not_written() -> None:
     assert write_header(Sample("T", 1)) == {"topic": "T", "queueId": "1", "timeStamp": "-1", "isIt": "false"}
     assert write_header(Sample("T", 1, 5, True, 0)) == {
         "topic": "T",

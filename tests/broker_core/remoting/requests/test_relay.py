@@ -30,7 +30,7 @@ def client_answer(code: int = 0, body: bytes = b"", **more: str) -> RemotingComm
     return RemotingCommand(code, {"a": "b"}, body, flag=1, opaque=1234, **more)
 
 
-def test_what_the_engine_is_asked() -> None:
+def test_the_commands_of_relayed_requests() -> None:
     assert decode(command_of(java(307, EXAMPLES[307][0])), PEER) == c.GetClients(group="g", limit=1000)
     assert decode(command_of(java(309, EXAMPLES[309][0])), PEER) == [
         c.GetClients(group="g", limit=1000),
@@ -71,7 +71,7 @@ def test_a_message_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("views", [(), (client_view("c2"),), (client_view("c1", version=61),)])
-def test_a_client_that_cannot_be_asked(views: tuple[c.ClientView, ...]) -> None:
+def test_a_request_to_an_unreachable_client_is_refused(views: tuple[c.ClientView, ...]) -> None:
     answer = encoded_reply(307, clients(*views))
     assert isinstance(answer, RemotingCommand) and answer.code == 1 and "c1" in answer.remark
 
@@ -125,6 +125,8 @@ def test_a_senseless_client_status_is_no_offset(body: bytes) -> None:
         ((client_view("c1", version=27),), "", "version 27"),
     ],
 )
-def test_a_group_that_cannot_be_asked(views: tuple[c.ClientView, ...], address: str, remark: str) -> None:
+def test_a_request_to_a_group_without_reachable_clients_is_refused(
+    views: tuple[c.ClientView, ...], address: str, remark: str
+) -> None:
     answer = encoded_reply(223, clients(*views), clientAddr=address)
     assert isinstance(answer, RemotingCommand) and answer.code == 1 and remark in answer.remark

@@ -145,7 +145,7 @@ def test_a_body_that_is_cut(code: int) -> None:
         assert "body" in failed.remark
 
 
-def test_a_request_that_is_not_known() -> None:
+def test_an_unknown_request_code_is_refused() -> None:
     for code in (0, -1, 3442, 999_999, RequestCode.GET_ROUTEINFO_BY_TOPIC):
         command = RemotingCommand.request(code, {}, opaque=4)
         failed = decode(command, PEER)
@@ -184,7 +184,7 @@ def test_anything_at_all_has_an_answer(code: int, data: Any) -> None:
         assert decoded.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION)
 
 
-def test_failures_are_answered_alike_for_every_request() -> None:
+def test_failures_have_the_same_answer_for_every_request() -> None:
     command = request(RequestCode.GET_MAX_OFFSET)
     failed = c.Failed(code=ResponseCode.TOPIC_NOT_EXIST, remark="no such topic", kind="not_found")
     for reply in (failed, [c.Done(), failed]):

@@ -102,7 +102,7 @@ def test_the_letters_are_the_names() -> None:
     ]
 
 
-def test_what_may_be_left_out() -> None:
+def test_optional_fields_may_be_missing() -> None:
     fields = {letter: SEND_V2[letter] for letter in "abcdefgh"}
     command = decode(RemotingCommand.request(310, fields, b"x", opaque=1), PEER)
     assert isinstance(command, c.SendMessage)
@@ -169,7 +169,7 @@ def test_round_trip(values: dict[str, Any], body: bytes, kind: Any) -> None:
 @pytest.mark.parametrize(
     "properties", ["", "A\x01b", "A\x01b\x02", "A\x01b\x02C\x01d", "A\x01\x02", "A\x01b\x01c\x02", "\x02A\x01b\x02\x02"]
 )
-def test_property_strings_that_are_taken(properties: str) -> None:
+def test_valid_property_strings_are_accepted(properties: str) -> None:
     command = decode(RemotingCommand.request(310, SEND_V2 | {"i": properties}, b"x", opaque=1), PEER)
     assert isinstance(command, c.SendMessage) and command.messages[0].properties == properties
 
@@ -189,7 +189,7 @@ def test_property_strings_without_separators(properties: str) -> None:
         st.text(st.characters(exclude_characters="\1\2", exclude_categories=("Cs",))),
     )
 )
-def test_what_clients_encode_is_taken(properties: dict[str, str]) -> None:
+def test_property_strings_of_clients_are_accepted(properties: dict[str, str]) -> None:
     text = message_properties.encode(properties)
     assert isinstance(decode(RemotingCommand.request(310, SEND_V2 | {"i": text}, b"x", opaque=1), PEER), c.SendMessage)
 
@@ -222,7 +222,7 @@ def test_the_field_and_not_the_code_makes_a_batch(code: int) -> None:
         ({"i": "DELAY\x013\x02"}, "delayed"),
     ],
 )
-def test_what_cannot_be_in_a_batch(changes: dict[str, str], why: str) -> None:
+def test_batches_with_forbidden_fields_are_refused(changes: dict[str, str], why: str) -> None:
     failed = refused(SEND_V2 | {"m": "true"} | changes, BATCH_OF_ONE, 320)
     assert failed.code == ResponseCode.MESSAGE_ILLEGAL and why in failed.remark
 
@@ -231,7 +231,7 @@ def test_what_cannot_be_in_a_batch(changes: dict[str, str], why: str) -> None:
     ("properties", "taken"),
     [(b"DELAY\x013\x02", False), (b"DELAY\x010\x02", True), (b"A\x01DELAY\x02", True), (b"no separator", False)],
 )
-def test_what_cannot_be_in_a_message_of_a_batch(properties: bytes, taken: bool) -> None:
+def test_properties_of_the_messages_of_a_batch_are_checked(properties: bytes, taken: bool) -> None:
     size = len(properties)
     body = (22 + size).to_bytes(4, "big") + bytes(16) + size.to_bytes(2, "big") + properties
     decoded = decode(RemotingCommand.request(320, SEND_V2 | {"m": "true"}, body, opaque=1), PEER)

@@ -1,0 +1,193 @@
+"""The client in Python: the same tests at GlassMQ and, with ``--compat``, at Apache RocketMQ. A group is shared with
+stock clients.
+"""
+
+import asyncio
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, sync
+from tests.compat import go_program, java_program
+from tests.compat.conftest import needs
+from tests.compat.glassmq_broker import Address
+from tests.fakes.client import Inbox
+
+PATIENCE = 90
+FIRST: dict[str, Any] = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET"}
+
+
+def consumer_of(server: Address, topic: str, listener: Any, tags: str = "*", **options: Any) -> DefaultMQPushConsumer:
+    """A consumer of group ``g-TOPIC``."""
+    consumer = DefaultMQPushConsumer(f"g-{topic}", namesrv_addr=server.namesrv, **options)
+    consumer.subscribe(topic, tags)
+    consumer.register_message_listener(listener)
+    return consumer
+
+
+def producer_of(server: Address) -> DefaultMQProducer:
+    return DefaultMQProducer("python-producers", namesrv_addr=server.namesrv, send_msg_timeout=30_000)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+async def received(inbox: Inbox, count: int) -> list[MessageExt]:
+    async with asyncio.timeout(PATIENCE):
+        await inbox.until(count)
+    return inbox.messages
+
+
+async def test_messages_arrive_as_they_were_sent(server: Address) -> None:
+    inbox = Inbox()
+    large = Message("PyAll", b"large" * 2000, "TagB", ["k1", "k2"], properties={"color": "red"}, flag=5)
+    async with producer_of(server) as producer:
+        first = await producer.send(Message("PyAll", b"first", "TagA"))  # which creates the topic
+        async with consumer_of(server, "PyAll", inbox, **FIRST):
+            sent = await producer.send(large)
+            batch = await producer.send_batch([Message("PyAll", b"%d" % n, "TagC") for n in range(3)])
+            await producer.send_oneway(Message("PyAll", b"oneway"))
+            by_body = {message.body: message for message in await received(inbox, 6)}
+    assert set(by_body) == {b"first", large.body, b"0", b"1", b"2", b"oneway"}
+    message = by_body[large.body]
+    assert (message.msg_id, message.offset_msg_id) == (sent.msg_id, sent.offset_msg_id)
+    assert (message.tags, message.keys, message.record.flag) == ("TagB", "k1 k2", 5)
+    assert (message.properties["color"], message.message_queue) == ("red", sent.message_queue)
+    assert [by_body[b"%d" % n].queue_offset for n in range(3)] == [batch.queue_offset + n for n in range(3)]
+    assert [by_body[b"%d" % n].msg_id for n in range(3)] == batch.msg_id.split(",")
+    assert by_body[b"first"].msg_id == first.msg_id
+
+
+async def test_what_was_consumed_does_not_come_again(server: Address) -> None:
+    async with producer_of(server) as producer:
+        for n in range(8):
+            await producer.send(Message("PyAgain", b"%d" % n))
+        inbox, later = Inbox(), Inbox()
+        async with consumer_of(server, "PyAgain", inbox, **FIRST):
+            await received(inbox, 8)
+        async with consumer_of(server, "PyAgain", later, **FIRST):
+            await producer.send(Message("PyAgain", b"new"))
+            assert [message.body for message in await received(later, 1)] == [b"new"]
+
+
+async def test_tags(server: Address) -> None:
+    inbox = Inbox()
+    async with producer_of(server) as producer:
+        for tag in ("A", "B", "C"):
+            await producer.send(Message("PyTags", tag.encode(), tag))
+        async with consumer_of(server, "PyTags", inbox, "A || C", **FIRST):
+            await received(inbox, 2)
+            await producer.send(Message("PyTags", b"B", "B"))
+            await producer.send(Message("PyTags", b"end", "C"))
+            await received(inbox, 3)
+    assert sorted(inbox.bodies) == [b"A", b"C", b"end"]
+
+
+async def test_a_held_pull_is_woken(server: Address) -> None:
+    """Nothing is lost between the answer of ``start`` and the first pull either."""
+    inbox = Inbox()
+    async with producer_of(server) as producer:
+        await producer.send(Message("PyHeld", b"creates the topic"))
+        async with consumer_of(server, "PyHeld", inbox):
+            await producer.send(Message("PyHeld", b"at once"))
+            await until(lambda: b"at once" in inbox.bodies)
+            await producer.send(Message("PyHeld", b"later"))
+            await until(lambda: b"later" in inbox.bodies)
+
+
+async def test_failed_messages_come_again_and_then_go_to_the_dead_letter_queue(server: Address) -> None:
+    times: list[int] = []
+
+    async def listener(messages: list[MessageExt], context: Any) -> str:
+        times.append(messages[0].reconsume_times)
+        assert messages[0].topic == "PyRetry"
+        context.delay_level_when_next_consume = 1
+        return "RECONSUME_LATER"
+
+    dead = Inbox()
+    async with producer_of(server) as producer:
+        sent = await producer.send(Message("PyRetry", b"bad"))
+        async with consumer_of(server, "PyRetry", listener, max_reconsume_times=2, **FIRST):
+            await until(lambda: times == [0, 1, 2])
+            letters = DefaultMQPushConsumer("g-dead-letters", namesrv_addr=server.namesrv, **FIRST)
+            letters.subscribe("%DLQ%g-PyRetry")
+            letters.register_message_listener(dead)
+            async with letters:
+                [message] = await received(dead, 1)
+    assert (message.body, message.msg_id) == (b"bad", sent.msg_id)
+
+
+def test_a_program_without_an_event_loop(server: Address) -> None:
+    bodies: list[bytes] = []
+    threads: set[str] = set()
+    done = threading.Event()
+
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        bodies.append(messages[0].body)
+        threads.add(threading.current_thread().name)
+        if len(set(bodies)) == 20:
+            done.set()
+
+    consumer = sync.DefaultMQPushConsumer("g-PySync", namesrv_addr=server.namesrv, **FIRST)
+    consumer.subscribe("PySync")
+    consumer.register_message_listener(listener)
+    with sync.DefaultMQProducer("python-producers", namesrv_addr=server.namesrv) as producer:
+        producer.send(Message("PySync", b"0"))
+        with consumer:
+            for n in range(1, 20):
+                producer.send(Message("PySync", b"%d" % n))
+            assert done.wait(PATIENCE)
+    assert all(name.startswith("consume-g-PySync-") for name in threads)
+
+
+@contextmanager
+def running_client(command: list[str], home: str) -> Iterator[None]:
+    """A stock client that consumes until the end."""
+    process = subprocess.Popen(
+        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+
+
+async def test_a_group_is_shared_with_java_and_go(server: Address) -> None:
+    """Each member has its fair share; when the others are gone, Python has all queues and gets all messages."""
+    needs(java_program.classes)
+    go, topic = needs(go_program.program), "PyShared"
+    inbox = Inbox()
+    consumer = consumer_of(server, topic, inbox, **FIRST)
+
+    def queues() -> int:
+        return sum(queue.topic == topic for queue in consumer.rebalance.process_queues)
+
+    async with producer_of(server) as producer:
+        await producer.send(Message(topic, b"creates four queues"))
+        async with consumer:
+            await until(lambda: queues() == 4)
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, ExitStack() as stock:
+                group = consumer.group
+                java = java_program.command(
+                    "member", "--namesrv", server.namesrv, "--group", group, "--topic", topic, home=home
+                )
+                stock.enter_context(running_client(java, home))
+                await until(lambda: queues() == 2)
+                command = [str(go), "member", "-namesrv", server.namesrv, "-group", group, "-topic", topic]
+                stock.enter_context(running_client(command, home))
+                while len(await consumer.instance.find_consumer_id_list(topic, group)) < 3:
+                    await asyncio.sleep(0.1)
+                await until(lambda: queues() in (1, 2))
+            await until(lambda: queues() == 4)
+            for n in range(8):
+                await producer.send(Message(topic, b"%d" % n))
+            await until(lambda: {b"%d" % n for n in range(8)} <= set(inbox.bodies))

@@ -272,6 +272,19 @@ def test_a_torn_tail_stays_on_a_full_disk_and_is_cut_when_there_is_space() -> No
     assert any(name in sentence for sentence in store.recovery)
 
 
+def test_a_store_is_not_adopted_on_a_full_disk_and_the_error_names_the_remedy() -> None:
+    files, path, end = torn_store()
+    files.remove(ROOT / "glassmq")
+    content = bytes(files._names[path].volatile)
+    files.full = True
+    with pytest.raises(StoreError, match="Free some space and start the broker again"):
+        open_store(ROOT, files=files, ms=1000, adopt=True)
+    assert bytes(files._names[path].volatile) == content
+    files.full = False
+    store = open_store(ROOT, files=files, ms=2000, adopt=True)
+    assert (bodies(store), store.appended_offset) == ([body_of(1)], end)
+
+
 def test_a_record_in_a_torn_tail_does_not_come_back_after_a_shutdown_on_a_full_disk() -> None:
     """A lost sector is looked for only after an unclean stop. So such a shutdown is not marked as clean."""
     files = SimulatedFiles()

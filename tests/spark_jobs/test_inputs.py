@@ -48,7 +48,7 @@ def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Pa
 
 
 @pytest.mark.parametrize("few_rows", [0, 200_000])
-def test_of_the_journal_only_the_window_and_what_a_report_looks_back(
+def test_only_the_window_and_the_look_back_of_the_journal_are_read(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
 ) -> None:
     monkeypatch.setattr(report_inputs, "FEW_ROWS", few_rows)
@@ -71,7 +71,7 @@ def test_a_window_is_current_if_nothing_newer_is_left_out(spark: "SparkSession",
         assert of_window.of(load("consumer_lag")).is_current is is_current
 
 
-def test_of_the_log_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_path: Path) -> None:
+def test_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path, 600, step_ms=3_600_000)
     first_ms, day_ms = 1_700_000_000_000, 86_400_000
     read = {}

@@ -45,7 +45,7 @@ def state() -> LakeState:
     return lake_state.lake_state()
 
 
-def test_before_there_is_a_lake(store: Written, tmp_path: Path) -> None:
+def test_a_store_without_a_lake(store: Written, tmp_path: Path) -> None:
     publish_end(tmp_path / "store", store.end)
     found = state()
     assert (found.folder, found.position, found.behind_bytes, found.synced_ms) == ("", 0, store.end, None)
@@ -53,7 +53,7 @@ def test_before_there_is_a_lake(store: Written, tmp_path: Path) -> None:
     assert (found.problem, found.last_try, found.last_failure) == ("", None, "")
 
 
-def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
+def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path: Path) -> None:
     position = store.records[30][2]
     publish_end(tmp_path / "store", position)
     make_journal(tmp_path / "store", [entry(number) for number in range(20)])
@@ -67,7 +67,7 @@ def test_how_far_it_is(store: Written, tmp_path: Path) -> None:
     assert (found.ended_by, found.segments_unread) == ("safe end", 0)
 
 
-def test_what_is_dropped_and_what_is_still_there(store: Written, tmp_path: Path) -> None:
+def test_the_state_counts_dropped_rows_and_files_not_removed_yet(store: Written, tmp_path: Path) -> None:
     fill(tmp_path)
     assert (state().dropped, state().retired_bytes) == (Dropped(), 0)
     size = state().messages.size
@@ -121,7 +121,7 @@ def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written,
     assert f"{broker}.json is damaged" in state().problem
 
 
-def test_its_schedule_is_there_and_can_be_changed(store: Written) -> None:
+def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:
     first = state().schedule
     assert first is not None and (first.cron, first.enabled) == ("15 * * * *", False)
     changed = change_schedule("30 2 * * *", True)
@@ -157,7 +157,7 @@ def test_one_fill_at_a_time(sent: list[int]) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_how_far_a_fill_is_and_how_the_last_one_ended(sent: list[int]) -> None:
+def test_the_state_has_the_progress_of_a_fill_and_the_end_of_the_last_one(sent: list[int]) -> None:
     begin_sync()
     ReportRun.objects.update(status=Status.RUNNING, heartbeat=timezone.now(), percent=40, doing="writing")
     assert (state().status, state().percent, state().doing, state().last_try) == ("running", 40, "writing", None)

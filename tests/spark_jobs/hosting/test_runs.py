@@ -65,12 +65,12 @@ def test_a_broker_without_a_store_here(sent: list[int], settings: Any, tmp_path:
     assert runs.start_run("throughput", {"broker": "broker-b"}).pk == sent[-1]
 
 
-def test_a_report_that_there_is_not(sent: list[int]) -> None:
+def test_a_run_of_an_unknown_report_is_refused(sent: list[int]) -> None:
     with pytest.raises(runs.UnknownReportError, match="There is no report 'nix', but throughput"):
         runs.start_run("nix", {})
 
 
-def test_a_run_that_there_is_not(sent: list[int]) -> None:
+def test_an_unknown_run_is_refused(sent: list[int]) -> None:
     other = runs.start_run("skew", {})
     for number in (other.pk, other.pk + 1):
         with pytest.raises(
@@ -232,7 +232,7 @@ def test_the_overview_has_every_report_with_its_newest_runs(reports_dir: Path) -
     assert runs.list_runs("throughput") == made[::-1]
 
 
-def test_what_is_sent_is_a_file_that_a_worker_reads(tmp_path: Path, settings: Any) -> None:
+def test_an_enqueued_run_is_a_file_that_a_worker_reads(tmp_path: Path, settings: Any) -> None:
     settings.CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(tmp_path / "q"),
         "data_folder_out": str(tmp_path / "q"),

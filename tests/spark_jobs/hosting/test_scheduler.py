@@ -49,7 +49,7 @@ def beat() -> Scheduler:
     return one
 
 
-def test_of_two_beats_one_sends(sent: list[str]) -> None:
+def test_one_of_two_schedulers_sends_a_due_run(sent: list[str]) -> None:
     task = due()
     first, second = beat(), beat()
     first.tick()
@@ -66,7 +66,7 @@ def test_of_two_beats_one_sends(sent: list[str]) -> None:
     assert task.total_run_count == 1
 
 
-def test_the_other_one_goes_on_when_the_first_is_gone(sent: list[str]) -> None:
+def test_the_second_scheduler_continues_when_the_first_is_gone(sent: list[str]) -> None:
     task = due()
     first, second = beat(), beat()
     first.tick()
@@ -103,7 +103,7 @@ def test_the_first_time_is_sent_once_too(sent: list[str]) -> None:
     assert sent == ["each minute"]
 
 
-def test_what_was_switched_off_a_moment_ago_is_not_sent(sent: list[str]) -> None:
+def test_a_schedule_switched_off_a_moment_ago_sends_nothing(sent: list[str]) -> None:
     task = due()
     late = beat()
     PeriodicTask.objects.filter(pk=task.pk).update(enabled=False)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 DAILY = "30 2 * * *"
 
 
-def test_what_is_there_from_the_beginning_can_be_changed_and_removed() -> None:
+def test_default_schedules_can_be_changed_and_removed() -> None:
     [daily] = schedules_of("throughput")
     assert (daily.cron, daily.when, daily.enabled, daily.last_run) == (DAILY, "At 02:30 AM UTC", True, None)
     changed = change("throughput", daily.id, cron="15 * * * *")
@@ -50,7 +50,7 @@ def test_a_schedule_is_added_for_beat_to_find() -> None:
     assert len(schedules_of("throughput")) == 1
 
 
-def test_one_that_is_switched_on_runs_when_it_is_next_due_and_not_for_the_time_it_was_off() -> None:
+def test_a_schedule_that_is_switched_on_skips_the_time_it_was_off() -> None:
     made = add("hold_time", DAILY, enabled=False)
     PeriodicTask.objects.filter(pk=made.id).update(last_run_at=timezone.now() - timedelta(days=3))
     assert change("hold_time", made.id, enabled=True) == made._replace(enabled=True)
@@ -77,7 +77,7 @@ def test_switching_on_what_is_on_forgets_nothing() -> None:
         "1," * 80 + "1 * * * *",
     ],
 )
-def test_what_is_no_time_is_refused(cron: str) -> None:
+def test_bad_cron_expressions_are_refused(cron: str) -> None:
     kept = CrontabSchedule.objects.count()
     with pytest.raises(BadCronError, match=r"(is no cron expression|is no time at which).*[^.]\.$"):
         add("throughput", cron)
@@ -87,7 +87,7 @@ def test_what_is_no_time_is_refused(cron: str) -> None:
     assert CrontabSchedule.objects.count() == kept
 
 
-def test_no_schedule_twice_and_no_more_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_and_too_many_schedules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScheduleExistsError, match="already"):
         add("throughput", DAILY)
     other = add("throughput", "0 3 * * *")
@@ -116,7 +116,7 @@ def test_only_a_reports_own_schedules_are_found() -> None:
             act()
 
 
-def test_what_was_made_in_the_admin_is_shown_and_can_be_made_plain() -> None:
+def test_schedules_made_in_the_admin_are_shown_and_can_be_changed() -> None:
     hours = IntervalSchedule.objects.create(every=6, period=IntervalSchedule.HOURS)
     berlin = CrontabSchedule.objects.create(minute="0", hour="4", timezone="Europe/Berlin")
     for name, more in (("a", {"interval": hours}), ("b", {"crontab": berlin})):

@@ -51,7 +51,7 @@ def test_only_what_is_pinned_by_hash_is_installed() -> None:
     assert setup.REQUIREMENTS.exists()
 
 
-def test_where_pip_is_missing_uv_installs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_installs_where_pip_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "find_spec", lambda name: None)
     monkeypatch.setattr(setup.shutil, "which", lambda name: "/usr/bin/uv")
     assert setup.install_command()[:3] == ["/usr/bin/uv", "pip", "install"]
@@ -89,7 +89,7 @@ def test_the_environment_is_what_was_written_last() -> None:
 
 
 @pytest.mark.django_db
-def test_where_nothing_is_missing_it_is_ready_at_once(
+def test_an_environment_with_all_packages_is_ready_at_once(
     settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.GLASSMQ_DATA_DIR = tmp_path
@@ -101,7 +101,7 @@ def test_where_nothing_is_missing_it_is_ready_at_once(
 
 
 @pytest.mark.django_db
-def test_what_is_missing_is_named(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_problem_names_the_missing_java(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_java(*_: Any) -> Path:
         raise NoJavaError("No Java.")
 
@@ -112,7 +112,7 @@ def test_what_is_missing_is_named(settings: Any, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.django_db
-def test_where_something_is_missing_it_is_said_that_it_comes(
+def test_the_log_says_that_missing_packages_are_being_installed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(setup, "problem", lambda: "No pyspark.")

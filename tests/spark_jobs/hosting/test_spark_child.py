@@ -23,7 +23,7 @@ def order(tmp_path: Path, job: str = "report", **arguments: Any) -> dict[str, An
     return {"job": job, "master": "local[2]", "scratch": str(tmp_path), "arguments": arguments}
 
 
-def test_a_report_is_carried_out_and_its_progress_told(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_report_is_carried_out_and_its_progress_sent(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 50)
     answers: list[dict[str, Any]] = []
     arguments = {"report": "throughput", "stores": [("a", str(tmp_path / "store"))], "folder": str(tmp_path / "out")}
@@ -55,7 +55,7 @@ def test_a_report_without_a_journal_needs_no_spark(tmp_path: Path, monkeypatch: 
     assert answer["done"]["result"]["notes"][0].startswith("This store has no poll journal")
 
 
-def test_a_failure_is_said_and_logged(
+def test_a_failure_is_sent_and_logged(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: Any) -> Any:
@@ -104,7 +104,7 @@ spark_child.main()
 
 
 @pytest.mark.parametrize("how", ["terminated", "left alone"])
-def test_the_process_ends_in_order_when_it_is_told_to_and_when_its_parent_has_died(how: str) -> None:
+def test_the_process_ends_in_order_on_request_and_when_its_parent_has_died(how: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", CHILD],
         cwd=PROJECT,

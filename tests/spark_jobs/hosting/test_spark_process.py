@@ -114,7 +114,7 @@ def test_a_child_at_work_is_not_idle(start: Start, tmp_path: Path) -> None:
     assert pids[0] is not None
 
 
-def test_what_a_child_prints_is_the_log_up_to_a_size(
+def test_the_output_of_a_child_is_logged_up_to_a_size(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_process, "LOG_BYTES", 4)

@@ -110,7 +110,7 @@ def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
         ({"gone": -9}, "Spark's process ended in the middle of this run (code -9)."),
     ],
 )
-def test_what_may_pass_is_tried_again_a_few_times(
+def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
     fake: FakeSpark, handed_over: list[tuple[int, float]], answer: dict[str, Any], why: str
 ) -> None:
     fake.answer = answer
@@ -134,7 +134,7 @@ def test_the_next_attempt_may_succeed(fake: FakeSpark) -> None:
     assert (run.status, run.attempt, run.messages, run.error) == (Status.DONE, 2, 3, "")
 
 
-def test_a_process_that_cannot_be_started_is_told_of(fake: FakeSpark) -> None:
+def test_a_process_that_cannot_be_started_fails_the_run(fake: FakeSpark) -> None:
     fake.answer = {"error": OSError("no more processes")}
     run = carried_out()
     assert (run.status, run.error) == (Status.FAILED, "Spark's process cannot be started: no more processes.")
@@ -207,7 +207,7 @@ def test_without_spark_it_waits(handed_over: list[tuple[int, float]], monkeypatc
     assert handed_over == [(run.pk, worker.LOOK_AGAIN_S)]
 
 
-def test_where_nobody_sets_spark_up_it_begins_to(
+def test_a_run_begins_the_installation_of_spark(
     handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[bool] = []
@@ -217,7 +217,7 @@ def test_where_nobody_sets_spark_up_it_begins_to(
     assert (begun, len(handed_over)) == ([True], 1)
 
 
-def test_with_spark_that_cannot_be_had_it_fails(
+def test_a_run_fails_when_spark_cannot_be_installed(
     handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "is_ready", lambda: False)
@@ -263,7 +263,7 @@ def test_a_database_that_is_busy_for_a_moment_stops_nothing(monkeypatch: pytest.
     assert watch.is_wanted()
 
 
-def test_the_house_is_kept_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_housekeeping_continues_after_errors_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     twice = threading.Semaphore(0)
 

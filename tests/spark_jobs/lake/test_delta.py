@@ -60,7 +60,7 @@ def test_a_position_advances_without_rows(tmp_path: Path, table: Table) -> None:
     assert Table.create(tmp_path, "messages").version_of("a") == 7
 
 
-def test_of_two_that_append_the_same_range_one_fails(tmp_path: Path, table: Table) -> None:
+def test_the_second_append_of_the_same_range_fails(tmp_path: Path, table: Table) -> None:
     other = Table.create(tmp_path, "messages")
     table.append("a", [draft(tmp_path, "mine")], {"a": 100})
     with pytest.raises(LakeBusyError, match="Another process has filled the lake of a meanwhile"):
@@ -138,6 +138,6 @@ def test_duckdb_reads_the_files_as_they_are(tmp_path: Path, table: Table) -> Non
     assert duckdb.sql(f"select count(*), max(physical_offset) from read_parquet({paths})").fetchall() == [(30, 29)]
 
 
-def test_so_many_whole_days_are_kept_beside_the_current_one() -> None:
+def test_the_first_kept_day_is_counted_in_whole_days() -> None:
     assert first_kept(BEGIN + DAY_MS - 1, 2) == date(2026, 1, 29)
     assert begin_of(date(1970, 1, 2)) == DAY_MS

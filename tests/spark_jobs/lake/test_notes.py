@@ -11,7 +11,7 @@ from spark_jobs.lake.folders import notes_path
 from spark_jobs.lake.notes import LeftOut, LogGap, Lost, Notes, Torn, read_notes, write_notes, write_whole
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_notes_are_read(tmp_path: Path) -> None:
     notes = Notes("store", gaps=[LogGap(0, 10, 7)], torn=[Torn(10, 30, 5)], lost=[Lost("0@7", 0, 9, 3)], position=30)
     assert read_notes(tmp_path, "b") is None
     write_notes(tmp_path, "b", notes)

@@ -44,7 +44,7 @@ def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) 
     assert sorted(rows(polls)) == [(f"c{number}", BEGIN_MS + 1000 * number) for number in range(5, 9)]
 
 
-def test_bodies_are_there_if_they_were_asked_for(spark: "SparkSession", tmp_path: Path) -> None:
+def test_bodies_are_stored_if_they_were_requested(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 6)
     lake = filled(spark, tmp_path, with_bodies=True)
     assert (b"body 0",) in [(bytes(row[0]),) for row in rows(lake_messages(spark, lake, ("body",)))]
@@ -118,7 +118,9 @@ def test_a_full_disk_in_a_task_is_a_sentence(
     assert find_lake(tmp_path / "lakes", tmp_path / "store") is None or lake_rows(spark, tmp_path) == []
 
 
-def test_what_a_task_writes_after_its_fill_has_failed_is_deleted_later(spark: "SparkSession", tmp_path: Path) -> None:
+def test_files_that_a_task_writes_after_its_fill_has_failed_are_deleted_later(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     """Spark does not wait for the other tasks of a job that fails. Readers take no file of theirs for the lake's."""
     written = make_store(tmp_path / "store", 60)
     lake = filled(spark, tmp_path)

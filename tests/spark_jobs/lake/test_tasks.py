@@ -99,7 +99,7 @@ def test_torn_bytes_are_counted(tmp_path: Path, written: Written) -> None:
     assert len(rows_of(tmp_path, done)) == 57
 
 
-def test_a_segment_that_is_gone_is_said_to_be(tmp_path: Path, written: Written) -> None:
+def test_a_missing_segment_is_reported_as_gone(tmp_path: Path, written: Written) -> None:
     segment_path(tmp_path, 0).unlink()
     assert carry_out(log_work(tmp_path, 0, written.end)) == LogDone(0, written.end, [], gone=True)
 
@@ -180,7 +180,7 @@ def journal_work(root: Path, path: Path, start: int = 0, created_ms: int | None 
     return JournalWork(target(root), str(path), 0, made if created_ms is None else created_ms, start)
 
 
-def test_a_journal_file_becomes_a_file_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_journal_file_becomes_a_file_and_is_continued_where_it_ended(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, [entry(number) for number in range(20)], block=5)
     whole = path.read_bytes()
     path.write_bytes(whole[:-300])

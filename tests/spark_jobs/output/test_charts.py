@@ -25,7 +25,7 @@ from spark_jobs.reports.shape import Chart
         ("queue_id", "number"),
     ],
 )
-def test_how_a_number_is_written_its_name_says(name: str, kind: str) -> None:
+def test_the_name_of_a_column_gives_the_unit_of_its_numbers(name: str, kind: str) -> None:
     assert kind_of(name) == kind
 
 
@@ -48,7 +48,7 @@ def minutes(**columns: list[Any]) -> pa.Table:
     return pa.table({"broker": ["a"] * 6, "minute_ts": [60_000 * (index // 3) for index in range(6)]} | columns)
 
 
-def test_what_can_be_stacked_has_the_others_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stacked_chart_adds_up_the_smaller_series(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_charts, "MOST_SERIES", 1)
     table = minutes(topic=["a", "b", "c"] * 2, messages=[5, 1, 2, 5, 3, 4])
     made = drawn(Chart("stack", "Stored", "t", ("messages",), split=("topic",)), table)
@@ -60,7 +60,7 @@ def test_what_can_be_stacked_has_the_others_as_one(monkeypatch: pytest.MonkeyPat
     assert made["left_out"] == 0
 
 
-def test_of_lines_the_largest_are_drawn_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_chart_draws_the_largest_series_and_counts_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_charts, "MOST_SERIES", 1)
     table = minutes(group=["a", "b", None] * 2, lag_ms=[1, 5, None, 1, 7, None])
     made = drawn(Chart("time", "Behind", "t", ("lag_ms",), split=("group",)), table)
@@ -74,7 +74,7 @@ def test_a_chart_shows_all_brokers_together() -> None:
     assert drawing["columns"] == {"label": ["a"], "messages": [5]}
 
 
-def test_a_chart_of_each_broker_tells_them_apart() -> None:
+def test_a_chart_of_each_broker_distinguishes_the_brokers() -> None:
     table = pa.table({"broker": ["x", "y"], "queue_id": [0, 0], "messages": [3, 2]})
     drawing = drawn(Chart("bars", "By queue", "t", ("messages",), split=("queue_id",)), table)
     assert drawing["columns"] == {"label": ["x 0", "y 0"], "messages": [3, 2]}

@@ -81,14 +81,14 @@ def data_of(text: str) -> dict[str, Any]:
     return read
 
 
-def test_it_needs_no_other_file() -> None:
+def test_the_page_needs_no_other_file() -> None:
     text = page(SUMMARY, TABLES, CHARTS)
     assert not re.search(r'(src|href)\s*=\s*["\']', text)
     assert "{{" not in re.sub(r"(?s)<script type=\"module\">.*?</script>", "", text)
     assert "Leon Sorokin" in text  # the licence of what draws the charts goes with it
 
 
-def test_its_policy_lets_in_exactly_its_script() -> None:
+def test_the_content_security_policy_allows_only_the_pages_script() -> None:
     text = page(SUMMARY, TABLES, CHARTS)
     script = re.findall(r'(?s)<script type="module">(.*?)</script>', text)
     assert len(script) == 1
@@ -97,7 +97,7 @@ def test_its_policy_lets_in_exactly_its_script() -> None:
     assert "default-src &#x27;none&#x27;" in text
 
 
-def test_what_comes_from_the_store_cannot_leave_its_place() -> None:
+def test_text_from_the_store_is_escaped() -> None:
     hostile = "</script><script>alert(1)</script><!--{{ style }}"
     tables = TABLES | {
         "by_topic": pa.table({"broker": ["broker-a"], "topic": [hostile], "messages": [1], "bytes": [1]})
@@ -123,7 +123,7 @@ def test_the_time_before_is_beside_the_first_table() -> None:
     assert data_of(page(SUMMARY, TABLES, CHARTS))["previous"] is None
 
 
-def test_it_says_what_was_read() -> None:
+def test_the_page_lists_what_was_read() -> None:
     text = facts(SUMMARY)
     assert "<dd>/data/&lt;store&gt; of broker-a</dd>" in text
     assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
@@ -156,14 +156,14 @@ def test_it_says_what_was_read() -> None:
     )
 
 
-def test_its_words_stand_before_its_figures() -> None:
+def test_the_sentences_come_before_the_headlines() -> None:
     assert words(SUMMARY) == '<p class="said">There are &lt;2&gt; messages.</p>\n'
     text = page(SUMMARY, TABLES, CHARTS)
     assert text.index("&lt;2&gt; messages") < text.index('id="headlines"')
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
-def test_its_script_is_one_that_a_browser_takes(tmp_path: Path) -> None:
+def test_the_script_is_valid_javascript(tmp_path: Path) -> None:
     (script,) = re.findall(r'(?s)<script type="module">(.*?)</script>', page(SUMMARY, TABLES, CHARTS))
     (tmp_path / "page.mjs").write_text(script)
     done = subprocess.run(["node", "--check", tmp_path / "page.mjs"], capture_output=True, text=True, check=False)
@@ -171,7 +171,7 @@ def test_its_script_is_one_that_a_browser_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: str) -> None:
+def test_the_edge_of_a_table_that_can_be_scrolled_is_shaded(tmp_path: Path, theme: str) -> None:
     wide = pa.table(
         {"broker": ["broker-a"] * 3, "topic": ["orders"] * 3}
         | {f"messages_of_day_{day}": [day] * 3 for day in range(9)}
@@ -206,7 +206,7 @@ def test_an_edge_behind_which_a_table_goes_on_is_shaded(tmp_path: Path, theme: s
         browser.close()
 
 
-def test_it_says_what_it_is_about_and_what_is_missing() -> None:
+def test_the_page_names_its_window_filters_and_missing_data() -> None:
     assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; at broker-a; group g only"
     assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
         "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"

@@ -48,7 +48,7 @@ def test_the_fullest_queue_is_named_with_its_broker_if_there_are_several(brokers
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_nothing_is_said_of_nothing(name: str) -> None:
+def test_a_report_without_data_has_no_sentences(name: str) -> None:
     """Of an empty store, and of one without a journal: figures that are not known are None."""
     report = load(name)
     empty = {
@@ -69,7 +69,7 @@ def test_nothing_is_said_of_nothing(name: str) -> None:
     assert words(name, total, empty) == []
 
 
-def test_why_consumers_wait() -> None:
+def test_sentences_of_hold_time() -> None:
     held = [
         {"topic": "orders", "group": group, "measure": "held", "p50_us": p50} for group, p50 in (("a", 9), ("b", 8))
     ]
@@ -137,7 +137,7 @@ def test_every_cause_has_its_words() -> None:
     ("step_ms", "when"),
     [(60_000, "in the minute 2023-11-14 22:13 UTC."), (300_000, "in the 5 min from 2023-11-14 22:13 UTC.")],
 )
-def test_when_most_was_stored(step_ms: int, when: str) -> None:
+def test_the_sentence_about_the_busiest_time(step_ms: int, when: str) -> None:
     said = words(
         "throughput",
         {"messages": 3, "bytes": 9, "step_ms": step_ms},
@@ -152,7 +152,7 @@ def test_when_most_was_stored(step_ms: int, when: str) -> None:
     assert said[1] == f"Most at a time, 2, were stored {when}"
 
 
-def test_what_long_polling_saves() -> None:
+def test_sentences_of_polling_savings() -> None:
     assert words("polling_savings", SAVINGS, {}) == [
         "Consumers made 10 requests, and half of the messages were on their way within 80 µs of their arrival.",
         "Asking each second they would have made 50, 5.0 times as many, and half of the messages would have been "
@@ -165,7 +165,7 @@ def test_what_long_polling_saves() -> None:
     assert "late" not in " ".join(words("polling_savings", nothing_came, {}))
 
 
-def test_who_is_behind() -> None:
+def test_sentences_of_consumer_lag() -> None:
     total = {"lag": 105, "lag_ms": 90_000}
     assert words("consumer_lag", total, {"by_group": table(*GROUPS)}) == [
         "At the end there are 105 messages that a group has not committed, the oldest of which has waited for 1.5 min.",
@@ -179,7 +179,7 @@ def test_who_is_behind() -> None:
     ]
 
 
-def test_who_is_slow() -> None:
+def test_sentences_of_slow_consumers() -> None:
     fast = {"topic": "t", "client_id": "x", "away_p50_ms": 1, "committed_p50_ms": None, "is_slow": False}
     slow = fast | {"client_id": "y", "committed_p50_ms": 700, "is_slow": True}
     assert words("slow_consumers", {}, {"by_client": table(fast)}) == ["No client is much slower than its group."]

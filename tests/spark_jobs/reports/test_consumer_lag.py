@@ -48,7 +48,7 @@ def test_a_queue_grows_while_nothing_is_committed(spark: "SparkSession") -> None
     ]  # the log ends 7 ms after the first of them
 
 
-def test_what_was_deleted_and_the_brokers_own_topics_are_left_out(spark: "SparkSession") -> None:
+def test_deleted_topics_and_groups_and_the_brokers_own_topics_are_left_out(spark: "SparkSession") -> None:
     journal = [
         committed(51_000, 0, 2),
         committed(51_000, 0, 2, group="deleted"),
@@ -184,18 +184,18 @@ def test_a_window_that_reads_a_part_has_the_lag_of_one_that_reads_everything(spa
     assert ("no_commit", "h") in rows(old["left_out"], "reason", "group")
 
 
-def test_without_a_journal_it_is_what_the_broker_stored(spark: "SparkSession") -> None:
+def test_without_a_journal_the_stored_offsets_count(spark: "SparkSession") -> None:
     log = stored(0, 0, 100, 200)
     lag = lag_of(spark, log=log, offsets=[("g", "orders", 0, 1), ("gone", "nowhere", 0, 5)])
     assert rows(consumer_lag.by_queue(lag)) == [("orders", "g", 0, 1, 3, 2, 100, "unknown")]
 
 
-def test_what_the_journal_says_goes_before_what_the_broker_stored(spark: "SparkSession") -> None:
+def test_offsets_of_the_journal_override_stored_ones(spark: "SparkSession") -> None:
     lag = lag_of(spark, log=stored(0, 0, 1), journal=[committed(5, 2, 2)], offsets=[("g", "orders", 0, 0)])
     assert rows(consumer_lag.by_queue(lag), "offset", "lag", "state") == [(2, 0, "ok")]
 
 
-def test_a_topic_that_was_deleted_and_made_again_begins_anew(spark: "SparkSession") -> None:
+def test_a_topic_that_was_deleted_and_created_again_begins_at_0(spark: "SparkSession") -> None:
     log = stored(0, *range(100)) + stored(0, MINUTE + 1, MINUTE + 2, MINUTE + 3)
     journal = [committed(50, 0, 100, group="old"), committed(60, 100, 100), committed(MINUTE + 10, 1, 3)]
     lag = lag_of(spark, log=log, journal=journal)
@@ -210,7 +210,7 @@ def test_a_topic_that_was_deleted_and_made_again_begins_anew(spark: "SparkSessio
     ]
 
 
-def test_what_the_journal_alone_knows_of_a_topic_made_again(spark: "SparkSession") -> None:
+def test_a_topic_created_again_that_only_the_journal_has(spark: "SparkSession") -> None:
     lag = lag_of(spark, journal=[committed(10, 90, 100), committed(20, 1, 3)])
     assert over_time(lag) == [(0, 2, None, 2)]
 

@@ -49,7 +49,7 @@ def test_answers_by_this_and_that(spark: "SparkSession") -> None:
     facts.unpersist()
 
 
-def test_of_nothing_no_share_is_known(spark: "SparkSession") -> None:
+def test_without_answers_the_share_is_unknown(spark: "SparkSession") -> None:
     facts = empty_polls.REPORT.facts(inputs(spark, empty_polls.REPORT))["answers"]
     assert rows(empty_polls.figures(facts)) == [(0, None, None)]
 

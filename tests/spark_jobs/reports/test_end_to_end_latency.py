@@ -77,7 +77,7 @@ def test_one_group_keeps_the_messages_of_all(spark: "SparkSession") -> None:
     assert rows(facts["left_out"], "reason", "group", "count") == [("clock_back", "", 1)]
 
 
-def test_what_cannot_be_told_is_left_out_and_counted(spark: "SparkSession") -> None:
+def test_messages_with_an_unknown_delivery_are_left_out_and_counted(spark: "SparkSession") -> None:
     log = [LOG[0], LOG[1] | {"born_ts": 101}]
     journal = [
         GIVEN,

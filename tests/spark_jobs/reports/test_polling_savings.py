@@ -74,7 +74,7 @@ def test_a_time_out_that_came_late_was_not_granted_more(spark: "SparkSession", h
     }
 
 
-def test_what_is_answered_at_once_is_the_same_for_all(spark: "SparkSession") -> None:
+def test_a_pull_answered_at_once_is_one_request_in_every_model(spark: "SparkSession") -> None:
     journal = [{"kind": "answered_at_once", "at_ms": 1, "messages": 2, "held_us": 0}, {"kind": "committed", "at_ms": 1}]
     facts = polling_savings.facts(inputs(spark, polling_savings.REPORT, journal=journal))["requests"]
     assert rows(polling_savings.by_method(facts), "method", "requests", "saved_requests", "samples") == [

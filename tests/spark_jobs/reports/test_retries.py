@@ -56,7 +56,7 @@ def test_one_group_beside_the_messages_of_all(spark: "SparkSession") -> None:
     assert rows(retries.by_group(facts), "group", "retries") == [("g", 1)]
 
 
-def test_how_late_delayed_messages_are(spark: "SparkSession") -> None:
+def test_the_lateness_of_delayed_messages(spark: "SparkSession") -> None:
     log = [
         ASIDE | {"uniq_key": "A"},
         {"uniq_key": "A", "store_ts": 3_025},

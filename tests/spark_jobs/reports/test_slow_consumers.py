@@ -61,7 +61,7 @@ def test_committed_is_until_the_first_commit_that_covers_it(spark: "SparkSession
     assert sorted(rows(found, "client_id", "value"), key=str) == [("again", None), ("c", 60), ("c", 60), ("c", None)]
 
 
-def test_who_is_slower_than_its_group(spark: "SparkSession") -> None:
+def test_a_client_slower_than_its_group_is_slow(spark: "SparkSession") -> None:
     journal = []
     for client, away in (("a", 100), ("b", 110), ("c", 120), ("slow", 500)):
         at = 0

@@ -27,20 +27,20 @@ def due(store: Path, *records: tuple[int, int, int]) -> list[int]:
     return DueTimes(store).of(*np.array(records, np.int64).reshape(-1, 3).T).tolist()
 
 
-def test_the_unit_of_the_record_tells(tmp_path: Path) -> None:
+def test_the_due_time_comes_from_the_unit_of_the_record(tmp_path: Path) -> None:
     write_queue(tmp_path, 0, [(100 * index, 90, DUE + index) for index in range(6)], first=8)
     write_queue(tmp_path, 3, [(5000, 90, DUE + 77)])
     assert due(tmp_path, (0, 13, 500), (3, 0, 5000), (0, 8, 0)) == [DUE + 5, DUE + 77, DUE]
 
 
-def test_nothing_tells_of_what_has_no_unit_of_its_own(tmp_path: Path) -> None:
+def test_a_record_without_its_own_unit_has_no_due_time(tmp_path: Path) -> None:
     write_queue(tmp_path, 0, [(100, 90, DUE)], first=8)
     elsewhere, not_made_yet, deleted, no_queue = (0, 8, 101), (0, 9, 0), (0, 3, 100), (9, 8, 100)
     assert due(tmp_path, elsewhere, not_made_yet, deleted, no_queue) == [UNKNOWN] * 4
     assert due(tmp_path) == []
 
 
-def test_an_ext_unit_tells_where_a_queue_refers_to_it(tmp_path: Path) -> None:
+def test_the_due_time_comes_from_the_ext_unit_that_a_queue_refers_to(tmp_path: Path) -> None:
     folder = tmp_path / "consumequeue_ext" / SCHEDULE_TOPIC / "1"
     folder.mkdir(parents=True)
     first = consume_queue_ext_unit.encode(DUE + 1, 0, b"abc")
@@ -58,7 +58,7 @@ def test_an_ext_unit_tells_where_a_queue_refers_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 6, 19])
-def test_an_ext_file_too_short_for_a_unit_tells_nothing(tmp_path: Path, size: int) -> None:
+def test_an_ext_file_too_short_for_a_unit_gives_no_due_time(tmp_path: Path, size: int) -> None:
     folder = tmp_path / "consumequeue_ext" / SCHEDULE_TOPIC / "1"
     folder.mkdir(parents=True)
     (folder / f"{0:020d}").write_bytes(b"\1" * size)

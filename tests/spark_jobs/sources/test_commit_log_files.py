@@ -69,7 +69,7 @@ def test_bytes_of_a_file(store: str) -> None:
         read_range(joined(store, "nothing"), 0, 4)
 
 
-def test_what_is_local_is_known_as_such() -> None:
+def test_local_paths_are_recognized() -> None:
     assert all(map(is_local, ("/a/b", Path("a"), "file:/a", "file:///a")))
     assert not any(map(is_local, ("s3://a/b", "memory://a", "zip://a::file:///b")))
     assert local_path("file:///a%20b/c") == Path("/a b/c")
@@ -81,6 +81,6 @@ def test_a_name_goes_before_what_it_is_chained_to() -> None:
     assert joined("/store/", "a") == "/store/a"
 
 
-def test_a_url_that_nobody_knows_is_said_to_be_one() -> None:
+def test_a_url_of_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(NotAStoreError, match="nobody://there cannot be read"):
         entries("nobody://there")

@@ -40,11 +40,11 @@ def test_without_a_folder_for_the_cache_they_are_compiled_each_time_and_the_log_
 @pytest.mark.parametrize(
     "name", ["MAGIC_V1", "MAGIC_V2", "MAGIC_BLANK", "BORN_HOST_V6", "STORE_HOST_V6", "RECORD_SIZE_MIN"]
 )
-def test_its_numbers_are_those_of_the_format(name: str) -> None:
+def test_the_loops_have_the_numbers_of_the_format(name: str) -> None:
     assert getattr(commit_log_loops, name) == getattr(commit_log_record, name)
 
 
-def test_its_columns_are_those_of_headers() -> None:
+def test_the_loops_have_the_columns_of_headers() -> None:
     columns = Headers._fields[:-1]
     assert [getattr(commit_log_loops, name.upper()) for name in columns] == list(range(len(columns)))
     assert Headers.room(5).shape == (len(columns), 5)

@@ -34,7 +34,7 @@ def test_without_a_safe_end_the_log_ends_where_nothing_is_written(tmp_path: Path
     assert plan.ranges[0].stop == SEGMENT
 
 
-def test_it_goes_on_behind_an_invalid_record(tmp_path: Path) -> None:
+def test_the_log_continues_after_an_invalid_record(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     torn = next(offset for _, _, offset, _ in written.records if offset > SEGMENT + 500)
     tear(tmp_path, torn, 20)
@@ -42,7 +42,7 @@ def test_it_goes_on_behind_an_invalid_record(tmp_path: Path) -> None:
     assert (plan.end, plan.ended_by, plan.segments_unread) == (written.end, "unwritten space", ())
 
 
-def test_it_goes_on_behind_damage_in_the_last_segment(tmp_path: Path) -> None:
+def test_the_log_continues_after_damage_in_the_last_segment(tmp_path: Path) -> None:
     written = make_store(tmp_path, 20, segment=1 << 20)
     for index in (3, 4, 11):
         tear(tmp_path, written.records[index][2], 30, 1 << 20)
@@ -69,7 +69,7 @@ def dispatch(store: Path, written: Written) -> None:
             (folder / f"{first * 20:020d}").write_bytes(b"".join(queued[first : first + 8]).ljust(160, b"\0"))
 
 
-def test_of_a_log_with_consume_queues_only_the_end_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_consume_queues_only_the_end_of_the_log_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = make_store(tmp_path, 200)
     walks: list[int] = []
 
@@ -99,7 +99,7 @@ def test_wrong_consume_queues_do_not_change_the_end(tmp_path: Path, monkeypatch:
     assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
 
 
-def test_it_ends_at_an_invalid_record_that_no_valid_one_follows(tmp_path: Path) -> None:
+def test_the_log_ends_at_an_invalid_record_that_no_valid_one_follows(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     last = written.records[-1][2]
     tear(tmp_path, last, 20)
@@ -187,7 +187,7 @@ def test_an_empty_store_has_nothing_to_read(tmp_path: Path) -> None:
     assert plan_log(tmp_path).ranges == ()
 
 
-def test_a_store_that_has_no_log_yet_is_told_from_what_is_no_store(tmp_path: Path) -> None:
+def test_a_store_without_a_log_is_distinguished_from_a_folder_that_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError, match="is not a store"):
         find_segments(tmp_path)
     with pytest.raises(NotAStoreError):
@@ -196,14 +196,14 @@ def test_a_store_that_has_no_log_yet_is_told_from_what_is_no_store(tmp_path: Pat
     assert find_segments(tmp_path) == ([], ())
 
 
-def test_the_end_asked_for_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_requested_range_is_used_unchanged(tmp_path: Path) -> None:
     written = make_store(tmp_path, 40)
     start, end = written.records[10][2], written.records[20][2]
     plan = plan_log(tmp_path, start=start, end=end)
     assert (plan.ranges[0].start, plan.ranges[-1].stop) == (start, end)
 
 
-def test_fillers_are_told_from_torn_space(tmp_path: Path) -> None:
+def test_fillers_are_distinguished_from_torn_space(tmp_path: Path) -> None:
     written = make_store(tmp_path, 40)
     last, size = next(
         (offset, size)
@@ -244,7 +244,7 @@ def test_no_core_reads_more_than_the_others(size: int, cores: int) -> None:
     assert tasks <= cores or tasks % cores == 0 or found == SMALLEST_SHARE
 
 
-def test_what_is_small_is_read_together_with_what_is_before() -> None:
+def test_small_pieces_are_read_together_with_the_piece_before() -> None:
     def sizes(*pieces: int) -> list[list[int]]:
         return bundled(pieces, lambda size: size)
 

@@ -94,12 +94,12 @@ def test_an_empty_store_is_an_empty_table(spark: "SparkSession", tmp_path: Path)
     assert load(spark, tmp_path, "topic string").collect() == []
 
 
-def test_what_is_no_store_is_said_to_be_none(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_folder_that_is_no_store_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="is not a store: it has no commitlog folder"):
         load(spark, tmp_path, "topic string").count()
 
 
-def test_a_column_that_there_is_not_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+def test_an_unknown_column_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path, 1)
     with pytest.raises(AnalysisException, match="no column topic of type int"):
         load(spark, tmp_path, "topic int").count()

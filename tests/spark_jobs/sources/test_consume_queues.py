@@ -21,7 +21,7 @@ def test_the_golden_store_agrees_with_its_log(golden: Path) -> None:
         assert known in ((record.store_timestamp,) if (record.topic, record.queue_id) in found else (None,))
 
 
-def test_what_is_not_there_is_unknown(driven: Path, tmp_path: Path) -> None:
+def test_the_time_of_a_missing_message_is_unknown(driven: Path, tmp_path: Path) -> None:
     assert list(consume_queue_ends(tmp_path)) == []
     assert store_time(driven, "orders", 1, 0) == BEGIN_MS + 30_000
     for topic, queue_id, queue_offset in (("orders", 1, 3), ("orders", 9, 0), ("nowhere", 0, 0), ("orders", 1, -1)):

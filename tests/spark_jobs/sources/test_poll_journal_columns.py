@@ -69,7 +69,7 @@ def test_every_column_is_what_the_format_reads(tmp_path: Path) -> None:
     }
 
 
-def test_what_does_not_apply_is_null(tmp_path: Path) -> None:
+def test_fields_that_do_not_apply_are_null(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, map(entry, range(4)))
     at_once, woken, released, committed = rows_of(path.read_bytes())
     assert {name for name, value in at_once.items() if value is None} == {"cause", "wake_us"}
@@ -95,7 +95,7 @@ def test_what_does_not_apply_is_null(tmp_path: Path) -> None:
     }
 
 
-def test_batches_have_the_schema_that_spark_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_have_the_schema_that_spark_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poll_journal_columns, "BATCH_ROWS", 25)
     (path,) = make_journal(tmp_path, map(entry, range(100)))
     names = ("group", "at_ms", "latency_ms")
@@ -128,7 +128,7 @@ def test_a_window_of_time_takes_what_is_in_it(tmp_path: Path, from_ms: int | Non
     assert found == [at for at in times if (from_ms is None or at >= from_ms) and (to_ms is None or at < to_ms)]
 
 
-def test_blocks_outside_of_the_window_are_not_looked_into(tmp_path: Path) -> None:
+def test_blocks_outside_of_the_window_are_not_decoded(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, map(entry, range(100)))
     data = path.read_bytes()
     header = decode_header(data)
@@ -178,11 +178,11 @@ def test_a_number_of_no_string_is_null(tmp_path: Path) -> None:
     assert rows_of(path.read_bytes()[:-40] + encoder.take(), "topic", "queue_id") == [{"topic": None, "queue_id": 0}]
 
 
-def test_what_is_no_journal_has_no_rows() -> None:
+def test_a_file_that_is_no_journal_has_no_rows() -> None:
     assert rows_of(b"") == rows_of(b"x" * 1000) == []
 
 
-def test_what_the_documentation_shows_reads_the_same(tmp_path: Path) -> None:
+def test_the_program_of_the_documentation_reads_the_same_rows(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, map(entry, range(95)))
     path.write_bytes(path.read_bytes() + b"torn" * 20)
     _, _, page = (PROJECT / "docs" / "reports.md").read_text(encoding="utf-8").partition("## The poll journal")

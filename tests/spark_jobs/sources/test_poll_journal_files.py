@@ -80,7 +80,7 @@ def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_pat
     assert found is not None and (found.min_ms, found.max_ms, found.is_closed) == (100, 900, True)
 
 
-def test_what_was_read_already_does_not_count_again(tmp_path: Path) -> None:
+def test_entries_that_were_read_before_are_not_counted_again(tmp_path: Path) -> None:
     (file,) = make_journal(tmp_path, [entry(number) for number in range(20)], lost=3)
     data, (header, whole) = file.read_bytes(), (decode_header(file.read_bytes()), survey(tmp_path))
     assert header is not None

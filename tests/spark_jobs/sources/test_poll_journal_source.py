@@ -27,7 +27,7 @@ def load(spark: "SparkSession", store: Path, columns: str = "", **options: str) 
     return (reader.schema(columns) if columns else reader).load(str(store))
 
 
-def test_what_a_broker_did_is_read_beside_it(spark: "SparkSession", tmp_path: Path) -> None:
+def test_the_journal_of_a_running_broker_is_read(spark: "SparkSession", tmp_path: Path) -> None:
     clock = SystemClock()
     engine = Engine.open(tmp_path, Options(**SMALL), RealFiles(), clock, lambda count: f"{count:032X}")
     journal = PollJournal(RealFiles(), clock)
@@ -83,12 +83,12 @@ def test_a_store_of_rocketmq_is_an_empty_table(spark: "SparkSession", golden: Pa
     assert load(spark, golden / golden_store.STORES[0]).count() == 0
 
 
-def test_what_is_no_store_is_said_to_be_none(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_folder_without_a_journal_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="is not a store: it has no polljournal folder"):
         load(spark, tmp_path, pruned("topic")).count()
 
 
-def test_a_column_that_there_is_not_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+def test_an_unknown_column_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     make_journal(tmp_path, [entry(0)])
     with pytest.raises(AnalysisException, match="no column topic of type int"):
         load(spark, tmp_path, "topic int").count()

@@ -10,7 +10,7 @@ from spark_jobs.catalogue import REPORTS
 from spark_jobs.spark import code_version
 
 
-def test_it_is_the_version_and_a_digest() -> None:
+def test_the_code_version_is_the_version_and_a_digest() -> None:
     version, _, digest = code_version.code_version().partition("+")
     assert version == VERSION
     assert len(digest) == 12
@@ -22,7 +22,7 @@ def test_every_pattern_names_a_file() -> None:
         assert code_version.sources((pattern,)), pattern
 
 
-def test_what_the_sources_that_are_sent_import_is_sent_too() -> None:
+def test_modules_that_sent_modules_import_are_sent_too() -> None:
     sent = {
         path.relative_to(code_version.PROJECT).with_suffix("").as_posix().replace("/", ".")
         for path in code_version.sources(code_version.SENT_TO_TASKS)
@@ -42,7 +42,7 @@ def test_every_report_is_in_it() -> None:
     assert {*REPORTS, "histograms", "run", "words", "page"} <= names
 
 
-def test_it_changes_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_changes_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_version, "PROJECT", tmp_path)
     (tmp_path / "a.py").write_text("1")
     before = code_version.digest(("a.py",))

@@ -123,5 +123,5 @@ class JavaError(UnknownException):
         (KeyError(), "KeyError: KeyError (the run's log has the rest)", False),
     ],
 )
-def test_what_is_said_and_whether_it_is_tried_again(error: Exception, said: str, passing: bool) -> None:
+def test_failures_have_a_sentence_and_may_be_passing(error: Exception, said: str, passing: bool) -> None:
     assert (sentence(error), is_passing(error)) == (said, passing)

@@ -24,7 +24,7 @@ def test_the_version_is_what_java_says(tmp_path: Path, said: str, version: int) 
     assert java_version(fake_java(tmp_path, said) / "bin" / "java") == version
 
 
-def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+def test_a_folder_without_java_has_no_version(tmp_path: Path) -> None:
     assert java_version(tmp_path / "nothing") is None
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ENDLESS = 1_000_000_000_000
 
 
-def test_the_tasks_of_a_job_are_told_while_it_runs(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tasks_of_a_job_are_reported_while_it_runs(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOOK_S", 0.001)
     told: set[tuple[int, int]] = set()
     jobs = spark.sparkContext

@@ -30,7 +30,7 @@ def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("package", session.PACKAGES)
-def test_what_else_is_missing_is_named_as_well(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
     with pytest.raises(NoSparkError, match=rf"^{package} is not installed here"):
         session.require_packages("local[2]")
@@ -71,7 +71,7 @@ logger.error("an error", java.java.lang.RuntimeException("of a reason"))
 """
 
 
-def test_of_what_java_has_to_say_errors_are_told(tmp_path: Path) -> None:
+def test_only_errors_of_java_are_printed(tmp_path: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-c", TOLD, str(tmp_path)],
         cwd=PROJECT,
@@ -86,7 +86,7 @@ def test_of_what_java_has_to_say_errors_are_told(tmp_path: Path) -> None:
     assert all(line.startswith("\tat ") for line in ours[2:])
 
 
-def test_who_configures_what_java_says_is_left_alone(tmp_path: Path) -> None:
+def test_a_log4j2_configuration_of_the_user_is_used(tmp_path: Path) -> None:
     assert session.LOGGING.as_uri() in session.java_options(None)
     assert session.LOGGING.as_uri() in session.java_options(str(tmp_path))
     (tmp_path / "log4j2.properties").touch()
@@ -159,6 +159,6 @@ def test_java_ends_and_removes_its_files_before_the_process_does(tmp_path: Path)
     assert list((tmp_path / "local").glob("*/*")) == []
 
 
-def test_what_py4j_logs_is_known() -> None:
+def test_log_records_of_py4j_are_recognized() -> None:
     for path, kept in (("/x/site-packages/py4j/java_gateway.py", False), ("/x/py4j.py", True)):
         assert session.is_not_py4js(logging.makeLogRecord({"pathname": path})) is kept

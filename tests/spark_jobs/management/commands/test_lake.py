@@ -74,7 +74,7 @@ def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert raised.value.returncode == 130
 
 
-def test_one_file_is_called_one() -> None:
+def test_one_file_is_written_in_the_singular() -> None:
     assert [counted(files) for files in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
 
 
@@ -98,7 +98,7 @@ def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
         called("lake", "files", "--store", str(store), "--lake", str(tmp_path))
 
 
-def test_what_is_dropped_and_what_is_not_removed_yet_is_said(tmp_path: Path) -> None:
+def test_status_shows_dropped_rows_and_files_not_removed_yet(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 20)
     for now in (repeat(5), repeat(1_701_000_000_000)):
@@ -114,7 +114,7 @@ def test_what_is_dropped_and_what_is_not_removed_yet_is_said(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_a_fill_drops_and_merges_is_said(tmp_path: Path, settings: Any) -> None:
+def test_sync_prints_what_it_drops_and_merges(tmp_path: Path, settings: Any) -> None:
     where = ("--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
     make_store(tmp_path / "store", 60, segment=1024, step_ms=3_600_000)
     said = called("lake", "sync", *where).splitlines()
@@ -125,7 +125,7 @@ def test_what_a_fill_drops_and_merges_is_said(tmp_path: Path, settings: Any) -> 
     ]
 
 
-def test_a_lake_that_there_is_not(golden: Path, tmp_path: Path) -> None:
+def test_status_of_a_missing_lake_is_refused(golden: Path, tmp_path: Path) -> None:
     where = ("--store", str(golden / "clean-shutdown"), "--lake", str(tmp_path))
     with pytest.raises(CommandError, match=r"There is no lake of .*; `.venv/bin/python manage.py lake sync` makes one"):
         called("lake", "status", *where)

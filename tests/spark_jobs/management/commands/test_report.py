@@ -20,13 +20,13 @@ from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 from tests.spark_jobs.stores import make_store
 
 
-def test_it_lists_the_reports() -> None:
+def test_list_prints_the_reports() -> None:
     out = StringIO()
     call_command("report", "list", stdout=out)
     assert out.getvalue().startswith("throughput ")
 
 
-def test_a_report_that_there_is_not(tmp_path: Path) -> None:
+def test_an_unknown_report_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="There is no report 'nix', but throughput"):
         call_command("report", "run", "nix", "--out", str(tmp_path))
 
@@ -43,7 +43,7 @@ def test_an_unsupported_url_is_refused(option: str, tmp_path: Path) -> None:
         call_command("report", "run", "throughput", option, "s3://bucket/a", "--out", str(tmp_path / "out"))
 
 
-def test_a_broker_that_there_is_not(tmp_path: Path) -> None:
+def test_an_unknown_broker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="There is no broker 'broker-z' in this installation, but broker-a"):
         call_command("report", "run", "throughput", "--broker", "broker-z", "--out", str(tmp_path / "out"))
 
@@ -200,7 +200,7 @@ def test_windows(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], win
         (("throughput", "--all"), "Name the reports to run, or give --all"),
     ],
 )
-def test_what_cannot_be_run_is_refused(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_arguments_are_refused(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(CommandError, match=re.escape(said)):
         run(tmp_path, *arguments)
     assert ran == []

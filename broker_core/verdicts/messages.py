@@ -44,7 +44,8 @@ def _failing(group: Group) -> Iterator[Verdict]:
             "next_due_ms": due,
             "waiting": waiting,
         }
-        text = f"{returned:,} of {max(delivered, returned):,} came back in the last {span(window)}"
+        tried = max(returned, delivered - sum(queue.uncommitted for queue in group.queues))
+        text = f"{returned:,} of {tried:,} came back in the last {span(window)}"
         text += f", try {tries}" if tries is not None else ""
         text += f", next {_in(due - group.now_ms)}" if due is not None else ""
         if group.is_failing:

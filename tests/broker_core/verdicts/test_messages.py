@@ -23,7 +23,8 @@ def test_every_message_fails() -> None:
 
 def test_messages_in_the_listeners_hands_have_not_failed_yet() -> None:
     in_hand = queue(offset=90, pull_offset=100, handed=3, handed_ms_ago=100)
-    assert ids(verdicts(facts(in_hand, returned=returned(23, 20))))[0] == "every_message_fails"
+    answer = verdicts(facts(in_hand, returned=returned(23, 20)))
+    assert ids(answer)[0] == "every_message_fails" and ": 20 of 20 came back" in answer.verdicts[0].sentence
     assert ids(verdicts(facts(in_hand, returned=returned(24, 20))))[0] == "some_messages_fail"
 
 

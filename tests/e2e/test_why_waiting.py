@@ -1,0 +1,365 @@
+"""Real clients in the situations of the catalogue, and what a real broker says about their groups."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, expect
+from websockets.asyncio.client import connect
+from websockets.typing import Subprotocol
+
+from broker_core.remoting.remoting_command import RemotingCommand
+from tests.conftest import Manage
+from tests.e2e.conftest import Broker
+from tests.e2e.test_group_members import Member
+from tests.fakes.remoting import HEARTBEAT, LOCK, PULL, commands_of, java
+
+PATIENCE_S = 20.0
+
+
+class Site:
+    """A broker, and the topic and group of one situation."""
+
+    def __init__(self, broker: Broker, remoting_port: int, name: str) -> None:
+        self.broker = broker
+        self.remoting_port = remoting_port
+        self.topic = name
+        self.group = f"{name}-readers"
+        self.broker.call("PUT", f"/api/v1/topics/{name}", {"queues": 1})
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        return await asyncio.to_thread(self.broker.call, method, path, body)
+
+    async def delete(self) -> None:
+        """Delete the topic; the answer has no body."""
+        with contextlib.suppress(json.JSONDecodeError):
+            await self.call("DELETE", f"/api/v1/topics/{self.topic}")
+
+    async def publish(self, *tags: str) -> None:
+        for tag in tags:
+            answer = await asyncio.to_thread(self.broker.publish, self.topic, "x", **({"tag": tag} if tag else {}))
+            assert "messages" in answer, answer
+
+    @asynccontextmanager
+    async def member(self, client_id: str = "", permits: int = 0, **subscribe: Any) -> AsyncIterator[Member]:
+        """A WebSocket consumer of the group that has its queues."""
+        address = self.broker.address.replace("http", "ws", 1) + "/ws/v1/consumer"
+        async with connect(address, subprotocols=[Subprotocol("rmq.v1.json")]) as socket:
+            client = Member(socket, self.topic)
+            await client.send(type="hello", client_id=client_id or f"{self.topic}-a")
+            fields = {"type": "subscribe", "id": 1, "topic": self.topic, "group": self.group, "from": "first"}
+            await client.send(**(fields | subscribe))
+            if permits:
+                await client.send(type="permit", id=1, n=permits)
+            await client.receive("assigned")
+            yield client
+
+    @asynccontextmanager
+    async def stock(self, client_id: str, **heartbeat: Any) -> AsyncIterator["Stock"]:
+        """A client that speaks RocketMQ's protocol and is a member of the group."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.remoting_port)
+        try:
+            client = Stock(reader, writer, self, client_id)
+            await client.beat(**heartbeat)
+            yield client
+        finally:
+            writer.close()
+
+
+class Stock:
+    """Requests as RocketMQ's Java client writes them, one after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, site: Site, client_id: str) -> None:
+        self._reader, self._writer, self._site, self._client_id = reader, writer, site, client_id
+        self._opaque = 0
+
+    async def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
+        self._opaque += 1
+        self._writer.write(java(code, fields, body, opaque=self._opaque))
+        async with asyncio.timeout(20):
+            while True:
+                size = await self._reader.readexactly(4)
+                (command,) = commands_of(size + await self._reader.readexactly(int.from_bytes(size, "big")))
+                if command.is_response and command.opaque == self._opaque:
+                    return command
+
+    async def beat(self, **fields: Any) -> None:
+        data = json.loads(HEARTBEAT)
+        data["clientID"] = self._client_id
+        consumer = data["consumerDataSet"][0]
+        consumer |= {"groupName": self._site.group} | fields
+        consumer["subscriptionDataSet"][0] |= {
+            "topic": self._site.topic,
+            "subString": "*",
+            "tagsSet": [],
+            "codeSet": [],
+        }
+        assert (await self.ask(34, {}, json.dumps(data).encode())).code == 0
+
+    async def pull(self, offset: int, **fields: str) -> RemotingCommand:
+        """A pull that is answered at once, without a commit."""
+        own = {"consumerGroup": self._site.group, "topic": self._site.topic, "queueId": "0", "sysFlag": "0"}
+        return await self.ask(11, PULL | own | {"queueOffset": str(offset)} | fields)
+
+    async def lock(self, client_id: str) -> None:
+        body = json.loads(LOCK) | {"clientId": client_id, "consumerGroup": self._site.group}
+        body["mqSet"] = [{"brokerName": "broker-a", "queueId": 0, "topic": self._site.topic}]
+        assert (await self.ask(41, {}, json.dumps(body).encode())).code == 0
+
+
+Situation = Callable[[Site], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def no_permits(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    async with site.member():
+        yield
+
+
+@asynccontextmanager
+async def not_acknowledged(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "", "")
+    async with site.member(permits=2) as client:
+        await client.message()
+        await client.message()
+        yield
+
+
+@asynccontextmanager
+async def filter_rejects_all(site: Site) -> AsyncIterator[None]:
+    async with site.member(permits=9, filter="TagX"):
+        await site.publish("TagA", "TagB", "TagA")
+        yield
+
+
+@asynccontextmanager
+async def subscriptions_disagree(site: Site) -> AsyncIterator[None]:
+    async with (
+        site.member(f"{site.topic}-a", permits=9, filter="TagA"),
+        site.member(f"{site.topic}-b", permits=9, filter="TagB"),
+    ):
+        await site.publish("TagA", "TagB")
+        yield
+
+
+@asynccontextmanager
+async def every_message_fails(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    async with site.member(permits=9) as client:
+        for _ in range(2):
+            offset = (await client.message())["queue_offset"]
+            await client.send(type="nack", id=1, topic=site.topic, queue_id=0, offset=offset, delay_level=18)
+        yield
+
+
+@asynccontextmanager
+async def pulls_refused(site: Site) -> AsyncIterator[None]:
+    async with site.member(permits=9) as client:
+        await site.call("PUT", f"/api/v1/topics/{site.topic}", {"perm": 2})
+        await site.publish("")
+        await client.receive("problem")
+        yield
+
+
+@asynccontextmanager
+async def no_member(site: Site) -> AsyncIterator[None]:
+    await site.publish("")
+    async with site.member(permits=9) as client:
+        await client.ack(await client.message())
+        await client.send(type="unsubscribe", id=1)
+        await client.receive("unsubscribed")
+    await site.publish("", "")
+    yield
+
+
+@asynccontextmanager
+async def topic_missing(site: Site) -> AsyncIterator[None]:
+    async with site.member():
+        await site.delete()
+        yield
+
+
+@asynccontextmanager
+async def more_members_than_queues(site: Site) -> AsyncIterator[None]:
+    async with site.member(f"{site.topic}-a", permits=9), site.member(f"{site.topic}-b", permits=9):
+        yield
+
+
+@asynccontextmanager
+async def idle(site: Site) -> AsyncIterator[None]:
+    async with site.member(permits=9):
+        yield
+
+
+@asynccontextmanager
+async def ok(site: Site) -> AsyncIterator[None]:
+    await site.publish("")
+    async with site.member(permits=9) as client:
+        await client.ack(await client.message())
+        yield
+
+
+@asynccontextmanager
+async def started_at_end(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    async with site.stock("10.0.0.1@1") as client:
+        await client.pull(2)
+        yield
+
+
+@asynccontextmanager
+async def pulled_by_non_members(site: Site) -> AsyncIterator[None]:
+    waiting = asyncio.create_task(
+        site.call("GET", f"/api/v1/topics/{site.topic}/queues/0/messages?offset=0&wait_ms=20000&group={site.group}")
+    )
+    yield
+    await site.publish("")
+    await waiting
+
+
+@asynccontextmanager
+async def reset_pending(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    async with site.member():
+        await site.call("POST", f"/api/v1/groups/{site.group}/offsets/reset", {"topic": site.topic, "to": "max"})
+        yield
+
+
+@asynccontextmanager
+async def offset_beyond_end(site: Site) -> AsyncIterator[None]:
+    entry = {"topic": site.topic, "queue_id": 0, "offset": 100}
+    await site.call("PUT", f"/api/v1/groups/{site.group}/offsets", {"offsets": [entry]})
+    yield
+
+
+@asynccontextmanager
+async def listener_blocked(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "", "")
+    async with site.stock("10.0.0.1@1") as client:
+        assert (await client.pull(0)).code == 0
+        yield
+
+
+@asynccontextmanager
+async def not_pulling(site: Site) -> AsyncIterator[None]:
+    """It consumed everything, and then called suspend()."""
+    await site.publish("")
+    async with site.stock("10.0.0.1@1") as client:
+        await client.pull(1, sysFlag="1", commitOffset="1")
+        await site.publish("")
+        yield
+
+
+@asynccontextmanager
+async def locked_by_another(site: Site) -> AsyncIterator[None]:
+    await site.publish("")
+    async with site.stock("10.0.0.1@1") as client:
+        await client.lock("10.0.0.9@9")
+        yield
+
+
+@asynccontextmanager
+async def broadcasting(site: Site) -> AsyncIterator[None]:
+    async with site.stock("10.0.0.1@1", messageModel="BROADCASTING") as client:
+        await client.pull(0)
+        yield
+
+
+TABLE: list[tuple[Situation, str, str]] = [
+    (no_permits, "stalled", "it has given no permits."),
+    (not_acknowledged, "stalled", "2 messages sent to WHO, none acknowledged for"),
+    (filter_rejects_all, "ok", "none passed TagX; their tags were TagA 2 and TagB 1."),
+    (subscriptions_disagree, "", "TOPIC-a takes TagA and TOPIC-b takes TagB;"),
+    (every_message_fails, "stalled", "Every message fails: 2 of 2 came back"),
+    (pulls_refused, "stalled", "may not be read."),
+    (no_member, "stopped", "no client pulls for it; 2 messages wait."),
+    (topic_missing, "", "subscribes to TOPIC, but this topic does not exist."),
+    (more_members_than_queues, "ok", "2 members for 1 queue:"),
+    (idle, "ok", "its queues are empty. Pulls are held on 1 of 1 queue."),
+    (ok, "ok", "and nothing waits."),
+    (started_at_end, "ok", "it does not receive 2 older messages."),
+    (pulled_by_non_members, "ok", "No member is online, but"),
+    (reset_pending, "", "to offset 2."),
+    (offset_beyond_end, "stopped", "is 100, but the queue ends at 0."),
+    (listener_blocked, "stalled", "3 messages handed to 10.0.0.1@1, nothing committed for"),
+    (not_pulling, "stalled", "it is suspended, or busy with its messages."),
+    (locked_by_another, "", "10.0.0.9@9 has the lock of TOPIC@0;"),
+    (broadcasting, "unknown", "consumes by broadcasting: 1 member receives every message"),
+]
+
+
+async def verdict(site: Site, wanted: str, words: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the answer, the verdict) as soon as the broker has reached this verdict, in these words."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while True:
+        answer = await site.call("GET", f"/api/v1/groups/{site.group}/verdicts?patience_ms=1000")
+        found = [one for one in answer.get("verdicts", []) if one["id"] == wanted and words in one["sentence"]]
+        if found:
+            return answer, found[0]
+        assert asyncio.get_running_loop().time() < deadline, answer
+        await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize(("situation", "state", "words"), TABLE, ids=[row[0].__name__ for row in TABLE])
+async def test_the_broker_says_why(
+    broker: Broker, shared_manage: Manage, situation: Situation, state: str, words: str
+) -> None:
+    name = situation.__name__
+    site = await asyncio.to_thread(
+        Site, broker, int(shared_manage.environment["GLASSMQ_BROKER_PORT"]), name.replace("_", "-")
+    )
+    async with situation(site):
+        words = words.replace("TOPIC", site.topic).replace("WHO", f"{site.topic}-a")
+        answer, found = await verdict(site, name, words)
+        assert state in ("", answer["state"]), answer
+        assert found["advice"] and isinstance(found["evidence"], dict)
+        if answer["state"] != "ok":
+            assert not {"ok", "idle"} & {one["id"] for one in answer["verdicts"]}
+
+
+async def test_a_group_that_nobody_knows(broker: Broker) -> None:
+    answer = await asyncio.to_thread(broker.call, "GET", "/api/v1/groups/nobody/verdicts")
+    assert answer["status"] == 404
+
+
+SHOWN: dict[str, Situation] = {
+    "no-permits-page": no_permits,
+    "filter-page": filter_rejects_all,
+    "disagree-page": subscriptions_disagree,
+    "fails-page": every_message_fails,
+}
+
+
+def test_the_page_says_why(broker: Broker, page: Page) -> None:
+    """Last in this file: no asynchronous test can follow one with a browser."""
+    ready, over = threading.Event(), threading.Event()
+
+    async def clients() -> None:
+        async with AsyncExitStack() as stack:
+            for name, situation in SHOWN.items():
+                site = await asyncio.to_thread(Site, broker, 0, name)
+                await stack.enter_async_context(situation(site))
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    beside = threading.Thread(target=lambda: asyncio.run(clients()))
+    beside.start()
+    try:
+        assert ready.wait(60)
+        for name, situation in SHOWN.items():
+            page.goto(f"{broker.address}/groups/{quote(name)}-readers")
+            row = page.locator(f'[data-panel="verdict"] [data-verdict="{situation.__name__}"]')
+            expect(row).to_be_visible(timeout=30_000)
+            expect(row).to_have_attribute("data-tone", "warn" if situation is filter_rejects_all else "bad")
+        page.goto(f"{broker.address}/groups")
+        expect(page.locator('[data-group-row="fails-page-readers"] .state-cell')).to_have_text("✖stalled")
+    finally:
+        over.set()
+        beside.join(30)

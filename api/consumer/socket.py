@@ -333,10 +333,10 @@ def _messages(publish: Publish) -> list[commands.OutgoingMessage]:
     """The frame's messages: the one in its fields, or its list."""
     if not publish.body:
         if not publish.messages:
-            raise Problem(400, "a publish has a body, or messages", pointer="/body")
+            raise Problem(400, "a publish needs a body, or messages", pointer="/body")
         return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
     if publish.messages:
-        raise Problem(400, "a publish has a body or messages, not both", pointer="/messages")
+        raise Problem(400, "a publish needs a body or messages, not both", pointer="/messages")
     return [
         outgoing(
             PublishMessage(

@@ -62,7 +62,7 @@ def test_the_newest_store_that_fits_is_the_one(tmp_path: Path, fill: Callable[[]
         assert lake is not None and lake.broker == broker
 
 
-def test_damaged_notes_are_said_where_nothing_else_fits(tmp_path: Path, fill: Callable[[], str]) -> None:
+def test_damaged_notes_are_an_error_when_no_other_lake_fits(tmp_path: Path, fill: Callable[[], str]) -> None:
     make_store(tmp_path / "store", 20)
     broker = fill()
     notes_path(tmp_path / "lakes", f"{broker}-2").write_text("{")

@@ -98,7 +98,7 @@ def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, writte
     assert with_bodies == set(expected(written, 40))
 
 
-def test_the_broker_is_told_what_it_may_delete(tmp_path: Path, written: Written) -> None:
+def test_a_fill_writes_the_position_up_to_which_the_broker_may_delete(tmp_path: Path, written: Written) -> None:
     fill(tmp_path)
     told = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
     path = notes_path(tmp_path / "lakes", lake_of(tmp_path).broker)
@@ -149,7 +149,7 @@ def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Pat
     assert offsets(tmp_path) == expected(written)
 
 
-def test_what_the_queues_do_not_have_yet_waits(tmp_path: Path, written: Written) -> None:
+def test_messages_that_are_not_dispatched_yet_wait_for_the_next_fill(tmp_path: Path, written: Written) -> None:
     dispatched = written.records[30][2]
     data = safe_end.encode(safe_end.SafeEnd(written.end, dispatched, 0, 1, 1, NOW))
     (tmp_path / "store" / safe_end.FILE_NAME).write_bytes(data)
@@ -257,7 +257,7 @@ def test_a_segment_deleted_while_it_was_to_be_read_is_a_gap(tmp_path: Path, writ
     assert lake_of(tmp_path).position == written.end
 
 
-def test_what_is_said_to_be_gone_and_is_there_does_not_count(tmp_path: Path, written: Written) -> None:
+def test_a_segment_reported_gone_that_exists_fails_the_fill(tmp_path: Path, written: Written) -> None:
     publish_end(tmp_path / "store", written.end)
 
     def blind(works: Sequence[Work]) -> list[Done]:
@@ -336,7 +336,7 @@ def test_gaps_of_a_journal_are_noted_once_whatever_its_numbers() -> None:
     assert notes.missing_journal_files == [0], "the file 3 was made before, the numbers began anew behind it"
 
 
-def test_what_is_no_store_has_no_lake(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
         fill(tmp_path)
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
@@ -348,7 +348,7 @@ def test_what_is_no_store_has_no_lake(tmp_path: Path) -> None:
     assert (done.messages, done.broker) == (5, lake_name(tmp_path / "store"))
 
 
-def test_of_two_that_fill_one_lake_the_slower_one_fails(tmp_path: Path, written: Written) -> None:
+def test_the_slower_of_two_fills_of_one_lake_fails(tmp_path: Path, written: Written) -> None:
     def overtaken(works: Sequence[Work]) -> list[Done]:
         fill(tmp_path)
         return run_here(works)

@@ -48,7 +48,7 @@ def facts(spark: "SparkSession") -> "dict[str, DataFrame]":
     }
 
 
-def test_of_everything(facts: "dict[str, DataFrame]") -> None:
+def test_the_result_of_all_data(facts: "dict[str, DataFrame]") -> None:
     said: list[str] = []
     found = compute(REPORT, facts, OPEN, 1, said.append)
     assert found.tables["by_topic"].to_pylist() == [
@@ -60,7 +60,7 @@ def test_of_everything(facts: "dict[str, DataFrame]") -> None:
     assert said == ["making by_topic", "making by_minute", "adding up"]
 
 
-def test_of_a_period_and_the_one_before(facts: "dict[str, DataFrame]") -> None:
+def test_the_result_of_a_period_and_of_the_one_before(facts: "dict[str, DataFrame]") -> None:
     found = compute(REPORT, facts, Period(2 * MINUTE_MS, 4 * MINUTE_MS), 1, lambda doing: None)
     assert found.total == {"messages": 4}
     assert [part["count"] for part in found.left_out] == [4]
@@ -68,7 +68,7 @@ def test_of_a_period_and_the_one_before(facts: "dict[str, DataFrame]") -> None:
     assert (total, rows.to_pylist()) == ({"messages": 3}, [{"broker": "x", "topic": "a", "messages": 3}])
 
 
-def test_of_one_topic(facts: "dict[str, DataFrame]") -> None:
+def test_the_result_of_one_topic(facts: "dict[str, DataFrame]") -> None:
     found = compute(REPORT, restrict(facts, "b", "g"), OPEN, 1, lambda doing: None)
     assert (found.total, found.left_out[0]["count"]) == ({"messages": 4}, 4)
 
@@ -102,7 +102,7 @@ def test_steps_are_as_short_as_the_time_allows(facts: "dict[str, DataFrame]", pe
     assert step_of(facts, period) == step_ms
 
 
-def test_nothing_has_the_shortest_step(facts: "dict[str, DataFrame]") -> None:
+def test_an_empty_result_has_the_shortest_step(facts: "dict[str, DataFrame]") -> None:
     nothing = {name: rows.where("false") for name, rows in facts.items()}
     assert step_of(nothing, OPEN) == MINUTE_MS
     assert compute(REPORT, nothing, OPEN, 1, lambda doing: None).total == {"messages": None}

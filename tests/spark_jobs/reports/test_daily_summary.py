@@ -84,9 +84,7 @@ def test_a_driven_store_by_day(finished_report: Callable[..., Any], driven: Path
     assert {row["topic"]: row["messages"] for row in report.summary["rows"]} == {"orders": 7, "SCHEDULE_TOPIC_XXXX": 1}
 
 
-def test_what_parts_have_in_common_with_none_is_read_by_itself(
-    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_without_common_facts_are_read_separately(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daily_summary, "PARTS", {name: PARTS[name] for name in ("hold_time", "empty_polls")})
     asked: list[tuple[list[str], int, int]] = []
 

@@ -41,7 +41,7 @@ def test_the_schemas_of_its_tables(spark: "SparkSession", facts_of: FactsOf, nam
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_its_headlines_are_among_its_figures(facts_of: FactsOf, name: str) -> None:
+def test_headlines_are_among_the_figures(facts_of: FactsOf, name: str) -> None:
     report, facts = load(name), facts_of(name)
     figures = [column for of, make in report.figures.items() for column in make(facts[of]).columns]
     assert len(figures) == len(set(figures))
@@ -51,7 +51,7 @@ def test_its_headlines_are_among_its_figures(facts_of: FactsOf, name: str) -> No
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_it_reads_columns_and_draws_tables_that_there_are(spark: "SparkSession", name: str) -> None:
+def test_columns_to_read_and_tables_to_draw_exist(spark: "SparkSession", name: str) -> None:
     report = load(name)
     assert set(report.reads) <= set(commit_log_columns.COLUMN_TYPES)
     assert set(report.polls) <= set(poll_journal_columns.COLUMN_TYPES)

@@ -78,7 +78,7 @@ def test_a_share_of_nothing_is_not_known(spark: "SparkSession") -> None:
     assert rows(table.select(share("part", "whole"))) == [(0.3333,), (None,)]
 
 
-def test_how_uneven(spark: "SparkSession") -> None:
+def test_imbalance_and_gini_of_even_and_uneven_amounts(spark: "SparkSession") -> None:
     amounts = {"even": (5, 5, 5), "one": (0, 0, 0, 8), "none": (0, 0), "single": (3,)}
     table = spark.createDataFrame(
         [(key, amount) for key, parts in amounts.items() for amount in parts], "key string, amount long"

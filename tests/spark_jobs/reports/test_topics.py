@@ -65,6 +65,6 @@ def test_each_topic_has_a_kind(spark: "SparkSession") -> None:
         ("g_t", None),
     ],
 )
-def test_who_has_a_topic_for_retries_of_pop(topic: str, owner: tuple[str, str] | None) -> None:
+def test_the_owner_of_a_retry_topic_of_pop(topic: str, owner: tuple[str, str] | None) -> None:
     groups = {"g", "g_1", "whole", "whole_t"}
     assert pop_retry_owner(topic, {"t", "2_t"}, groups) == owner

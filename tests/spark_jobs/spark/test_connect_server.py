@@ -107,7 +107,7 @@ def test_a_report_is_the_one_of_a_spark_of_its_own(
     ],
     ids=["another token", "TLS"],
 )
-def test_who_is_not_let_in_is_told_why(
+def test_a_refused_token_gives_the_reason(
     do: Any, server: Server, process: SparkProcess, store: Path, tmp_path: Path, url: str, said: str, passing: bool
 ) -> None:
     process.end()  # a session that there is would go on
@@ -147,7 +147,7 @@ def test_a_cancel_ends_the_job_and_its_session(do: Any, process: SparkProcess, s
     assert not (tmp_path / "run" / SUMMARY).exists()
 
 
-def test_what_a_task_says_is_what_is_said(do: Any, store: Path, tmp_path: Path) -> None:
+def test_the_error_of_a_task_is_the_error_of_the_run(do: Any, store: Path, tmp_path: Path) -> None:
     mine = copytree(store, tmp_path / "mine")
     watching = Watching(lambda: mine.rename(tmp_path / "gone"))
     answer = do("report", watching, report="throughput", store=mine, folder=tmp_path / "run")

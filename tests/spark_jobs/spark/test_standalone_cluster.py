@@ -140,7 +140,7 @@ def test_a_cancel_ends_the_driver_in_order(run: Any, process: SparkProcess, tmp_
     assert list((tmp_path / "scratch" / "local").glob("*/*")) == []
 
 
-def test_a_master_that_is_away_is_told_of(run: Any, cluster: SparkCluster, process: SparkProcess) -> None:
+def test_an_unreachable_master_is_a_passing_failure(run: Any, cluster: SparkCluster, process: SparkProcess) -> None:
     cluster.kill("master")
     process.end()  # a session that there is would go on with the workers it has
     answer = run(Watching())

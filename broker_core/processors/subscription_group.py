@@ -124,4 +124,5 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
     if command.clean_offset:
         context.offsets.remove_group(command.group)
         context.pulls.remove_group(command.group)
+        context.refused_pulls.remove_group(command.group)
     return Done()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import RETRY_PREFIX, Group, places
-from broker_core.verdicts.verdict import Verdict, clock, joined, plural, span
+from broker_core.verdicts.verdict import Verdict, clock, joined, plural, shown, span
 
 
 def message_verdicts(group: Group) -> Iterator[Verdict]:
@@ -72,7 +72,7 @@ def _disagreeing(group: Group) -> Iterator[Verdict]:
             by_topic[entry.topic][entry.client_id] = entry.expression
     for topic, expressions in sorted(by_topic.items()):
         takes = [
-            f"{client_id} takes {expression if expression else 'nothing'}"
+            f"{client_id} takes {shown(expression) if expression else 'nothing'}"
             for client_id, expression in sorted(expressions.items())
         ]
         unreached = sum(recent.unreached for one in group.facts for recent in one.recent if recent.topic == topic)
@@ -104,7 +104,7 @@ def _filtered(group: Group) -> Iterator[Verdict]:
         ]
         yield CATALOGUE["filter_rejects_all"].verdict(
             f"{plural(messages, 'message')} of {topic} came since {clock(since, group.now_ms)}, none passed "
-            f"{entries[0].expression}; their tags were {joined(listed)}.",
+            f"{shown(entries[0].expression)}; their tags were {joined(listed)}.",
             {
                 "topic": topic,
                 "expression": entries[0].expression,

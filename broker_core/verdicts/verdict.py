@@ -10,6 +10,7 @@ Severity = Literal["error", "warning", "info", "ok"]
 State = Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info", "ok")
 NAMED_AT_MOST = 4
+SHOWN_AT_MOST = 100
 
 
 class Verdict(Shape, frozen=True):
@@ -59,6 +60,11 @@ def joined(names: Sequence[str]) -> str:
     if len(names) > NAMED_AT_MOST:
         return f"{', '.join(shown)} and {len(names) - NAMED_AT_MOST:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def shown(text: str) -> str:
+    """A text that a client chose, such as a filter, for a sentence: at most 100 characters."""
+    return text if len(text) <= SHOWN_AT_MOST else f"{text[: SHOWN_AT_MOST - 1]}…"
 
 
 def plural(count: int, singular: str, several: str = "") -> str:

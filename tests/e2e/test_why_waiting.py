@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from broker_core.client import DefaultMQPushConsumer, MessageExt
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.conftest import Manage
 from tests.e2e.conftest import Broker
@@ -26,9 +27,10 @@ PATIENCE_S = 20.0
 class Site:
     """A broker, and the topic and group of one situation."""
 
-    def __init__(self, broker: Broker, remoting_port: int, name: str) -> None:
+    def __init__(self, broker: Broker, name: str, environment: dict[str, str]) -> None:
         self.broker = broker
-        self.remoting_port = remoting_port
+        self.remoting_port = int(environment["GLASSMQ_BROKER_PORT"])
+        self.namesrv_port = int(environment["GLASSMQ_NAMESRV_PORT"])
         self.topic = name
         self.group = f"{name}-readers"
         self.broker.call("PUT", f"/api/v1/topics/{name}", {"queues": 1})
@@ -272,6 +274,44 @@ async def broadcasting(site: Site) -> AsyncIterator[None]:
         yield
 
 
+@asynccontextmanager
+async def push_consumer(site: Site, listener: Any) -> AsyncIterator[None]:
+    """A whole push consumer with this listener, and two messages for it."""
+    await site.publish("", "")
+    consumer = DefaultMQPushConsumer(
+        site.group, namesrv_addr=f"127.0.0.1:{site.namesrv_port}", consume_from_where="CONSUME_FROM_FIRST_OFFSET"
+    )
+    consumer.subscribe(site.topic)
+    consumer.register_message_listener(listener)
+    async with consumer:
+        yield
+
+
+@asynccontextmanager
+async def blocked_push_consumer(site: Site) -> AsyncIterator[None]:
+    over = asyncio.Event()
+
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        await over.wait()
+
+    async with push_consumer(site, listener):
+        yield
+        over.set()
+
+
+@asynccontextmanager
+async def failing_push_consumer(site: Site) -> AsyncIterator[None]:
+    async def listener(messages: list[MessageExt], context: Any) -> str:
+        context.delay_level_when_next_consume = 18
+        return "RECONSUME_LATER"
+
+    async with push_consumer(site, listener):
+        yield
+
+
+IDS = {blocked_push_consumer: "listener_blocked", failing_push_consumer: "every_message_fails"}
+"""Of situations that are not named after their verdict."""
+
 TABLE: list[tuple[Situation, str, str]] = [
     (no_permits, "stalled", "it has given no permits."),
     (not_acknowledged, "stalled", "2 messages sent to WHO, none acknowledged for"),
@@ -291,6 +331,8 @@ TABLE: list[tuple[Situation, str, str]] = [
     (listener_blocked, "stalled", "3 messages handed to 10.0.0.1@1, nothing committed for"),
     (not_pulling, "stalled", "it is suspended, or busy with its messages."),
     (locked_by_another, "", "10.0.0.9@9 has the lock of TOPIC@0;"),
+    (blocked_push_consumer, "stalled", "stands still: 2 messages handed to"),
+    (failing_push_consumer, "stalled", "Every message fails: 2 of 2 came back"),
     (broadcasting, "unknown", "consumes by broadcasting: 1 member receives every message"),
 ]
 
@@ -312,12 +354,10 @@ async def test_the_broker_says_why(
     broker: Broker, shared_manage: Manage, situation: Situation, state: str, words: str
 ) -> None:
     name = situation.__name__
-    site = await asyncio.to_thread(
-        Site, broker, int(shared_manage.environment["GLASSMQ_BROKER_PORT"]), name.replace("_", "-")
-    )
+    site = await asyncio.to_thread(Site, broker, name.replace("_", "-"), shared_manage.environment)
     async with situation(site):
         words = words.replace("TOPIC", site.topic).replace("WHO", f"{site.topic}-a")
-        answer, found = await verdict(site, name, words)
+        answer, found = await verdict(site, IDS.get(situation, name), words)
         assert state in ("", answer["state"]), answer
         assert found["advice"] and isinstance(found["evidence"], dict)
         if answer["state"] != "ok":
@@ -337,14 +377,14 @@ SHOWN: dict[str, Situation] = {
 }
 
 
-def test_the_page_says_why(broker: Broker, page: Page) -> None:
+def test_the_page_says_why(broker: Broker, shared_manage: Manage, page: Page) -> None:
     """Last in this file: no asynchronous test can follow one with a browser."""
     ready, over = threading.Event(), threading.Event()
 
     async def clients() -> None:
         async with AsyncExitStack() as stack:
             for name, situation in SHOWN.items():
-                site = await asyncio.to_thread(Site, broker, 0, name)
+                site = await asyncio.to_thread(Site, broker, name, shared_manage.environment)
                 await stack.enter_async_context(situation(site))
             ready.set()
             await asyncio.to_thread(over.wait)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_core.verdicts.verdict import clock, joined, plural, span
+from broker_core.verdicts.verdict import clock, joined, plural, shown, span
 from tests.fakes.facts import NOW_MS
 
 
@@ -24,6 +24,10 @@ def test_a_time_has_its_zone_and_its_date_unless_that_is_today() -> None:
     assert clock(NOW_MS - 600_000, NOW_MS) == "16:54:10 UTC"
     assert clock(NOW_MS - 86_400_000, NOW_MS) == "2025-11-22 17:04:10 UTC"
     assert clock(1 << 62, NOW_MS) == "an unknown time"
+
+
+def test_a_long_filter_is_cut_in_a_sentence() -> None:
+    assert shown("x" * 100) == "x" * 100 and shown("x" * 4096) == "x" * 99 + "…"
 
 
 def test_names_are_joined_and_counted() -> None:

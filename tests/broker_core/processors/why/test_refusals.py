@@ -55,3 +55,11 @@ def test_it_is_remembered_until_a_pull_succeeds() -> None:
     assert counts() == [3], "the refused pulls came from a connection without a name"
     failure(bench, pull(subscription=None, client_id="A", topic="other"), "A")
     assert counts() == [3, 1]
+
+
+def test_a_deleted_group_has_no_refusals() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    failure(bench, pull(subscription=None), "A")
+    bench.call(c.DeleteSubscriptionGroup(group="g", clean_offset=True))
+    assert "g" not in bench.context.refused_pulls

@@ -68,6 +68,16 @@ def folder(name: str, default: Path) -> Path:
     return (BASE_DIR / Path(value).expanduser()).resolve() if value else default
 
 
+def lake_location(name: str, default: Path) -> Path | str:
+    """A folder as ``folder`` has it, or an ``s3://BUCKET/FOLDER`` URL without a ``/`` at its end."""
+    url = urlsplit(text(name))
+    if url.scheme != "s3":
+        return folder(name, default)
+    if not url.netloc or not url.path.strip("/") or url.query or url.fragment:
+        raise ImproperlyConfigured(f"{name} must be a path, a file:// URL, or s3://BUCKET/FOLDER, not {text(name)!r}.")
+    return f"s3://{url.netloc}/{url.path.strip('/')}"
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to ``host``."""
     try:
@@ -103,7 +113,7 @@ prepare_data_dir(GLASSMQ_DATA_DIR)
 GLASSMQ_STORE_DIR = folder("GLASSMQ_STORE_DIR", GLASSMQ_DATA_DIR / "store")
 GLASSMQ_STORE_ADOPT = switch("GLASSMQ_STORE_ADOPT")
 GLASSMQ_REPORTS_DIR = GLASSMQ_DATA_DIR / "reports"
-GLASSMQ_LAKE_DIR = folder("GLASSMQ_LAKE_DIR", GLASSMQ_DATA_DIR / "lake")
+GLASSMQ_LAKE_DIR = lake_location("GLASSMQ_LAKE_DIR", GLASSMQ_DATA_DIR / "lake")
 GLASSMQ_LAKE_KEEP_DAYS = number("GLASSMQ_LAKE_KEEP_DAYS", 0, 0, 36_500)
 
 # Addresses and ports

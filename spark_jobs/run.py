@@ -1,5 +1,6 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -55,7 +56,7 @@ class Job(NamedTuple):
     consumer_group: str | None = None
     compare: bool = False
     """Whether to compare with the period of the same length before; needs both ends."""
-    lakes: Path | None = None
+    lakes: str | os.PathLike[str] | None = None
     """The folder of lakes, which may contain lakes of the stores."""
     source: str = "auto"
     """What to read, one of ``report_lake.SOURCES``."""

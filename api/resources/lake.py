@@ -23,7 +23,7 @@ class LakeTable(Model, frozen=True, kw_only=True, gc=False):
 
 
 class LakeView(Model, frozen=True, kw_only=True, gc=False):
-    """The lake of this broker's store. `folder` is empty while there is none.
+    """The lake, with what it has of the store of `broker`, one of `brokers`. `folder` is empty while there is none.
 
     The lake contains the log up to `position`. `behind_bytes` of the log are not read yet; null if the end of the log
     is unknown. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
@@ -38,6 +38,8 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     queued or running, `status` of this fill or the last one, `percent` of the round that is being written.
     """
 
+    broker: str
+    brokers: list[str]
     folder: str
     position: int
     behind_bytes: int | None
@@ -71,17 +73,17 @@ class NewSync(Body, frozen=True, kw_only=True, gc=False):
 
 
 async def get_lake(request: Request[Params]) -> Answer:
-    """The state of the lake."""
-    return Answer(body=_view(await ask(lake_state.lake_state)))
+    """The lake, with what it has of the first broker, or of `?broker=`. 404 for a broker without a store here."""
+    return Answer(body=_view(await ask(lambda: lake_state.lake_state(request.params.broker))))
 
 
 async def post_sync(request: Request[Params]) -> Answer:
     """Makes the report worker fill the lake, in rounds between reports: 202. 409 while a fill is under way.
 
-    The body may be left out.
+    The lake is filled from the stores of all brokers, or of `?broker=`. The body may be left out.
     """
     body: NewSync = request.body
-    await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies))
+    await ask(lambda: lake_state.begin_sync(with_bodies=body.bodies, broker=request.params.broker))
     return Answer(status=202)
 
 
@@ -93,7 +95,7 @@ async def delete_sync(request: Request[Params]) -> Answer:
 
     def cancel() -> LakeView:
         lake_state.cancel_sync()
-        return _view(lake_state.lake_state())
+        return _view(lake_state.lake_state(request.params.broker))
 
     try:
         return Answer(body=await ask(cancel))
@@ -111,6 +113,8 @@ async def patch_schedule(request: Request[Params]) -> Answer:
 
 def _view(state: lake_state.LakeState) -> LakeView:
     return LakeView(
+        broker=state.broker,
+        brokers=state.brokers,
         folder=state.folder,
         position=state.position,
         behind_bytes=state.behind_bytes,

@@ -23,14 +23,15 @@ ScheduleId = Annotated[int, Meta(ge=1, le=(1 << 31) - 1, description="Number of 
 
 
 class NewParameters(Body, frozen=True, kw_only=True, gc=False):
-    """What the runs of a schedule are about: the last hours before each of them, one topic, one group; null is all."""
+    """What the runs of a schedule are about: the last hours before each, a topic, a group, a broker; null is all."""
 
     last_hours: Annotated[int, Meta(ge=1, le=schedules.MOST_HOURS)] | None = None
     topic: Name | None = None
     consumer_group: Name | None = None
+    broker: Name | None = None
 
     def decoded(self) -> schedules.Parameters:
-        return schedules.Parameters(self.last_hours, self.topic, self.consumer_group)
+        return schedules.Parameters(self.last_hours, self.topic, self.consumer_group, self.broker)
 
 
 class ScheduleParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
 RunId = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a run.")]
-Name = Annotated[str, Meta(min_length=1, max_length=255, description="Name of a topic or a consumer group.")]
+Name = Annotated[str, Meta(min_length=1, max_length=255, description="Name of a topic, a consumer group or a broker.")]
 FileName = Annotated[str, Meta(max_length=128, description="Name of a file of a run, as the run lists it.")]
 MINUTE_MS = 60_000
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class ScheduleParameters(Model, frozen=True, kw_only=True, gc=False):
-    """The runs of a schedule: about the last `last_hours` before each of them, one topic, one group.
+    """The runs of a schedule: about the last `last_hours` before each of them, one topic, one group, one broker.
 
     Without `last_hours` a run is about all stored data; of the daily summary about the day before (UTC).
     """
@@ -124,6 +124,7 @@ class ScheduleParameters(Model, frozen=True, kw_only=True, gc=False):
     last_hours: Annotated[int, Meta(ge=1, le=schedules.MOST_HOURS)] | None = None
     topic: Name | None = None
     consumer_group: Name | None = None
+    broker: Name | None = None
 
 
 class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
@@ -138,12 +139,16 @@ class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class ReportView(Model, frozen=True, kw_only=True, gc=False):
-    """One report with its schedules and its newest runs. Schedules of an `is_daily` report are about the day before."""
+    """One report with its schedules and its newest runs. Schedules of an `is_daily` report are about the day before.
+
+    A run with a window also reads the `look_back_ms` before and after it.
+    """
 
     name: str
     title: str
     description: str
     is_daily: bool
+    look_back_ms: int
     schedules: list[ScheduleView]
     runs: list[RunView]
 
@@ -156,7 +161,10 @@ class SparkView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Reports(Model, frozen=True, kw_only=True, gc=False):
+    """All reports. `brokers` are those with a store here, which runs cover unless they name one."""
+
     spark: SparkView
+    brokers: list[str]
     reports: list[ReportView]
 
 
@@ -172,6 +180,7 @@ async def get_reports(request: Request[Params]) -> Answer:
 def _reports() -> Reports:
     found = runs.overview()
     return Reports(
+        brokers=[name for name, _ in runs.stores()],
         spark=SparkView(state=found.environment.state.value, text=found.environment.text),  # type: ignore[arg-type]
         reports=[
             ReportView(
@@ -179,6 +188,7 @@ def _reports() -> Reports:
                 title=report.info.title,
                 description=report.info.description,
                 is_daily=report.info.is_daily,
+                look_back_ms=report.info.look_back_ms,
                 schedules=[schedule_view(schedule) for schedule in report.schedules],
                 runs=[_view(run) for run in report.runs],
             )

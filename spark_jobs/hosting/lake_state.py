@@ -1,4 +1,4 @@
-"""The state of the lake of this broker's store for the page, and the runs and the schedule that fill it.
+"""The state of the lake of a broker's store for the page, and the runs and the schedule that fill it.
 
 Reads the notes that every fill writes. Does not import pyspark.
 """
@@ -28,8 +28,13 @@ class NotUnderWayError(LookupError):
 
 
 class LakeState(NamedTuple):
-    """``folder`` is empty if there is no lake. ``problem`` says why the lake cannot be read, or is empty."""
+    """The lake of ``broker``, one of ``brokers``. ``folder`` is empty if there is no lake.
 
+    ``problem`` says why the lake cannot be read, or is empty.
+    """
+
+    broker: str
+    brokers: list[str]
     folder: str
     position: int
     behind_bytes: int | None
@@ -64,16 +69,23 @@ class LakeState(NamedTuple):
     schedule: Schedule | None
 
 
-def lake_state() -> LakeState:
-    """The current state."""
-    store, problem, notes = Path(settings.GLASSMQ_STORE_DIR), "", None
-    path = find_notes(store)
+def lake_state(broker: str = "") -> LakeState:
+    """The current state of the lake of a broker, or of the first one. UnknownBrokerError."""
+    stores = dict(runs.stores())
+    broker = broker or next(iter(stores))
+    runs.require_broker(broker)
+    store, problem, notes = stores[broker], "", None
+    path, known = None, list[str]()
     try:
-        notes = read_notes(path.parent, path.stem) if path else None
+        known = [notes_path(settings.GLASSMQ_LAKE_DIR, name) for name in brokers(settings.GLASSMQ_LAKE_DIR, store)]
+        path = choose_notes(store, known)
+        notes = read_notes(*folder_and_broker(path)) if path else None
         if path is None:
-            require_new_format(Path(settings.GLASSMQ_LAKE_DIR), store)
+            require_new_format(settings.GLASSMQ_LAKE_DIR, store)
     except LakeError as error:
         problem = str(error)
+    except (OSError, ImportError) as error:  # a lake in S3; what reads it comes with Spark's packages
+        problem = f"The lake in {settings.GLASSMQ_LAKE_DIR} cannot be read: {error}."
     notes = notes or Notes(str(store))
     end = safe_end.decode(_read(store / safe_end.FILE_NAME))
     active = find_active()
@@ -81,7 +93,9 @@ def lake_state() -> LakeState:
     shown = active or ended
     status = shown.status if shown else ""
     return LakeState(
-        folder=str(path.parent) if path else "",
+        broker=broker,
+        brokers=list(stores),
+        folder=folder_and_broker(path)[0] if path else "",
         position=notes.position,
         behind_bytes=None if end is None else max(0, end.flushed_offset - max(notes.position, end.min_offset)),
         synced_ms=notes.synced_ms or None,
@@ -93,7 +107,7 @@ def lake_state() -> LakeState:
         dropped=notes.dropped,
         ended_by=notes.ended_by,
         segments_unread=len(notes.segments_unread),
-        other_lakes=len([other for other in _notes(store) if other != path]),
+        other_lakes=len([other for other in known if other != path]),
         problem=problem,
         under_way=active is not None,
         status=str(Status.QUEUED if status == Status.WAITING else status),
@@ -106,22 +120,21 @@ def lake_state() -> LakeState:
     )
 
 
-def find_notes(store: Path) -> Path | None:
+def folder_and_broker(path: str) -> tuple[str, str]:
+    """The lake's folder or URL, and the broker, of a file with notes."""
+    folder, _, name = path.rpartition("/")
+    return folder, name.removesuffix(".json")
+
+
+def choose_notes(store: Path, here: list[str]) -> str | None:
     """The file with the notes on this store; None if there is no lake.
 
-    If GLASSMQ_LAKE_DIR has several, it is the one that the store's ``lakePosition`` names, otherwise the newest. If it
-    has none, it is the one that ``lakePosition`` names.
+    If GLASSMQ_LAKE_DIR has several (``here``, oldest first), it is the one that the store's ``lakePosition`` names,
+    otherwise the newest. If it has none, it is the one that ``lakePosition`` names.
     """
     position = lake_position.decode(_read(store / lake_position.FILE_NAME))
-    noted = Path(position.lake) if position and position.lake.endswith(".json") else None
-    here = _notes(store)
+    noted = position.lake if position and position.lake.endswith(".json") else None
     return here[-1] if here and noted not in here else noted
-
-
-def _notes(store: Path) -> list[Path]:
-    """The files below GLASSMQ_LAKE_DIR with notes on stores that were at this path, oldest first."""
-    lakes = Path(settings.GLASSMQ_LAKE_DIR)
-    return [notes_path(lakes, broker) for broker in brokers(lakes, store)]
 
 
 def find_active() -> ReportRun | None:
@@ -130,10 +143,13 @@ def find_active() -> ReportRun | None:
     return ReportRun.objects.filter(report=runs.LAKE, status__in=ACTIVE).first()
 
 
-def begin_sync(*, with_bodies: bool = False, requested_by: str = "person") -> None:
-    """Have the report worker fill the lake. RunActiveError if it does already; NoWorkerError."""
+def begin_sync(*, with_bodies: bool = False, broker: str = "", requested_by: str = "person") -> None:
+    """Have the report worker fill the lake from the stores of all brokers, or of one.
+
+    RunActiveError if it does already; NoWorkerError; UnknownBrokerError.
+    """
     try:
-        runs.start_run(runs.LAKE, {"with_bodies": with_bodies}, requested_by)
+        runs.start_run(runs.LAKE, {"with_bodies": with_bodies, "broker": broker or None}, requested_by)
     except runs.RunActiveError as error:
         raise runs.RunActiveError("The lake is being filled already.") from error
 

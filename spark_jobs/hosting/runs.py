@@ -103,6 +103,14 @@ def stores(broker: str = "") -> list[tuple[str, Path]]:
     return [(name, path) for name, path in found.items() if broker in ("", name)]
 
 
+def require_broker(broker: str) -> None:
+    """UnknownBrokerError if no broker of that name has a store here; empty is all brokers."""
+    if not stores(broker):
+        raise UnknownBrokerError(
+            f"There is no store of a broker {broker!r} here, but of {', '.join(name for name, _ in stores())}."
+        )
+
+
 def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
     """Start a run by handing it to the report worker. RunActiveError while a run of the report is under way.
 
@@ -110,11 +118,7 @@ def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person
     """
     if name != LAKE:
         require_report(name)
-    broker = parameters.get("broker")
-    if broker and not stores(broker):
-        raise UnknownBrokerError(
-            f"There is no store of a broker {broker!r} here, but of {', '.join(name for name, _ in stores())}."
-        )
+    require_broker(parameters.get("broker") or "")
     take_up_lost_runs()
     ready = read_environment().state == SparkState.READY
     try:

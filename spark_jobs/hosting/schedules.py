@@ -29,11 +29,12 @@ _FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
 
 
 class Parameters(NamedTuple):
-    """Restricts the runs of an entry to the ``last_hours`` before them, one topic and one group; None is all."""
+    """Restricts the runs of an entry to the ``last_hours`` before them, a topic, a group, a broker; None is all."""
 
     last_hours: int | None = None
     topic: str | None = None
     consumer_group: str | None = None
+    broker: str | None = None
 
     def encode(self) -> str:
         """The keyword arguments of the task, as django-celery-beat keeps them."""
@@ -88,7 +89,7 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
     (UTC) and compares it with the day before, and any other report covers all stored data.
     """
     now_ms = int(now.timestamp() * 1000)
-    parameters: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group}
+    parameters: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group, "broker": about.broker}
     if about.last_hours is not None:
         to_ms = now_ms // MINUTE_MS * MINUTE_MS
         return parameters | {"from_ms": to_ms - about.last_hours * HOUR_MS, "to_ms": to_ms}

@@ -76,9 +76,8 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
     from spark_jobs.no_journal import report_without_journal
     from spark_jobs.run import BrokerStore, Job, run_report
 
-    paths: dict[str, Any] = {name: Path(arguments[name]) for name in ("folder", "lakes") if name in arguments}
     stores = tuple(BrokerStore(broker, Path(store)) for broker, store in arguments["stores"])
-    job = Job(**arguments | paths | {"stores": stores})
+    job = Job(**arguments | {"folder": Path(arguments["folder"]), "stores": stores})
     summary = report_without_journal(job, timezone.now)
     if summary is None:
         with start_spark() as spark:
@@ -91,24 +90,38 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
 
 
 def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
-    """Fill the lake of a store for one round; returns ``messages`` written, and ``is_all`` if no round must follow.
+    """Fill the lake from each store for one round. Returns ``messages`` written, and ``is_all`` if no round follows.
 
-    ``arguments``: ``store``, ``lakes``, ``with_bodies``, ``keep_days``.
+    ``arguments``: ``stores``, ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the others are filled first.
     """
     from spark_jobs.lake.tables import fill
 
+    done, failure, count = [], None, len(arguments["stores"])
     with start_spark() as spark:
-        synced = fill(
-            spark,
-            arguments["store"],
-            Path(arguments["lakes"]),
-            lambda: int(timezone.now().timestamp() * 1000),
-            lambda percent, doing: progress(percent, doing, until=99),
-            with_bodies=arguments["with_bodies"],
-            rounds=1,
-            keep_days=arguments["keep_days"],
-        )
-    return {"messages": synced.messages, "is_all": synced.is_all}
+        for index, store in enumerate(arguments["stores"]):
+
+            def tell(percent: int, doing: str, index: int = index) -> None:
+                progress((100 * index + percent) // count, doing, until=99 * (index + 1) // count)
+
+            try:
+                done.append(
+                    fill(
+                        spark,
+                        store,
+                        arguments["lakes"],
+                        lambda: int(timezone.now().timestamp() * 1000),
+                        tell,
+                        with_bodies=arguments["with_bodies"],
+                        rounds=1,
+                        keep_days=arguments["keep_days"],
+                    )
+                )
+            except Exception as error:
+                logger.exception("The lake could not be filled from %s.", store)
+                failure = failure or error
+    if failure is not None:
+        raise failure
+    return {"messages": sum(one.messages for one in done), "is_all": all(one.is_all for one in done)}
 
 
 JOBS: dict[str, Callable[[dict[str, Any], StartSpark, Progress], dict[str, Any]]] = {"report": report, "lake": lake}

@@ -83,9 +83,10 @@ def order_for(run: ReportRun) -> dict[str, Any]:
     arguments: dict[str, Any] = {"lakes": str(settings.GLASSMQ_LAKE_DIR)}
     if run.report == runs.LAKE:
         arguments |= {
-            "store": str(settings.GLASSMQ_STORE_DIR),
+            "stores": [str(path) for _, path in runs.stores(run.parameters.get("broker") or "")],
             "keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS,
-        } | run.parameters
+            "with_bodies": run.parameters["with_bodies"],
+        }
     else:
         arguments |= {name: value for name, value in run.parameters.items() if name in PARAMETERS}
         arguments["stores"] = [(name, str(path)) for name, path in runs.stores(run.parameters.get("broker") or "")]

@@ -6,7 +6,6 @@ visible in one commit, a repeated append is recognised, and of two processes tha
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -18,8 +17,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.notes import Rows, sync_folder
+from spark_jobs.lake.notes import Rows
+from spark_jobs.lake.storage import Location, files_of, sync_file, sync_folder
 from spark_jobs.lake.tasks import TIMES, Draft, schema_of
+from spark_jobs.sources.commit_log_files import is_local, joined, local_path
 
 PARTITIONS = ["date", "broker"]
 DAY_MS = 86_400_000
@@ -50,28 +51,28 @@ class LakeFile(NamedTuple):
 class Table:
     """One of the tables, at its newest version, or at that of its own last commit."""
 
-    def __init__(self, lakes: Path, name: str, delta: DeltaTable) -> None:
-        self._root = lakes / name
+    def __init__(self, lakes: Location, name: str, delta: DeltaTable) -> None:
+        self._root = joined(lakes, name)
         self._name = name
         self._delta = delta
 
     @classmethod
-    def open(cls, lakes: Path, name: str) -> "Table | None":
+    def open(cls, lakes: Location, name: str) -> "Table | None":
         """The table; None if there is none. LakeError if it cannot be read."""
-        if not DeltaTable.is_deltatable(str(lakes / name)):
-            return None
+        root = joined(lakes, name)
         try:
-            return cls(lakes, name, DeltaTable(str(lakes / name)))
-        except DeltaError as error:
-            raise LakeError(f"{lakes / name} is not a Delta table that can be read: {error}.") from error
+            return cls(lakes, name, DeltaTable(root)) if DeltaTable.is_deltatable(root) else None
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{root} is not a Delta table that can be read: {error}.") from error
 
     @classmethod
-    def create(cls, lakes: Path, name: str) -> "Table":
+    def create(cls, lakes: Location, name: str) -> "Table":
         """The table, which is created if there is none."""
         found = cls.open(lakes, name)
         if found is None:
-            DeltaTable.create(str(lakes / name), delta_schema(name), partition_by=PARTITIONS, mode="ignore")
-            found = cls(lakes, name, DeltaTable(str(lakes / name)))
+            root = joined(lakes, name)
+            DeltaTable.create(root, delta_schema(name), partition_by=PARTITIONS, mode="ignore")
+            found = cls(lakes, name, DeltaTable(root))
         return found
 
     def version_of(self, application: str) -> int | None:
@@ -87,7 +88,7 @@ class Table:
         time = TIMES[self._name]
         found = [
             LakeFile(
-                str(self._root / row["path"]),
+                joined(self._root, row["path"]),
                 row["num_records"],
                 row["size_bytes"],
                 row[f"min.{time}"],
@@ -118,7 +119,8 @@ class Table:
                 f"Another process has filled the lake of {broker} meanwhile ({error}); this one's files are removed."
             ) from error
         self._delta.update_incremental()
-        self._sync({self._root / draft.path for draft in drafts})
+        if is_local(self._root):
+            self._sync(local_path(self._root), [draft.path for draft in drafts])
 
     def days_to_compact(self, broker: str) -> list[date]:
         """Days of a broker with enough small files for a compaction."""
@@ -150,10 +152,8 @@ class Table:
 
     def retired_bytes(self, broker: str) -> int:
         """Bytes of the broker's files on the disk that are not active."""
-        active = {Path(file.path) for file in self.files(broker)}
-        return sum(
-            path.stat().st_size for path in self._root.glob(f"date=*/broker={broker}/*.parquet") if path not in active
-        )
+        active = {file.path for file in self.files(broker)}
+        return sum(size for path, size in files_of(self._root, broker).items() if path not in active)
 
     def _action(self, broker: str, draft: Draft) -> AddAction:
         time = TIMES[self._name]
@@ -161,27 +161,23 @@ class Table:
         if self._name == "messages":
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
-        path = self._root / draft.path
         return AddAction(
             draft.path,
             draft.size,
             {"date": draft.date, "broker": broker},
-            int(path.stat().st_mtime * 1000),
+            draft.modified_ms,
             True,
             json.dumps(stats),
         )
 
-    def _sync(self, files: set[Path]) -> None:
+    def _sync(self, root: Path, paths: Sequence[str]) -> None:
         """Have the last commit on the disk, which delta-rs leaves to the system: the broker may then delete its log."""
-        log = self._root / "_delta_log"
+        log = root / "_delta_log"
         commit = log / f"{self._delta.version():020d}.json"
         if commit.exists():  # else a checkpoint has taken its place
-            descriptor = os.open(commit, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        for folder in {log, self._root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
+            sync_file(str(commit))
+        files = [root / path for path in paths]
+        for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
             sync_folder(folder)
 
 

@@ -11,10 +11,10 @@ place of the one that was there, it is another broker, ``…-2``, ``…-3``.
 import hashlib
 import os
 import re
-from pathlib import Path
 
 from spark_jobs.errors import LakeError
-from spark_jobs.sources.commit_log_files import is_local, local_path
+from spark_jobs.lake.storage import Location
+from spark_jobs.sources.commit_log_files import entries, is_file, is_local, joined, local_path
 
 TABLES = ("messages", "polls")
 
@@ -26,23 +26,19 @@ def lake_name(store: str | os.PathLike[str]) -> str:
     return f"{name}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
 
 
-def notes_path(lakes: Path, broker: str) -> Path:
+def notes_path(lakes: Location, broker: str) -> str:
     """The notes on a broker."""
-    return lakes / f"{broker}.json"
+    return joined(lakes, f"{broker}.json")
 
 
-def brokers(lakes: Path, store: str | os.PathLike[str]) -> list[str]:
+def brokers(lakes: Location, store: str | os.PathLike[str]) -> list[str]:
     """The brokers of stores that have been at that path, oldest first."""
-    name = lake_name(store)
-    found = []
-    for path in lakes.glob(f"{name}*.json") if lakes.is_dir() else ():
-        match = re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", path.stem)
-        if match and path.is_file():
-            found.append((int(match[1] or 1), path.stem))
-    return [broker for _, broker in sorted(found)]
+    pattern = re.compile(rf"({re.escape(lake_name(store))}(?:-(\d+))?)\.json")
+    matches = (pattern.fullmatch(entry.name) for entry in entries(os.fspath(lakes)) if entry.is_file)
+    return [name for _, name in sorted((int(match[2] or 1), match[1]) for match in matches if match)]
 
 
-def next_broker(lakes: Path, store: str | os.PathLike[str]) -> str:
+def next_broker(lakes: Location, store: str | os.PathLike[str]) -> str:
     """The name for a store that is none of those known at that path."""
     known = brokers(lakes, store)
     if not known:
@@ -51,10 +47,16 @@ def next_broker(lakes: Path, store: str | os.PathLike[str]) -> str:
     return f"{lake_name(store)}-{int(number or 1) + 1}"
 
 
-def require_new_format(lakes: Path, store: str | os.PathLike[str]) -> None:
+def require_new_format(lakes: Location, store: str | os.PathLike[str]) -> None:
     """LakeError where the folder has a lake of that store in the older format, which had a manifest."""
-    for path in lakes.glob(f"{lake_name(store)}*/manifest.json") if lakes.is_dir() else ():
+    for entry in entries(os.fspath(lakes)):
+        if (
+            entry.is_file
+            or not entry.name.startswith(lake_name(store))
+            or not is_file(joined(entry.path, "manifest.json"))
+        ):
+            continue
         raise LakeError(
-            f"{path.parent} is a lake of an older format, which this version does not read. Move it away or delete it; "
+            f"{entry.path} is a lake of an older format, which this version does not read. Move it away or delete it; "
             "then `.venv/bin/python manage.py lake sync` fills a new lake from what the store still has."
         )

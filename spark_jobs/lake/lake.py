@@ -3,13 +3,13 @@
 import hashlib
 import os
 from enum import Enum
-from pathlib import Path
 from typing import NamedTuple
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.delta import LakeFile, Table
 from spark_jobs.lake.folders import brokers, require_new_format
 from spark_jobs.lake.notes import LastRecord, Notes, read_notes
+from spark_jobs.lake.storage import Location
 from spark_jobs.sources.commit_log_files import read_range
 from spark_jobs.sources.commit_log_segments import find_segments, log_begin
 from spark_jobs.sources.poll_journal_files import name_of
@@ -22,7 +22,7 @@ class Lake(NamedTuple):
     ``journal``: up to which byte each file of the poll journal was read, by ``poll_journal_files.name_of``.
     """
 
-    folder: Path
+    folder: str
     broker: str
     notes: Notes
     position: int | None
@@ -40,7 +40,7 @@ class Fit(Enum):
     OTHER = "other"
 
 
-def find_lake(lakes: Path, store: str | os.PathLike[str]) -> Lake | None:
+def find_lake(lakes: Location, store: str | os.PathLike[str]) -> Lake | None:
     """What the lake has of the store that is there now; None where it has nothing.
 
     Of several brokers the newest that fits. LakeError where notes or tables cannot be read and no broker surely fits;
@@ -67,7 +67,7 @@ def find_lake(lakes: Path, store: str | os.PathLike[str]) -> Lake | None:
     return best
 
 
-def load(lakes: Path, broker: str, notes: Notes) -> Lake:
+def load(lakes: Location, broker: str, notes: Notes) -> Lake:
     """What the tables have of a broker. LakeError for a table that cannot be read."""
     messages, polls = Table.open(lakes, "messages"), Table.open(lakes, "polls")
     position = messages.version_of(broker) if messages else None
@@ -78,7 +78,7 @@ def load(lakes: Path, broker: str, notes: Notes) -> Lake:
         if end is not None:
             journal[name] = end
     return Lake(
-        lakes,
+        os.fspath(lakes),
         broker,
         notes.as_of(position or 0, journal),
         position,

@@ -5,17 +5,17 @@ that were deleted before they were read, torn bytes, entries that a broker could
 their commit. ``as_of`` leaves out the notes of a commit that never happened.
 """
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import notes_path
+from spark_jobs.lake.storage import Location, write_whole
+from spark_jobs.sources.commit_log_files import read_start
 
+MOST_BYTES = 256 << 20
+"""Of a file of notes."""
 CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
 """In words, the ends of a log behind which there may be more, by their names."""
 
@@ -133,12 +133,14 @@ class Notes(msgspec.Struct):
         return sum(torn.size for torn in self.torn)
 
 
-def read_notes(lakes: Path, broker: str) -> Notes | None:
+def read_notes(lakes: Location, broker: str) -> Notes | None:
     """The notes on a broker; None where there are none. LakeError for a file that cannot be read."""
     path = notes_path(lakes, broker)
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+        data = read_start(path, MOST_BYTES)
+    except (OSError, ImportError) as error:  # pyarrow reads URLs, and comes with Spark's packages
+        raise LakeError(f"{path} cannot be read: {error}.") from error
+    if data is None:
         return None
     try:
         return msgspec.json.decode(data, type=Notes)
@@ -148,31 +150,6 @@ def read_notes(lakes: Path, broker: str) -> Notes | None:
         ) from error
 
 
-def write_notes(lakes: Path, broker: str, notes: Notes) -> None:
+def write_notes(lakes: Location, broker: str, notes: Notes) -> None:
     """Replace the notes on a broker, for good. OSError when the disk refuses."""
     write_whole(notes_path(lakes, broker), msgspec.json.encode(notes) + b"\n")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that is there as a whole or not at all, and survives a power cut. OSError."""
-    draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}.new")
-    try:
-        with open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder's names on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -14,6 +14,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import brokers
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import CUT_SHORT
+from spark_jobs.lake.storage import Location
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_segments import LogPlan
 from spark_jobs.sources.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
@@ -24,7 +25,7 @@ LAKE_SEGMENT = -1
 """The value of the column ``segment`` for messages from a lake."""
 
 
-def lake_for(store: str | os.PathLike[str], lakes: Path | None, source: str) -> tuple[Lake | None, list[str]]:
+def lake_for(store: str | os.PathLike[str], lakes: Location | None, source: str) -> tuple[Lake | None, list[str]]:
     """The lake to read, or None for the log alone, and notes for the reader of the report.
 
     There is a note if a lake exists but cannot be read. LakeError if ``source`` is ``lake`` and there is none.
@@ -90,7 +91,7 @@ def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str,
     """The summary's part about the lake. ``messages``: how many were read from it."""
     notes = lake.notes
     return {
-        "folder": str(lake.folder),
+        "folder": lake.folder,
         "broker": lake.broker,
         "position": lake.position or 0,
         "messages": messages,

@@ -7,9 +7,9 @@ days with many small files are compacted.
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -30,9 +30,9 @@ from spark_jobs.lake.notes import (
     Notes,
     Torn,
     write_notes,
-    write_whole,
 )
-from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work
+from spark_jobs.lake.storage import Location, make_folder, write_whole
+from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, remove_drafts
 from spark_jobs.sources.commit_log_files import is_file, is_local, joined, local_path, read_start
 from spark_jobs.sources.commit_log_segments import LogPlan, log_begin, plan_log, share
 from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_of
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
     """
 
     store: str
-    lakes: Path
+    lakes: Location
     with_bodies: bool = False
     cores: int = 2
     rounds: int | None = None
@@ -67,7 +67,7 @@ class Wanted(NamedTuple):
 class Synced(NamedTuple):
     """The result of a fill."""
 
-    lake: Path
+    lake: str
     broker: str
     messages: int
     polls: int
@@ -99,14 +99,14 @@ class Filler:
             logger.warning("%s is another store than those that were there; its broker is %s.", wanted.store, broker)
         self.wanted = wanted
         self.broker = broker
-        wanted.lakes.mkdir(parents=True, exist_ok=True)
+        make_folder(wanted.lakes)
         self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
         if lake is None:
             write_notes(wanted.lakes, broker, Notes(wanted.store))
         self.lake = lake or load(wanted.lakes, broker, Notes(wanted.store))
         self.notes = self.lake.notes
         self.position = self.begin if self.lake.position is None else self.lake.position
-        self.target = Target(str(wanted.lakes), broker, uuid4().hex[:8])
+        self.target = Target(os.fspath(wanted.lakes), broker, uuid4().hex[:8])
 
     def commit(self, done: Sequence[Done], now_ms: int) -> None:
         """Commit the files of a round."""
@@ -190,9 +190,9 @@ class Filler:
         if not is_local(store) or not is_file(joined(store, "glassmq")) or awaited_lake(store, self.wanted.lakes):
             return
         path = notes_path(self.wanted.lakes, self.broker)
-        position = lake_position.LakePosition(self.position, now_ms, str(path))
+        position = lake_position.LakePosition(self.position, now_ms, path)
         try:
-            write_whole(local_path(store) / lake_position.FILE_NAME, lake_position.encode(position))
+            write_whole(joined(store, lake_position.FILE_NAME), lake_position.encode(position))
         except OSError as error:
             logger.warning("The lake's position cannot be written for the broker of %s: %s.", store, error)
 
@@ -270,7 +270,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
     filler.publish(now_ms())
     notes = filler.notes
     return Synced(
-        wanted.lakes,
+        os.fspath(wanted.lakes),
         filler.broker,
         rows["messages"],
         rows["polls"],
@@ -304,11 +304,9 @@ def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
 def remove_round(target: Target) -> None:
     """Remove the files of a round that were not committed. LakeError; OSError."""
     for name in TABLES:
-        table = Table.open(Path(target.lakes), name)
+        table = Table.open(target.lakes, name)
         active = {file.path for file in table.files(target.broker)} if table else set()
-        for path in (Path(target.lakes) / name).glob(f"date=*/broker={target.broker}/*-{target.round}*.parquet"):
-            if str(path) not in active:
-                path.unlink(missing_ok=True)
+        remove_drafts(target, name, f"-{target.round}-", active)
 
 
 def require_deleted(store: str, one: LogDone) -> None:
@@ -350,14 +348,19 @@ def note_journal(notes: Notes, done: Sequence[JournalDone], known: dict[str, int
             notes.lost = [*notes.lost, Lost(name, one.start, one.end, one.lost)]
 
 
-def awaited_lake(store: str, lakes: Path) -> str:
+def awaited_lake(store: str, lakes: Location) -> str:
     """The lake in another folder that the broker waits for; empty if it waits for this one, or for none."""
     if not is_local(store):
         return ""
     found = lake_position.decode(read_start(joined(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")
-    if found is None or Path(found.lake).resolve().parent == lakes.resolve():
+    if found is None or lake_of_notes(found.lake) == lake_of_notes(notes_path(lakes, "")):
         return ""
     return found.lake if is_file(found.lake) else ""
+
+
+def lake_of_notes(path: str) -> str:
+    """The folder or URL of the lake that has these notes."""
+    return str(local_path(path).resolve().parent) if is_local(path) else path.rpartition("/")[0]
 
 
 def percent(first: int, now: int, end: int) -> int:

@@ -1,31 +1,38 @@
 """A lake, and what is done with Spark: its tasks run, its tables read.
 
-Spark reads the active files of the Delta tables, as delta-rs lists them, never a folder.
+Spark reads the active files of the Delta tables, as delta-rs lists them, never a folder. Behind a URL pyarrow reads
+them in Spark's tasks: Spark itself needs Java packages for that, which are not part of it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
+from pyarrow import dataset
 
 from spark_jobs.lake.delta import LakeFile, files_in
 from spark_jobs.lake.lake import Lake
+from spark_jobs.lake.storage import Location, filesystem_of
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake.tasks import Done, LogWork, Work, carry_out_in_spark
 from spark_jobs.sources import commit_log_source, poll_journal_source
+from spark_jobs.sources.commit_log_files import is_local
 from spark_jobs.sources.commit_log_segments import bundled
 from spark_jobs.spark.session import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ROWS = 65_536
+"""Rows of a batch that a task reads from behind a URL."""
+
 
 def fill(
     spark: "SparkSession",
     store: str,
-    lakes: Path,
+    lakes: Location,
     now_ms: Callable[[], int],
     progress: Progress,
     *,
@@ -79,10 +86,51 @@ def _read(
     paths = [file.path for file in files_in(files, from_ms, to_ms)]
     if not paths:
         return spark.createDataFrame([], schema(*columns))
-    reader = spark.read.schema(schema(*dict.fromkeys([*columns, time]))).option("recursiveFileLookup", "true")
-    rows = reader.parquet(*paths)
+    read = schema(*dict.fromkeys([*columns, time]))
+    if is_local(paths[0]):
+        rows = spark.read.schema(read).option("recursiveFileLookup", "true").parquet(*paths)
+    else:
+        bounds = (time, from_ms, to_ms)
+        rows = spark.range(0, len(paths), 1, len(paths)).mapInArrow(partial(read_remote, paths, columns, bounds), read)
     if from_ms is not None:
         rows = rows.where(F.col(time) >= from_ms)
     if to_ms is not None:
         rows = rows.where(F.col(time) < to_ms)
     return rows.select(*columns)
+
+
+def read_remote(
+    paths: Sequence[str],
+    columns: Sequence[str],
+    window: tuple[str, int | None, int | None],
+    numbers: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, ``columns`` and time out.
+
+    Row groups without a row of the ``window`` (column, from, to) are not fetched.
+    """
+    time, from_ms, to_ms = window
+    wanted = None if from_ms is None else dataset.field(time) >= from_ms
+    if to_ms is not None:
+        below = dataset.field(time) < to_ms
+        wanted = below if wanted is None else wanted & below
+    names = list(dict.fromkeys([*columns, time]))
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            filesystem, inside = filesystem_of(paths[number])
+            file = dataset.dataset(inside, filesystem=filesystem, format="parquet")
+            present = [name for name in names if name in file.schema.names]
+            for rows in file.to_batches(columns=present, filter=wanted, batch_size=ROWS, batch_readahead=1):
+                yield plain(rows, names)
+
+
+def plain(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """These columns, without dictionaries; bodies and properties that were left out are null."""
+    arrays = []
+    for name in names:
+        if name not in rows.schema.names:
+            arrays.append(pa.nulls(rows.num_rows, pa.binary() if name == "body" else pa.string()))
+            continue
+        column = rows.column(name)
+        arrays.append(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))

@@ -4,11 +4,9 @@ pyarrow writes them where the log is read: none of the data goes through Java. T
 table, but belong to it only when the driver commits them (see ``sync``).
 """
 
-import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,11 +15,12 @@ from pyarrow import dataset
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
+from spark_jobs.lake.storage import files_of, filesystem_of, remove_file, sync_file
 from spark_jobs.sources import poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
 from spark_jobs.sources.commit_log_due import DueTimes
-from spark_jobs.sources.commit_log_files import local_path
+from spark_jobs.sources.commit_log_files import is_folder, is_local, joined, local_path
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import require_log_folder
 from spark_jobs.sources.poll_journal_files import read_file
@@ -87,6 +86,7 @@ class Draft(msgspec.Struct, frozen=True):
     max_ms: int
     min_offset: int = 0
     max_offset: int = 0
+    modified_ms: int = 0
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
@@ -207,8 +207,8 @@ def write_files(
     Days that were closed to make room for others go on in another file. Row groups have at least ``group_rows`` rows,
     but for the last one of a file. LakeError on a machine that does not see the lake: its files would be nowhere.
     """
-    root = Path(target.lakes) / table
-    if not root.is_dir():
+    root = joined(target.lakes, table)
+    if not is_folder(root):
         raise LakeError(
             f"{socket.gethostname()} does not see {root}: the machines of a cluster need the lake under the same path, "
             "on storage that they share."
@@ -216,6 +216,7 @@ def write_files(
     days = pa.schema([("date", pa.date32()), ("broker", pa.string())])
     whole = pa.unify_schemas([schema, days])
     time, parquet = TIMES[table], dataset.ParquetFileFormat()
+    filesystem, inside = filesystem_of(root)
     written: list[Any] = []
 
     def with_day(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -226,7 +227,9 @@ def write_files(
     try:
         dataset.write_dataset(
             (with_day(batch) for batch in batches),
-            root,
+            inside,
+            filesystem=filesystem,
+            create_dir=is_local(root),
             schema=whole,
             format=parquet,
             file_options=parquet.make_write_options(compression="zstd", compression_level=1, store_schema=False),
@@ -239,23 +242,28 @@ def write_files(
             max_open_files=MOST_DATES,
             file_visitor=written.append,
         )
-        for file in written:
-            descriptor = os.open(file.path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        for file in written if is_local(root) else ():
+            sync_file(file.path)
     except BaseException:
-        for path in root.glob(f"date=*/broker={target.broker}/{name}-{target.round}-*.parquet"):
-            path.unlink(missing_ok=True)
+        remove_drafts(target, table, f"/{name}-{target.round}-")
         raise
-    return sorted(
-        (draft_of(root, file.path, file.size, file.metadata, time) for file in written), key=lambda draft: draft.path
+    infos = filesystem.get_file_info([file.path for file in written])
+    drafts = (
+        draft_of(file.path.removeprefix(inside).lstrip("/"), info, file.metadata, time)
+        for file, info in zip(written, infos, strict=True)
     )
+    return sorted(drafts, key=lambda draft: draft.path)
 
 
-def draft_of(root: Path, path: str, size: int, metadata: Any, time: str) -> Draft:
-    """A file that was written, with the bounds from its statistics."""
+def remove_drafts(target: Target, table: str, part: str, keep: Container[str] = ()) -> None:
+    """Remove the broker's files in whose paths ``part`` occurs, except those to ``keep``. OSError."""
+    for path in files_of(joined(target.lakes, table), target.broker):
+        if part in path and path not in keep:
+            remove_file(path)
+
+
+def draft_of(below: str, info: Any, metadata: Any, time: str) -> Draft:
+    """A file that was written, by its path below the table, with the bounds from its statistics."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     names = metadata.schema.names
 
@@ -265,12 +273,12 @@ def draft_of(root: Path, path: str, size: int, metadata: Any, time: str) -> Draf
         found = [group.column(names.index(name)).statistics for group in groups]
         return min(each.min for each in found), max(each.max for each in found)
 
-    below = Path(path).relative_to(root)
     return Draft(
-        below.as_posix(),
-        below.parts[0].removeprefix("date="),
+        below,
+        below.partition("/")[0].removeprefix("date="),
         metadata.num_rows,
-        size,
+        info.size,
         *smallest_and_largest(time),
         *smallest_and_largest("physical_offset"),
+        info.mtime_ns // 1_000_000,
     )

@@ -87,7 +87,7 @@ def is_folder(path: str) -> bool:
     """Whether there is a folder of that name."""
     if is_local(path):
         return local_path(path).is_dir()
-    filesystem, inside = _remote(path)
+    filesystem, inside = remote(path)
     return bool(filesystem.get_file_info(inside).type.name == "Directory")
 
 
@@ -95,7 +95,7 @@ def is_file(path: str) -> bool:
     """Whether there is a file of that name."""
     if is_local(path):
         return local_path(path).is_file()
-    filesystem, inside = _remote(path)
+    filesystem, inside = remote(path)
     return bool(filesystem.get_file_info(inside).type.name == "File")
 
 
@@ -105,7 +105,7 @@ def read_start(path: str, size: int) -> bytes | None:
         if is_local(path):
             with open(local_path(path), "rb") as file:
                 return file.read(size)
-        filesystem, inside = _remote(path)
+        filesystem, inside = remote(path)
         with filesystem.open_input_file(inside) as file:
             return bytes(file.read(size))
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ def read_range(path: str, start: int, stop: int) -> Bytes:
             if file.seek(0, 2) == 0:
                 return Bytes(memoryview(b""), 0)
             return Bytes(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), 0)
-    filesystem, inside = _remote(path)
+    filesystem, inside = remote(path)
     with filesystem.open_input_file(inside) as file:
         return Bytes(memoryview(file.read_at(max(stop - start, 0), start)), start)
 
@@ -130,7 +130,7 @@ def read_range(path: str, start: int, stop: int) -> Bytes:
 def _remote_entries(folder: str) -> list[Entry]:
     from pyarrow.fs import FileSelector
 
-    filesystem, inside = _remote(folder)
+    filesystem, inside = remote(folder)
     try:
         found = filesystem.get_file_info(FileSelector(inside, allow_not_found=True))
     except (FileNotFoundError, NotADirectoryError):
@@ -148,11 +148,16 @@ def _remote_entries(folder: str) -> list[Entry]:
 
 
 @lru_cache(256)
-def _remote(url: str) -> tuple[Any, str]:
+def remote(url: str) -> tuple[Any, str]:
     """(pyarrow's file system, path in it). NotAStoreError where nothing is known of such URLs."""
     from pyarrow import ArrowInvalid
-    from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
+    from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem, S3FileSystem
 
+    environment = os.environ  # noqa: TID251 - executors have no settings; pyarrow reads the other AWS_ variables
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    if endpoint and url.startswith("s3://") and CHAINED not in url and "?" not in url:
+        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        return S3FileSystem(endpoint_override=endpoint, region=region), url.removeprefix("s3://")
     if CHAINED not in url:
         try:
             filesystem, path = FileSystem.from_uri(url)

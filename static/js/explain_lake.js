@@ -26,6 +26,7 @@ export function lakeFigures(lake, { count, ago, now }) {
     ["Last filled", lake.synced_ms === null ? "never" : ago(now - Number(lake.synced_ms))],
     ...(Number(lake.retired_bytes) ? [["Merged or dropped", `${bytes(lake.retired_bytes)}, removed when no report reads it`]] : []),
     ["Folder", lake.folder],
+    ...(lake.brokers.length > 1 ? [["Broker", `${lake.broker}; fills cover all ${lake.brokers.length}`]] : []),
   ];
 }
 

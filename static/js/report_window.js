@@ -1,6 +1,6 @@
-/** The request that starts a run of a report, and the formats of its headlines. Pure. */
+/** The request that starts a run of a report, the formats of its headlines, and its last result. Pure. */
 
-import { UNKNOWN, count, isKnown, micros, millis, span } from "./format.js";
+import { UNKNOWN, ago, count, isKnown, micros, millis, span } from "./format.js";
 
 const MINUTE = 60_000;
 const SOON_MS = 30_000;
@@ -86,4 +86,24 @@ export function describeChange({ value, before, better }) {
   const text = before === 0 ? "none before" : `${value > before ? "+" : "−"}${twoDecimals.format(Math.abs(100 * (value / before - 1)))} %`;
   const tone = better ? (value > before) === (better === "more") ? "good" : "bad" : "";
   return { text, tone };
+}
+
+const FIGURES = 2;
+
+/** The state of a report's newest run in words; "not run yet" without any. */
+export function stateText(run) {
+  if (!run) return "not run yet";
+  if (run.status === "running") return `running, ${run.percent} %`;
+  return run.status === "waiting" ? "waiting for Spark" : run.status;
+}
+
+/** The last result of a report: {figures, range, when}; empty texts without a finished run. */
+export function lastResult(runs, now) {
+  const run = runs.find(({ status }) => status === "done");
+  if (!run) return { figures: "", range: "", when: "" };
+  return {
+    figures: run.headlines.slice(0, FIGURES).map(({ label, kind, value }) => `${label}: ${formatFigure(kind, value)}`).join(" · ") || run.words[0] || "",
+    range: describeRun(run.parameters, now),
+    when: run.finished_ms === null ? "" : ago(now - run.finished_ms),
+  };
 }

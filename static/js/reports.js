@@ -3,6 +3,8 @@
 import { KeyedRows, el, setAttribute, setText } from "./dom.js";
 import { count, span } from "./format.js";
 import { request } from "./http.js";
+import { requestedBroker } from "./brokers.js";
+import { createGlance, showGlance } from "./report_glance.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "./report_window.js";
 import { Schedules } from "./schedules.js";
 
@@ -12,6 +14,7 @@ const ACTIVE = new Set(["queued", "waiting", "running"]);
 const STATUS_WORDS = { waiting: "waiting for Spark", running: "running", queued: "queued", done: "done", failed: "failed", cancelled: "cancelled" };
 const PAGE = "report.html";
 const SUMMARY = "summary.json";
+const SECTION = "#report-";
 
 const spark = document.querySelector('[data-panel="spark"]');
 const banner = document.querySelector('[data-part="problem"]');
@@ -23,6 +26,7 @@ const partOf = (root, name) => root.querySelector(`[data-part="${name}"]`);
 const path = (name, run = "") => `/reports/${encodeURIComponent(name)}/runs${run && `/${run}`}`;
 let timer = null;
 let isWorkerBusy = false;
+let known = [];
 
 function showNote(section, text, failed = false) {
   const note = partOf(section, "note");
@@ -57,7 +61,7 @@ function createReport(report) {
   setText(partOf(section, "description"), report.description);
   const button = partOf(section, "run");
   setAttribute(button, "aria-label", `Run ${report.title} now`);
-  button.addEventListener("click", () => act(section, button, async () => request("POST", path(report.name), requestedRun())));
+  button.addEventListener("click", () => act(section, button, () => start(report.name)));
   const earlier = partOf(section, "earlier");
   earlier.addEventListener("click", () => {
     section.showsAll = !section.showsAll;
@@ -175,6 +179,20 @@ function showSpark(state) {
   setText(partOf(spark, "text"), state.state === "ready" ? "" : state.text);
 }
 
+/** Starts a run with the form's parameters. Throws an Error with a sentence. */
+async function start(name) {
+  const broker = form.elements.broker.value;
+  await request("POST", `${path(name)}${broker && `?broker=${encodeURIComponent(broker)}`}`, requestedRun());
+}
+
+/** A choice of brokers, where there are several and the page's address names none. */
+function showBrokers(names) {
+  const select = form.elements.broker;
+  select.closest("label").hidden = names.length < 2 || Boolean(requestedBroker);
+  if (select.options.length === names.length + 1) return;
+  select.replaceChildren(el("option", { value: "" }, "all"), ...names.map((name) => el("option", { value: name }, name)));
+}
+
 /** The request body of the form at the top. */
 const requestedRun = () => runRequest({ choice: form.elements.choice.value, from: form.elements.from.value, to: form.elements.to.value,
   topic: form.elements.topic.value, group: form.elements.group.value, compare: form.elements.compare.checked }, Date.now());
@@ -190,15 +208,29 @@ form.addEventListener("change", showForm);
 form.addEventListener("submit", (event) => event.preventDefault());
 showForm();
 
-/** Links to all reports, each with the status of its newest run. */
-const links = new KeyedRows(nav, {
-  create: (report) => el("a", { href: `#report-${report.name}` }, el("span", { class: "nav-mark", "aria-hidden": "true" }), report.title, el("span", { class: "visually-hidden" })),
-  update: (link, report) => {
-    const status = report.runs[0]?.status ?? "never";
-    setAttribute(link, "data-status", status);
-    setText(link.lastElementChild, status === "never" ? ", has not run yet" : `, ${STATUS_WORDS[status] ?? status}`);
-  },
-});
+/** A row for each report: its last result, and a button to run it. */
+const glances = new KeyedRows(nav, { create: (report) => createGlance(report, startOne), update: (row, report) => showGlance(row, report, Date.now()) });
+const overview = nav.closest("[data-panel]");
+
+function startOne(button, name) {
+  return act(overview, button, () => start(name));
+}
+
+/** Starts every report that is not under way already. Shows the first failure, after the others were started. */
+function startAll(button) {
+  return act(overview, button, async () => {
+    const idle = known.filter(({ runs }) => !runs.some((run) => ACTIVE.has(run.status)));
+    const ends = await Promise.allSettled(idle.map(({ name }) => start(name)));
+    const failure = ends.find(({ status }) => status === "rejected");
+    if (failure) throw failure.reason;
+  });
+}
+partOf(overview, "run-all").addEventListener("click", (event) => startAll(event.currentTarget));
+
+/** Reports without runs and schedules have no panel until somebody opens them. */
+const opened = new Set();
+const isShown = ({ name, runs, schedules }) => runs.length > 0 || schedules.length > 0 || opened.has(name);
+addEventListener("hashchange", () => refresh());
 
 const reports = new KeyedRows(list, { create: createReport, update: showReport });
 
@@ -215,8 +247,11 @@ async function refresh() {
     }
     isWorkerBusy = answer.reports.some((report) => report.runs.some((run) => run.status === "running"));
     showSpark(answer.spark);
-    links.show(answer.reports, (report) => report.name);
-    reports.show(answer.reports, (report) => report.name);
+    known = answer.reports;
+    if (location.hash.startsWith(SECTION)) opened.add(location.hash.slice(SECTION.length));
+    showBrokers(answer.brokers);
+    glances.show(known, (report) => report.name);
+    reports.show(known.filter(isShown), (report) => report.name);
     goToReport();
     const busy = answer.spark.state === "installing" || answer.reports.some((report) => report.runs.some((run) => ACTIVE.has(run.status)));
     if (busy) wait = BUSY_MS;

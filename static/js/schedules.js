@@ -52,12 +52,13 @@ export class Schedules {
     this.period = el("select", { class: "input", name: "period" });
     this.topic = el("input", { class: "input", type: "text", name: "topic", maxlength: 255, placeholder: "all topics", spellcheck: "false", autocomplete: "off" });
     this.group = el("input", { class: "input", type: "text", name: "group", maxlength: 255, placeholder: "all groups", spellcheck: "false", autocomplete: "off" });
+    this.broker = el("input", { class: "input", type: "text", name: "broker", maxlength: 255, placeholder: "all brokers", spellcheck: "false", autocomplete: "off" });
     this.save = el("button", { type: "submit", class: "button primary small" }, "Save");
     const cancel = el("button", { type: "button", class: "button small" }, "Cancel");
     const form = el("form", { id, class: "schedule-form", hidden: true, novalidate: true },
       field("every", "How often", this.every), field("day", "Time of day, UTC", this.time), field("hour", "Minute of the hour", this.minute),
       field("cron", "Minute, hour, day of the month, month, day of the week", this.cron), el("span", {}, "UTC"),
-      field("period", "Time range of each run", this.period), field("topic", "Topic", this.topic), field("group", "Group", this.group), this.save, cancel,
+      field("period", "Time range of each run", this.period), field("topic", "Topic", this.topic), field("group", "Group", this.group), field("broker", "Broker", this.broker), this.save, cancel,
       el("p", { class: "schedule-problem", role: "alert", hidden: true }));
     this.problem = form.lastElementChild;
     this.every.addEventListener("change", () => this.showFields());
@@ -76,12 +77,13 @@ export class Schedules {
     this.time.value = choice.time ?? this.time.value;
     this.minute.value = choice.minute ?? this.minute.value;
     this.cron.value = choice.cron ?? schedule?.cron ?? "";
-    const about = schedule?.parameters ?? { last_hours: null, topic: null, consumer_group: null };
+    const about = schedule?.parameters ?? { last_hours: null, topic: null, consumer_group: null, broker: null };
     const periods = { "": this.wholeRange, ...PERIODS, [about.last_hours ?? ""]: periodText(about.last_hours, this.wholeRange) };
     this.period.replaceChildren(...Object.entries(periods).map(([value, text]) => el("option", { value }, text)));
     this.period.value = about.last_hours ?? "";
     this.topic.value = about.topic ?? "";
     this.group.value = about.consumer_group ?? "";
+    this.broker.value = about.broker ?? "";
     setAttribute(this.form, "aria-label", schedule ? `Change the schedule “${schedule.when}” of ${this.title}` : `A new schedule of ${this.title}`);
     this.showProblem("");
     this.showFields();
@@ -111,7 +113,7 @@ export class Schedules {
       this.showProblem("Enter a time.");
       return;
     }
-    const parameters = { last_hours: Number(this.period.value) || null, topic: this.topic.value.trim() || null, consumer_group: this.group.value.trim() || null };
+    const parameters = { last_hours: Number(this.period.value) || null, topic: this.topic.value.trim() || null, consumer_group: this.group.value.trim() || null, broker: this.broker.value.trim() || null };
     const path = this.editing ? `${this.path}/${this.editing.id}` : this.path;
     try {
       await this.act(this.save, () => request(this.editing ? "PATCH" : "POST", path, { cron, parameters }), { throws: true });
@@ -125,8 +127,8 @@ export class Schedules {
 const periodText = (hours, wholeRange) => hours === null ? wholeRange : PERIODS[hours] ?? `the last ${hours} hours`;
 
 /** "At 02:30 AM UTC: the last 24 hours, topic orders". */
-export function scheduleText({ when, parameters: { last_hours: hours, topic, consumer_group: group } }, wholeRange) {
-  return `${when}: ${[periodText(hours, wholeRange), topic && `topic ${topic}`, group && `group ${group}`].filter(Boolean).join(", ")}`;
+export function scheduleText({ when, parameters: { last_hours: hours, topic, consumer_group: group, broker } }, wholeRange) {
+  return `${when}: ${[periodText(hours, wholeRange), topic && `topic ${topic}`, group && `group ${group}`, broker && `broker ${broker}`].filter(Boolean).join(", ")}`;
 }
 
 function showRow(row, schedule, wholeRange) {

@@ -96,7 +96,9 @@ def test_no_variable_is_required(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("GLASSMQ_LAKE_DIR", "s3://bucket/lake"),
+        ("GLASSMQ_LAKE_DIR", "s3://bucket"),
+        ("GLASSMQ_LAKE_DIR", "gs://bucket/lake"),
+        ("GLASSMQ_STORE_DIR", "s3://bucket/store"),
         ("GLASSMQ_LAKE_DIR", "file://server/lake"),
         ("GLASSMQ_WEB_PORT", "80a"),
         ("GLASSMQ_WEB_PORT", "0"),

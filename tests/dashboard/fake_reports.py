@@ -11,16 +11,19 @@ REPORTS = {
     "consumer_lag": "Consumer lag",
 }
 LONG_PATH = "/var/lib/glassmq/a-long-name-of-a-folder/lakes/store-0a1b2c3d/messages/date=2026-01-31/range=0.parquet"
+SCHEDULE_PARAMETERS = {"last_hours": 36, "topic": "orders", "consumer_group": None, "broker": None}
 TABLE = {"rows": 0, "files": 0, "size": "0"}
 SCHEDULE = {
     "id": 1,
     "cron": "*/5 1-4 1,15 * 1-5",
     "enabled": False,
     "last_run_ms": None,
-    "parameters": {"last_hours": None, "topic": None, "consumer_group": None},
+    "parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None},
     "when": "Every 5 minutes, between 01:00 AM and 04:59 AM, on day 1 and 15 of the month, and Monday through Friday",
 }
 LAKE: dict[str, Any] = {
+    "broker": "broker-a",
+    "brokers": ["broker-a"],
     "folder": "",
     "position": "0",
     "behind_bytes": "0",
@@ -84,15 +87,15 @@ def earlier() -> list[dict[str, Any]]:
 def overview(runs: dict[str, list[dict[str, Any]]], spark: dict[str, str]) -> dict[str, Any]:
     return {
         "spark": spark,
+        "brokers": ["broker-a", "broker-b"],
         "reports": [
             {
                 "name": name,
                 "title": title,
                 "description": f"What there is to say of {title.lower()}, in a sentence.",
                 "is_daily": name == "consumer_lag",
-                "schedules": [SCHEDULE | {"parameters": {"last_hours": 36, "topic": "orders", "consumer_group": None}}]
-                if name == "skew"
-                else [],
+                "look_back_ms": "0",
+                "schedules": [SCHEDULE | {"parameters": SCHEDULE_PARAMETERS}] if name == "skew" else [],
                 "runs": runs.get(name, []),
             }
             for name, title in REPORTS.items()

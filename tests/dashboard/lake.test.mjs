@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { bytes, currentFill, hasFinished, lakeFigures, lakeNotes } from "../../static/js/explain_lake.js";
 
 const LAKE = {
-  folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
+  broker: "a", brokers: ["a"], folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
   messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
   gap_bytes: "0", missing_journal_files: 0, retired_bytes: "0", dropped_before_ms: null, dropped_messages: "0", dropped_polls: "0", ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, status: "done", percent: 0, doing: "", cancel_requested: false, last_try_ms: null, last_failure: "", schedule: null,
 };
@@ -19,6 +19,7 @@ test("sizes are in decimal units", () => {
 test("the figures of the lake", () => {
   assert.deepEqual(lakeFigures(LAKE, formats), [["Messages", "#7 in 300 B"], ["Pull results", "#1 in 50.0 kB"],
     ["Behind the log", "1.5 MB"], ["Last filled", "4000 ms ago"], ["Folder", "/data/lake/store-1"]]);
+  assert.deepEqual(lakeFigures({ ...LAKE, brokers: ["a", "b"] }, formats).at(-1), ["Broker", "a; fills cover all 2"]);
   assert.deepEqual(lakeFigures({ ...LAKE, under_way: true }, formats)[2], ["Behind the log", "1.5 MB; being filled"]);
   const other = Object.fromEntries(lakeFigures({ ...LAKE, behind_bytes: "0", synced_ms: null }, formats));
   assert.deepEqual([other["Behind the log"], other["Last filled"]], ["nothing", "never"]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { describeChange, describeRun, formatFigure, formatTime, parseRun, queuedText, runRequest, windowOf } from "../../static/js/report_window.js";
+import { describeChange, describeRun, formatFigure, formatTime, lastResult, parseRun, queuedText, runRequest, stateText, windowOf } from "../../static/js/report_window.js";
 
 const NOW = Date.UTC(2026, 10, 21, 17, 5, 33);
 const form = (fields = {}) => ({ choice: "all", from: "", to: "", topic: "", group: "", compare: false, ...fields });
@@ -80,5 +80,22 @@ describe("a change", () => {
   test("from 0 has no percentage", () => {
     assert.deepEqual(describeChange({ value: 3, before: 0, better: "more" }), { text: "none before", tone: "good" });
     assert.deepEqual(describeChange({ value: 0, before: 0, better: "more" }), { text: "unchanged", tone: "" });
+  });
+});
+
+describe("a report at a glance", () => {
+  const done = { status: "done", finished_ms: NOW - 5000, words: ["A sentence."], parameters: { topic: "orders" },
+    headlines: [{ label: "Messages", kind: "number", value: 1234 }, { label: "Size", kind: "bytes", value: 2048 }, { label: "More", kind: "number", value: 1 }] };
+  test("has the last finished run, not the newest one", () => {
+    assert.deepEqual(lastResult([{ status: "failed" }, done], NOW), {
+      figures: "Messages: 1,234 · Size: 2 KiB", range: "all stored data, topic orders", when: "5 s ago" });
+  });
+  test("has a sentence where there is no headline, and nothing without a run", () => {
+    assert.equal(lastResult([{ ...done, headlines: [] }], NOW).figures, "A sentence.");
+    assert.deepEqual(lastResult([{ status: "running" }], NOW), { figures: "", range: "", when: "" });
+  });
+  test("says how far the newest run is", () => {
+    assert.deepEqual([undefined, { status: "running", percent: 40 }, { status: "queued" }, { status: "failed" }, { status: "done" }].map(stateText),
+      ["not run yet", "running, 40 %", "queued", "failed", "done"]);
   });
 });

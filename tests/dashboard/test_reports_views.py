@@ -44,6 +44,39 @@ def test_the_empty_page_explains_itself(open_page: OpenPage) -> None:
     expect(page.locator('[data-panel="lake"]')).to_contain_text("no lake yet")
 
 
+def test_a_report_that_never_ran_has_a_row_and_no_panel(open_page: OpenPage) -> None:
+    page = open_page("idle", path="/reports")
+    expect(page.locator("[data-glance]")).to_have_count(5)
+    row = page.locator('[data-glance="hold_time"]')
+    expect(row).to_contain_text("not run yet")
+    expect(page.locator("[data-report]")).to_have_count(1)
+    row.get_by_role("link", name="Hold time").click()
+    expect(page.locator('[data-report="hold_time"]').get_by_text("Not run yet.")).to_be_visible()
+
+
+def test_a_row_has_the_last_result_at_a_glance(open_page: OpenPage) -> None:
+    page = open_page("broken", path="/reports")
+    row = page.locator('[data-glance="throughput"]')
+    expect(row).to_contain_text("failed")
+    expect(row).to_contain_text("Messages stored, all of them: 1,234,567")
+    expect(row).to_contain_text(re.compile("all stored data, .* ago"))
+    expect(page.locator('[data-glance="wakeup_latency"]').get_by_role("button")).to_be_hidden()
+
+
+def test_all_reports_run_with_the_parameters_of_the_form(open_page: OpenPage) -> None:
+    page = open_page("broken", path="/reports")
+    expect(page.locator("[data-glance]")).to_have_count(5)
+    asked = []
+    page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
+    page.get_by_label("Topic", exact=True).first.fill("orders")
+    page.locator('[data-panel="window"] [name="broker"]').select_option("broker-b")
+    page.get_by_role("button", name="Run all").click()
+    expect(page.get_by_role("button", name="Run all")).to_be_enabled()
+    names = [re.findall(r"reports/(\w+)/runs\?broker=broker-b", request.url)[0] for request in asked]
+    assert names == ["throughput", "skew", "consumer_lag"], "the two others are under way"
+    assert {request.post_data_json["topic"] for request in asked} == {"orders"}
+
+
 def test_a_run_queued_for_long_asks_for_a_worker(open_page: OpenPage) -> None:
     page = open_page("broken", path="/reports")
     queued = page.locator('[data-run="6"]')
@@ -84,17 +117,19 @@ def test_a_schedule_shows_its_parameters_and_lets_them_be_changed(open_page: Ope
     period.select_option("the last 24 hours")
     report.get_by_label("Topic", exact=True).fill(" ")
     report.get_by_label("Group", exact=True).fill("billing")
+    report.get_by_label("Broker", exact=True).fill("broker-b")
     with page.expect_request(lambda request: request.method == "PATCH") as asked:
         report.get_by_role("button", name="Save").click()
     assert asked.value.post_data_json == {
         "cron": "*/5 1-4 1,15 * 1-5",
-        "parameters": {"last_hours": 24, "topic": None, "consumer_group": "billing"},
+        "parameters": {"last_hours": 24, "topic": None, "consumer_group": "billing", "broker": "broker-b"},
     }
 
 
 def test_a_new_schedule_is_about_the_whole_range_of_its_report(open_page: OpenPage) -> None:
     page = open_page("idle", path="/reports")
     for name, text in (("skew", "all stored data"), ("consumer_lag", "the day before (UTC)")):
+        page.locator(f'[data-glance="{name}"]').get_by_role("link").click()
         report = page.locator(f'[data-report="{name}"]')
         report.get_by_role("button", name=re.compile("Add a schedule")).click()
         expect(report.get_by_label("Time range of each run").locator("option:checked")).to_have_text(text)

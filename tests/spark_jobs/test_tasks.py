@@ -40,6 +40,11 @@ def test_a_schedule_passes_over_a_report_that_is_running(
     assert "Run 3 of throughput is under way" in caplog.text
 
 
+def test_a_schedule_of_a_broker_that_is_gone_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    tasks.run_scheduled("throughput", broker="gone")
+    assert "There is no store of a broker 'gone' here" in caplog.text
+
+
 def test_the_schedule_of_the_lake_starts_a_fill(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -12,7 +11,7 @@ from django.utils import timezone
 from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.lake.folders import TABLES
 from spark_jobs.lake.notes import CUT_SHORT
-from spark_jobs.sources.commit_log_files import local_folder
+from spark_jobs.lake.storage import lake_location
 from spark_jobs.spark.failures import sentence
 from spark_jobs.spark.session import get_session, require_packages
 
@@ -48,13 +47,13 @@ class Command(BaseCommand):
                 "--lake",
                 default=str(settings.GLASSMQ_LAKE_DIR),
                 metavar="DIR",
-                help="the folder of all lakes, or its file:// URL (default: %(default)s)",
+                help="the folder of all lakes, or its file:// or s3:// URL (default: %(default)s)",
             )
         sync.add_argument("--bodies", action="store_true", help="bodies and property strings as well")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            lakes = local_folder(options["lake"])
+            lakes = lake_location(options["lake"])
             if options["action"] == "sync":
                 self.sync(options["store"], lakes, options["bodies"])
             elif options["action"] == "status":
@@ -72,7 +71,7 @@ class Command(BaseCommand):
         except Exception as error:
             raise CommandError(sentence(error)) from error
 
-    def sync(self, store: str, lakes: Path, with_bodies: bool) -> None:
+    def sync(self, store: str, lakes: str, with_bodies: bool) -> None:
         """Fill the lake in this process, and print what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.lake.tables import fill
@@ -138,7 +137,7 @@ class Command(BaseCommand):
             self.stdout.write(f"gap       {files} of the poll journal were deleted before they were read")
 
 
-def require_lake(store: str, lakes: Path) -> "Lake":
+def require_lake(store: str, lakes: str) -> "Lake":
     """The lake of a store. CommandError if there is none."""
     from spark_jobs.lake.lake import find_lake
 

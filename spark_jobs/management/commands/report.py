@@ -13,6 +13,7 @@ from django.utils import timezone
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting.runs import stores
 from spark_jobs.hosting.setup import scratch_folder
+from spark_jobs.lake.storage import lake_location
 from spark_jobs.no_journal import report_without_journal
 from spark_jobs.run import MINUTE_MS, BrokerStore, Job, periods, run_report
 from spark_jobs.sources.commit_log_files import local_folder
@@ -161,7 +162,7 @@ def jobs_for(options: dict[str, Any]) -> list[Job]:
         now_ms = int(timezone.now().timestamp() * 1000)
         to_ms = now_ms - now_ms % MINUTE_MS
         from_ms = to_ms - options["last"]
-    lakes = local_folder(options["lakes"]) if options["lakes"] else None
+    lakes = lake_location(options["lakes"]) if options["lakes"] else None
     chosen, out = stores_for(options["store"], options["broker"]), options["out"]
     return [
         Job(

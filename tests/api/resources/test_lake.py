@@ -14,6 +14,8 @@ from spark_jobs.lake.notes import Dropped, Rows
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
 STATE = LakeState(
+    "broker-a",
+    ["broker-a", "broker-b"],
     "/data/lake/store-1",
     1000,
     24,
@@ -40,8 +42,18 @@ STATE = LakeState(
 
 
 async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lake_state, "lake_state", lambda: STATE)
+    asked: list[str] = []
+
+    def state(broker: str) -> LakeState:
+        asked.append(broker)
+        return STATE
+
+    monkeypatch.setattr(lake_state, "lake_state", state)
+    assert (await client.get("/api/v1/lake?broker=broker-b")).status_code == 200
+    assert asked == ["broker-b"]
     assert (await client.get("/api/v1/lake")).json() == {
+        "broker": "broker-a",
+        "brokers": ["broker-a", "broker-b"],
         "folder": "/data/lake/store-1",
         "position": 1000,
         "behind_bytes": 24,
@@ -66,29 +78,29 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "last_try_ms": 1_767_225_600_000,
         "last_failure": "The disk is full.",
         "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None}
-        | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None}},
+        | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
     bare = STATE._replace(schedule=None, last_try=None, dropped=Dropped())
-    monkeypatch.setattr(lake_state, "lake_state", lambda: bare)
+    monkeypatch.setattr(lake_state, "lake_state", lambda broker: bare)
     answer = (await client.get("/api/v1/lake")).json()
     assert (answer["schedule"], answer["last_try_ms"], answer["dropped_before_ms"]) == (None, None, None)
 
 
 async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_bodies_of_syncs: list[bool] = []
-    monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies: with_bodies_of_syncs.append(with_bodies))
+    asked: list[tuple[bool, str]] = []
+    monkeypatch.setattr(lake_state, "begin_sync", lambda *, with_bodies, broker: asked.append((with_bodies, broker)))
     assert (await client.post("/api/v1/lake/sync", json={})).status_code == 202
     assert (await client.post("/api/v1/lake/sync", json={"bodies": True})).status_code == 202
     assert (await client.post("/api/v1/lake/sync")).status_code == 202, "as curl -X POST sends it"
-    assert with_bodies_of_syncs == [False, True, False]
+    assert asked == [(False, ""), (True, ""), (False, "")]
     form = await client.post("/api/v1/lake/sync", headers={"content-type": "application/x-www-form-urlencoded"})
-    assert (form.status_code, len(with_bodies_of_syncs)) == (415, 3)
+    assert (form.status_code, len(asked)) == (415, 3)
     assert (await client.post("/api/v1/lake/sync", content=b"{}")).status_code == 415
     assert (
         await client.post("/api/v1/lake/sync", content=b"", headers={"content-type": "application/json"})
     ).status_code == 400
 
-    def nobody(*, with_bodies: bool) -> None:
+    def nobody(**_: object) -> None:
         raise NoWorkerError("The report worker could not be told.")
 
     monkeypatch.setattr(lake_state, "begin_sync", nobody)
@@ -98,7 +110,7 @@ async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest
 
 async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [STATE._replace(cancel_requested=True), STATE._replace(status="cancelled", under_way=False)]
-    monkeypatch.setattr(lake_state, "lake_state", lambda: left.pop(0))
+    monkeypatch.setattr(lake_state, "lake_state", lambda broker: left.pop(0))
     monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
     answer = await client.delete("/api/v1/lake/sync")
     assert (answer.status_code, answer.json()["status"], answer.json()["cancel_requested"]) == (202, "running", True)

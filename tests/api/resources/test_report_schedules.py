@@ -11,7 +11,7 @@ from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Paramete
 SCHEDULES = "/api/v1/reports/throughput/schedules"
 DAILY = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
 VIEW = {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None} | {
-    "parameters": {"last_hours": None, "topic": None, "consumer_group": None}
+    "parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}
 }
 
 
@@ -37,11 +37,14 @@ async def test_a_schedule_is_added(client: httpx.AsyncClient, asked: list[Any]) 
     answer = await client.post(SCHEDULES, json={"cron": "30 2 * * *"})
     assert (answer.status_code, answer.json()) == (201, VIEW)
     assert answer.headers["location"] == f"{SCHEDULES}/4"
-    more = {"cron": "0 * * * *", "parameters": {"last_hours": 24, "topic": "orders", "consumer_group": "g"}}
+    more = {
+        "cron": "0 * * * *",
+        "parameters": {"last_hours": 24, "topic": "orders", "consumer_group": "g", "broker": "b"},
+    }
     assert (await client.post(SCHEDULES, json=more)).status_code == 201
     assert asked == [
         ("add", "throughput", "30 2 * * *", {"enabled": True, "parameters": Parameters()}),
-        ("add", "throughput", "0 * * * *", {"enabled": True, "parameters": Parameters(24, "orders", "g")}),
+        ("add", "throughput", "0 * * * *", {"enabled": True, "parameters": Parameters(24, "orders", "g", "b")}),
     ]
 
 
@@ -51,7 +54,7 @@ async def test_the_parameters_of_a_schedule_are_shown(
     entry = DAILY._replace(parameters=Parameters(24, "orders"))
     monkeypatch.setattr(schedules, "schedules_of", lambda report: [entry])
     [view] = (await client.get(SCHEDULES)).json()["schedules"]
-    assert view["parameters"] == {"last_hours": 24, "topic": "orders", "consumer_group": None}
+    assert view["parameters"] == {"last_hours": 24, "topic": "orders", "consumer_group": None, "broker": None}
 
 
 async def test_a_schedule_is_changed_and_removed(client: httpx.AsyncClient, asked: list[Any]) -> None:

@@ -58,7 +58,7 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
     assert answer["spark"] == {"state": "installing", "text": "Downloading pyspark"}
     report = answer["reports"][0]
     assert (report["name"], report["title"]) == ("throughput", "Throughput")
-    everything = {"last_hours": None, "topic": None, "consumer_group": None}
+    everything = {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}
     assert report["schedules"] == [
         {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None}
         | {"parameters": everything}

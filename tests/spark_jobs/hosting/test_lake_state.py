@@ -53,6 +53,23 @@ def test_a_store_without_a_lake(store: Written, tmp_path: Path) -> None:
     assert (found.problem, found.last_try, found.last_failure) == ("", None, "")
 
 
+def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = "broker-y"
+    known = {first: tmp_path / "store", "broker-z": tmp_path / "z"}
+    monkeypatch.setattr(runs, "stores", lambda broker="": [each for each in known.items() if broker in ("", each[0])])
+    publish_end(tmp_path / "store", store.end)
+    fill(tmp_path)
+    make_store(tmp_path / "z", 3)
+    mine, other = state(), lake_state.lake_state("broker-z")
+    assert (mine.broker, mine.messages.rows) == (first, 40)
+    assert (other.broker, other.messages.rows, other.folder) == ("broker-z", 0, "")
+    assert mine.brokers == other.brokers == [first, "broker-z"]
+    with pytest.raises(runs.UnknownBrokerError, match="no store of a broker 'nobody'"):
+        lake_state.lake_state("nobody")
+    with pytest.raises(runs.UnknownBrokerError):
+        begin_sync(broker="nobody")
+
+
 def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path: Path) -> None:
     position = store.records[30][2]
     publish_end(tmp_path / "store", position)
@@ -94,7 +111,7 @@ def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: 
     position.unlink()
     assert state().messages.rows == 40
     (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
-    notes_path(tmp_path / "lakes", broker).unlink()
+    Path(notes_path(tmp_path / "lakes", broker)).unlink()
     assert state().folder == ""
 
 
@@ -103,8 +120,8 @@ def test_other_stores_of_the_same_path_are_counted(settings: Any, store: Written
     fill(tmp_path)
     assert state().other_lakes == 0
     (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
-    notes = notes_path(tmp_path / "lakes", broker).read_bytes()
-    notes_path(tmp_path / "lakes", f"{broker}-2").write_bytes(notes)
+    notes = Path(notes_path(tmp_path / "lakes", broker)).read_bytes()
+    Path(notes_path(tmp_path / "lakes", f"{broker}-2")).write_bytes(notes)
     assert state().other_lakes == 1
 
 
@@ -117,7 +134,7 @@ def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written,
     (old / "manifest.json").unlink()
     fill(tmp_path)
     (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
-    notes_path(tmp_path / "lakes", broker).write_text("{")
+    Path(notes_path(tmp_path / "lakes", broker)).write_text("{")
     assert f"{broker}.json is damaged" in state().problem
 
 
@@ -148,7 +165,11 @@ def test_one_fill_at_a_time(sent: list[int]) -> None:
     assert (state().status, state().under_way) == ("", False)
     begin_sync(with_bodies=True, requested_by="schedule")
     run = ReportRun.objects.get()
-    assert (run.report, run.parameters, run.requested_by) == (runs.LAKE, {"with_bodies": True}, "schedule")
+    assert (run.report, run.parameters, run.requested_by) == (
+        runs.LAKE,
+        {"with_bodies": True, "broker": None},
+        "schedule",
+    )
     assert (state().status, state().under_way, state().last_try) == ("queued", True, None)
     with pytest.raises(RunActiveError, match="being filled already"):
         begin_sync()

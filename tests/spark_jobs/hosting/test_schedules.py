@@ -129,12 +129,12 @@ def test_schedules_made_in_the_admin_are_shown_and_can_be_changed() -> None:
 
 
 def test_a_schedule_has_parameters() -> None:
-    made = add("skew", DAILY, parameters=Parameters(24, "orders", "g"))
-    assert made.parameters == Parameters(24, "orders", "g")
-    assert made.name == "Report skew, 30 2 * * *, last_hours 24, topic orders, consumer_group g"
+    made = add("skew", DAILY, parameters=Parameters(24, "orders", "g", "b"))
+    assert made.parameters == Parameters(24, "orders", "g", "b")
+    assert made.name == "Report skew, 30 2 * * *, last_hours 24, topic orders, consumer_group g, broker b"
     assert schedules_of("skew") == [made]
     task = PeriodicTask.objects.get(pk=made.id)
-    assert task.kwargs == '{"last_hours": 24, "topic": "orders", "consumer_group": "g"}'
+    assert task.kwargs == '{"last_hours": 24, "topic": "orders", "consumer_group": "g", "broker": "b"}'
     changed = change("skew", made.id, parameters=Parameters(topic="orders"))
     assert (changed.parameters, changed.cron) == (Parameters(None, "orders"), DAILY)
     assert change("skew", made.id, enabled=False).parameters == Parameters(None, "orders")
@@ -164,18 +164,19 @@ DAY_MS = 86_400_000
 
 def test_a_run_is_about_the_last_hours_before_it() -> None:
     noon = int(NOON.timestamp()) // 60 * 60_000
-    about = Parameters(36, "orders", "g")
+    about = Parameters(36, "orders", "g", "b")
     for report in ("throughput", "daily_summary"):
         assert parameters_at(report, NOON, about) == {
             "from_ms": noon - 36 * 3_600_000,
             "to_ms": noon,
             "topic": "orders",
             "consumer_group": "g",
+            "broker": "b",
         }
 
 
 def test_without_last_hours_a_run_is_about_everything_or_the_day_before() -> None:
-    assert parameters_at("throughput", NOON) == {"topic": None, "consumer_group": None}
+    assert parameters_at("throughput", NOON) == {"topic": None, "consumer_group": None, "broker": None}
     midnight = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp() * 1000)
     found = parameters_at("daily_summary", NOON, Parameters(topic="orders"))
     assert (found["from_ms"], found["to_ms"], found["compare"]) == (midnight - DAY_MS, midnight, True)

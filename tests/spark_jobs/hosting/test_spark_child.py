@@ -12,6 +12,7 @@ import pytest
 from spark_jobs.errors import PassingError
 from spark_jobs.hosting import spark_child
 from spark_jobs.hosting.spark_child import ProgressLines, carry_out
+from spark_jobs.lake.lake import find_lake
 from tests.conftest import PROJECT
 from tests.spark_jobs.stores import make_store
 
@@ -37,12 +38,23 @@ def test_a_report_is_carried_out_and_its_progress_sent(spark: "SparkSession", tm
     assert (tmp_path / "out" / "summary.json").exists()
 
 
-def test_the_lake_is_filled_for_a_round(spark: "SparkSession", tmp_path: Path) -> None:
+def test_the_lake_is_filled_from_all_stores_for_a_round(spark: "SparkSession", tmp_path: Path) -> None:
     make_store(tmp_path / "store", 50)
     answers: list[dict[str, Any]] = []
-    arguments = {"store": str(tmp_path / "store"), "lakes": str(tmp_path / "lakes"), "with_bodies": False}
-    carry_out(order(tmp_path, "lake", **arguments, keep_days=0), answers.append)
-    assert answers[-1] == {"done": {"messages": 50, "is_all": True}}
+    make_store(tmp_path / "other", 20)
+    stores = [str(tmp_path / name) for name in ("store", "nowhere", "other")]
+    arguments = {"lakes": str(tmp_path / "lakes"), "with_bodies": False, "keep_days": 0}
+    carry_out(order(tmp_path, "lake", stores=stores, **arguments), answers.append)
+    assert "nowhere is not a store" in answers[-1]["failed"], "the others were filled nevertheless"
+    steps = [answer["progress"][0] for answer in answers[:-1]]
+    assert steps == sorted(steps)
+    for name, messages in (("store", 50), ("other", 20)):
+        lake = find_lake(tmp_path / "lakes", tmp_path / name)
+        assert lake is not None
+        assert sum(file.rows for file in lake.messages) == messages
+    make_store(tmp_path / "third", 30)
+    carry_out(order(tmp_path, "lake", stores=[stores[0], str(tmp_path / "third")], **arguments), answers.append)
+    assert answers[-1] == {"done": {"messages": 30, "is_all": True}}
 
 
 def test_a_report_without_a_journal_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

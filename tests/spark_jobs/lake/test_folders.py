@@ -22,8 +22,8 @@ def test_the_brokers_of_stores_at_one_path_in_their_order(tmp_path: Path) -> Non
     assert brokers(tmp_path / "nowhere", "/data/store") == []
     assert next_broker(tmp_path, "/data/store") == name
     for suffix in ("", "-10", "-9", "-2", "-notes", "2"):
-        notes_path(tmp_path, f"{name}{suffix}").touch()
-    notes_path(tmp_path, f"{name}-3").mkdir()
+        Path(notes_path(tmp_path, f"{name}{suffix}")).touch()
+    Path(notes_path(tmp_path, f"{name}-3")).mkdir()
     assert brokers(tmp_path, "/data/store") == [name, f"{name}-2", f"{name}-9", f"{name}-10"]
     assert next_broker(tmp_path, "/data/store") == f"{name}-11"
 

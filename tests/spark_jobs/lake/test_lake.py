@@ -38,7 +38,7 @@ def test_a_lake_has_rows_files_and_positions(tmp_path: Path, fill: Callable[[], 
     broker = fill()
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
-    assert (lake.folder, lake.broker) == (tmp_path / "lakes", broker)
+    assert (lake.folder, lake.broker) == (str(tmp_path / "lakes"), broker)
     assert lake.position == lake.notes.position == written.end
     assert (sum(file.rows for file in lake.messages), sum(file.rows for file in lake.polls)) == (20, 12)
     assert list(lake.journal.values()) == [(tmp_path / "store/polljournal" / f"{0:020d}.journal").stat().st_size]
@@ -65,9 +65,9 @@ def test_the_newest_store_that_fits_is_the_one(tmp_path: Path, fill: Callable[[]
 def test_damaged_notes_are_an_error_when_no_other_lake_fits(tmp_path: Path, fill: Callable[[], str]) -> None:
     make_store(tmp_path / "store", 20)
     broker = fill()
-    notes_path(tmp_path / "lakes", f"{broker}-2").write_text("{")
+    Path(notes_path(tmp_path / "lakes", f"{broker}-2")).write_text("{")
     assert find_lake(tmp_path / "lakes", tmp_path / "store") is not None
-    notes_path(tmp_path / "lakes", broker).unlink()
+    Path(notes_path(tmp_path / "lakes", broker)).unlink()
     with pytest.raises(LakeError, match="is damaged"):
         find_lake(tmp_path / "lakes", tmp_path / "store")
 

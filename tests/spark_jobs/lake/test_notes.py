@@ -1,14 +1,12 @@
 """Notes on a broker: written whole, and without the commits that never came."""
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import notes_path
-from spark_jobs.lake.notes import LeftOut, LogGap, Lost, Notes, Torn, read_notes, write_notes, write_whole
+from spark_jobs.lake.notes import LeftOut, LogGap, Lost, Notes, Torn, read_notes, write_notes
 
 
 def test_written_notes_are_read(tmp_path: Path) -> None:
@@ -35,18 +33,6 @@ def test_notes_of_a_commit_that_never_came_are_left_out() -> None:
 
 
 def test_damaged_notes_are_a_sentence(tmp_path: Path) -> None:
-    notes_path(tmp_path, "b").write_text("{")
+    Path(notes_path(tmp_path, "b")).write_text("{")
     with pytest.raises(LakeError, match=r"b\.json is damaged .* fill it anew"):
         read_notes(tmp_path, "b")
-
-
-def test_on_a_full_disk_the_file_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_whole(tmp_path / "file", b"before")
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(tmp_path / "file", b"after")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"before"}

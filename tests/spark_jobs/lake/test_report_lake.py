@@ -233,7 +233,7 @@ def test_which_lake_is_read(tmp_path: Path) -> None:
     assert found is not None and (found, notes) == lake_for(store, lakes, "lake")
     assert notes == []
     assert lake_for(store, lakes, "log") == (None, [])
-    notes_path(lakes, found.broker).write_text("{")
+    Path(notes_path(lakes, found.broker)).write_text("{")
     nothing, (note,) = lake_for(store, lakes, "auto")
     assert nothing is None and note.startswith("The lake was not read") and ".json is damaged" in note
     with pytest.raises(LakeError, match="is damaged"):

@@ -114,15 +114,15 @@ def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Wr
     def try_it() -> Synced:
         return sync(trial, run_here, lambda: NOW, lambda percent, doing: None)
 
-    assert try_it().awaited_lake == str(notes_path(real.lake, real.broker))
+    assert try_it().awaited_lake == notes_path(real.lake, real.broker)
     assert (tmp_path / "store" / "lakePosition").read_bytes() == told
     assert fill(tmp_path).awaited_lake == ""
-    notes_path(real.lake, real.broker).unlink()
+    Path(notes_path(real.lake, real.broker)).unlink()
     done = try_it()
     position = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
     assert done.awaited_lake == ""
     assert position is not None and position.physical_offset == written.end
-    assert position.lake == str(notes_path(done.lake, done.broker))
+    assert position.lake == notes_path(done.lake, done.broker)
 
 
 def test_nothing_is_written_into_a_store_of_rocketmq(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from broker_core.formats import commit_log_record
 from spark_jobs.errors import LakeError, NotAStoreError
+from spark_jobs.lake import storage as lake_storage
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.tasks import (
     MESSAGE_COLUMNS,
@@ -166,7 +167,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, written: Written, monkeypatc
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(lake_tasks.os, "fsync", full)
+    monkeypatch.setattr(lake_storage.os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         carry_out(log_work(tmp_path, 0, written.end))
     assert [path for path in (tmp_path / "lake").rglob("*") if path.is_file()] == []

@@ -1,0 +1,203 @@
+"""Where a lake is: folders, and an S3 that may be busy."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import dataset
+
+from broker_core.formats import lake_position
+from spark_jobs.errors import LakeBusyError, LakeError, UnsupportedUrlError
+from spark_jobs.lake import delta
+from spark_jobs.lake.lake import Lake, find_lake
+from spark_jobs.lake.notes import read_notes
+from spark_jobs.lake.storage import files_of, filesystem_of, lake_location, remove_file, write_whole
+from spark_jobs.lake.sync import Synced, Wanted, sync
+from spark_jobs.lake.tasks import carry_out
+from spark_jobs.sources.commit_log_files import joined, read_start
+from tests.conftest import PROJECT
+from tests.fakes.s3_server import s3_server
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+from tests.spark_jobs.stores import Written, make_store, publish_end
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    "text", ["s3://bucket", "s3:///lake", "s3://bucket/lake?x=1", "gs://bucket/lake", "file://host/x"]
+)
+def test_what_is_no_place_for_a_lake_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedUrlError):
+        lake_location(text)
+
+
+def test_places_for_a_lake(tmp_path: Path) -> None:
+    assert lake_location("s3://bucket/a/b/") == "s3://bucket/a/b"
+    assert lake_location(f"file://{tmp_path}/x") == lake_location(f"{tmp_path}/y/../x") == str(tmp_path / "x")
+
+
+def test_on_a_full_disk_the_file_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "file", b"before")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "file", b"after")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"before"}
+
+
+@pytest.fixture(scope="module", params=[0, 10], ids=["s3", "failing"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[str]:
+    with s3_server(request.param) as url:
+        yield url
+
+
+@pytest.fixture
+def url(bucket: str, tmp_path: Path) -> str:
+    return f"{bucket}/{tmp_path.name}"
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    made = make_store(tmp_path / "store", 40, step_ms=HOUR)
+    (tmp_path / "store" / "glassmq").touch()
+    publish_end(tmp_path / "store", made.records[20][2])
+    make_journal(tmp_path / "store", [entry(number) for number in range(20)])
+    return made
+
+
+def fill_here(tmp_path: Path, url: str, **more: Any) -> Synced:
+    wanted = Wanted(str(tmp_path / "store"), url, **more)
+    return sync(wanted, lambda works: list(map(carry_out, works)), lambda: BEGIN_MS, lambda percent, doing: None)
+
+
+def lake_of(tmp_path: Path, url: str) -> Lake:
+    found = find_lake(url, tmp_path / "store")
+    assert found is not None
+    return found
+
+
+def offsets(lake: Lake) -> list[int]:
+    filesystem, _ = filesystem_of(lake.folder)
+    paths = [filesystem_of(file.path)[1] for file in lake.messages]
+    table = dataset.dataset(paths, filesystem=filesystem, format="parquet").to_table(columns=["physical_offset"])
+    return sorted(table.column("physical_offset").to_pylist())
+
+
+def test_files_behind_a_url(url: str) -> None:
+    path = joined(url, "x.json")
+    assert read_start(path, 9) is None
+    assert read_notes(url, "x") is None
+    write_whole(path, b"{}")
+    assert read_start(path, 9) == b"{}"
+    remove_file(path)
+    remove_file(path)
+    assert read_start(path, 9) is None
+    assert files_of(url, "x") == {}
+
+
+def test_a_lake_in_a_bucket_gets_each_message_once(
+    url: str, tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fill_here(tmp_path, url)
+    assert (first.messages, first.polls, first.lake) == (20, 20, url)
+    position = lake_position.decode((tmp_path / "store" / lake_position.FILE_NAME).read_bytes())
+    assert position == lake_position.LakePosition(first.position, BEGIN_MS, f"{url}/{first.broker}.json")
+    assert fill_here(tmp_path, url).messages == 0
+    publish_end(tmp_path / "store", written.end)
+    monkeypatch.setattr(delta, "FEW", 2)
+    monkeypatch.setattr(delta, "MANY", 2)
+    again = fill_here(tmp_path, url)
+    assert (again.messages, again.awaited_lake) == (20, "")
+    assert again.merged_files > 0
+    lake = lake_of(tmp_path, url)
+    assert offsets(lake) == [record[2] for record in written.records]
+    assert lake.notes.retired_bytes > 0, "what was compacted stays for six hours"
+    assert {file.path for file in lake.messages} < set(files_of(f"{url}/messages", lake.broker))
+
+
+def test_a_round_that_fails_leaves_no_files_in_a_bucket(url: str, tmp_path: Path, written: Written) -> None:
+    fill_here(tmp_path, url)
+    publish_end(tmp_path / "store", written.end)
+    broker = lake_of(tmp_path, url).broker
+    before = files_of(f"{url}/messages", broker)
+
+    def fail(works: Any) -> Any:
+        list(map(carry_out, works))
+        assert len(files_of(f"{url}/messages", broker)) > len(before)
+        raise LakeError("as if")
+
+    with pytest.raises(LakeError, match="as if"):
+        sync(Wanted(str(tmp_path / "store"), url), fail, lambda: BEGIN_MS, lambda percent, doing: None)
+    assert files_of(f"{url}/messages", broker) == before
+
+
+def test_of_two_that_fill_a_bucket_one_fails(url: str, tmp_path: Path, written: Written) -> None:
+    fill_here(tmp_path, url)
+    publish_end(tmp_path / "store", written.end)
+
+    def overtaken(works: Any) -> Any:
+        done = list(map(carry_out, works))
+        assert fill_here(tmp_path, url).messages == 20
+        return done
+
+    with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
+        sync(Wanted(str(tmp_path / "store"), url), overtaken, lambda: BEGIN_MS, lambda percent, doing: None)
+    lake = lake_of(tmp_path, url)
+    assert offsets(lake) == [record[2] for record in written.records]
+    assert {file.path for file in lake.messages} == set(files_of(f"{url}/messages", lake.broker))
+
+
+COMMANDS = """
+import django, sys
+django.setup()
+from django.core.management import call_command
+store, lake, out = sys.argv[1:]
+call_command("report", "run", "throughput", "--store", store, "--lake", lake, "--out", f"{out}/all")
+call_command("report", "run", "throughput", "--store", store, "--lake", lake, "--out", f"{out}/window",
+             "--from", "2023-11-15T03:00", "--to", "2023-11-15T05:00")
+call_command("lake", "sync", "--store", store, "--lake", lake)
+"""
+
+
+def test_the_commands_read_and_fill_a_busy_bucket_with_spark(tmp_path: Path, written: Written) -> None:
+    with s3_server(fail_every=10) as url:
+        fill_here(tmp_path, url)
+        publish_end(tmp_path / "store", written.end)
+        subprocess.run(
+            [sys.executable, "-c", COMMANDS, str(tmp_path / "store"), url, str(tmp_path)],
+            cwd=PROJECT,
+            env=os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings", "GLASSMQ_DATA_DIR": str(tmp_path / "data")},
+            check=True,
+            timeout=500,
+        )
+        assert offsets(lake_of(tmp_path, url)) == [record[2] for record in written.records]
+    summaries = {name: json.loads((tmp_path / name / "summary.json").read_text()) for name in ("all", "window")}
+    assert {name: summary["total"]["messages"] for name, summary in summaries.items()} == {"all": 40, "window": 2}
+    assert {name: summary["inputs"][0]["lake"]["messages"] for name, summary in summaries.items()} == {
+        "all": 20,
+        "window": 2,
+    }
+
+
+def test_without_a_server_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 1)
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_MAX_ATTEMPTS": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises((LakeError, OSError), match=r"."):
+        find_lake("s3://away/lakes", tmp_path / "store")

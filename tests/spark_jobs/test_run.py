@@ -275,7 +275,7 @@ def test_records_with_implausible_fields_are_left_out_and_counted(
     assert all(table["rows"] < 200 for table in summary["tables"].values())
 
 
-def test_what_is_no_store_leaves_no_folder(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_failed_run_without_a_store_leaves_no_folder(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
         run(spark, tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()

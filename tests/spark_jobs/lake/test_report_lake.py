@@ -108,7 +108,7 @@ def test_a_window_of_a_lake(finished_report: Callable[..., Any], half: tuple[Pat
     assert log.summary["previous"] == lake.summary["previous"]
 
 
-def test_what_the_log_has_no_more_the_lake_has(finished_report: Callable[..., Any], tmp_path: Path) -> None:
+def test_messages_that_the_log_has_lost_come_from_the_lake(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     publish_end(tmp_path / "store", written.records[-5][2])
     fill(tmp_path / "store", tmp_path / "lakes")
@@ -122,7 +122,9 @@ def test_what_the_log_has_no_more_the_lake_has(finished_report: Callable[..., An
     assert LAKE_SEGMENT not in [row.get("segment") for row in report.summary["rows"]]
 
 
-def test_what_neither_has_is_said(finished_report: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_note_names_messages_that_neither_lake_nor_log_has(
+    finished_report: Callable[..., Any], tmp_path: Path
+) -> None:
     written = make_store(tmp_path / "store", 60)
     position = written.records[3][2]
     publish_end(tmp_path / "store", position)
@@ -137,7 +139,7 @@ def test_what_neither_has_is_said(finished_report: Callable[..., Any], tmp_path:
     assert note.startswith(f"{second - position:,} bytes of the log were deleted before the lake had read them")
 
 
-def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
+def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 20)
     fill(tmp_path / "store", tmp_path / "lakes")
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
@@ -151,7 +153,7 @@ def test_gaps_that_the_lake_knows_are_said(tmp_path: Path) -> None:
     assert lake_notes(lake, None, None) == []
 
 
-def test_what_the_lake_has_dropped_is_said_where_it_is_missing(
+def test_a_note_names_dropped_messages_if_the_window_begins_before_them(
     finished_report: Callable[..., Any], tmp_path: Path
 ) -> None:
     make_store(tmp_path / "store", 60, step_ms=3_600_000)
@@ -188,7 +190,7 @@ def test_what_the_lake_has_dropped_is_said_where_it_is_missing(
     assert not [note for note in report.summary["notes"] if "KEEP_DAYS" in note], "it had no ends of pulls"
 
 
-def test_a_log_that_ends_with_damage_is_said(tmp_path: Path) -> None:
+def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     torn = written.records[-1][2]
     tear(tmp_path / "store", torn, 20)
@@ -199,7 +201,7 @@ def test_a_log_that_ends_with_damage_is_said(tmp_path: Path) -> None:
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
-def test_damage_that_the_lake_has_read_is_said(finished_report: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_note_names_damage_that_the_lake_has_passed_over(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     tear(tmp_path / "store", written.records[20][2], 20)
     fill(tmp_path / "store", tmp_path / "lakes")
@@ -210,7 +212,7 @@ def test_damage_that_the_lake_has_read_is_said(finished_report: Callable[..., An
     assert note == (f"{size:,} bytes of the log that the lake has read were damaged; about 1 message is missing here.")
 
 
-def test_which_lake_is_read(tmp_path: Path) -> None:
+def test_the_lake_to_read_is_chosen_by_the_source(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 5)
     assert lake_for(store, None, "auto") == lake_for(store, lakes, "auto") == (None, [])

@@ -151,7 +151,7 @@ def test_no_records_have_columns_too() -> None:
     assert list(record_batches(Source(segment, DueTimes(Path("nowhere"))), none, ["body", "topic"])) == []
 
 
-def test_the_queue_tells_when_a_delayed_message_is_due(tmp_path: Path) -> None:
+def test_the_due_time_of_a_delayed_message_comes_from_its_queue(tmp_path: Path) -> None:
     topics = ["orders", SCHEDULE_TOPIC, "orders", SCHEDULE_TOPIC, SCHEDULE_TOPIC]
     data = log_of([{"topic": topic, "queue_id": 3, "queue_offset": number} for number, topic in enumerate(topics)])
     columns = columns_of(data, store=tmp_path)
@@ -166,7 +166,7 @@ def test_the_queue_tells_when_a_delayed_message_is_due(tmp_path: Path) -> None:
     assert found.to_pylist() == [None, 1_700_000_000_001, None, 1_700_000_000_003, None]
 
 
-def test_properties_are_there_in_whatever_order_they_are_asked_for() -> None:
+def test_properties_can_be_requested_in_any_order() -> None:
     data = log_of([{"properties": f"TAGS\x01t{number}\x02KEYS\x01k{number}"} for number in range(5)])
     for wanted in (("keys", "tags"), ("tags", "topic", "keys")):
         columns = columns_of(data, *wanted)
@@ -254,7 +254,7 @@ def test_a_column_has_the_bytes_of_each_place(
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
-def test_what_is_not_there_is_null_in_columns_of_any_length(count: int) -> None:
+def test_missing_values_are_null_in_columns_of_any_length(count: int) -> None:
     source, at = octets_of(b"12345678"), np.zeros(count, np.int64)
     assert slices(source, at, np.full(count, NONE)).to_pylist() == [None] * count
     length = np.where(np.arange(count) % 3 == 1, NONE, np.arange(count) % 9)
@@ -361,7 +361,7 @@ ENTRIES = st.lists(
     st.lists(st.integers(0, 140), min_size=1, max_size=12),
     st.lists(st.sampled_from(NAMES), max_size=6, unique=True),
 )
-def test_of_many_records_each_has_its_own(
+def test_each_of_many_records_has_its_own_properties(
     drawn: list[tuple[list[tuple[str, ...]], bool]], topics: list[int], names: list[str]
 ) -> None:
     texts = []
@@ -374,7 +374,7 @@ def test_of_many_records_each_has_its_own(
 
 
 @pytest.mark.parametrize("text", ["TAGS\x01a\x02", ""])
-def test_a_property_that_was_not_asked_for_is_not_said_to_be_missing(text: str) -> None:
+def test_a_property_that_was_not_requested_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not in tuple"):
         properties([text], names=("TAGS",)).value("KEYS")
 

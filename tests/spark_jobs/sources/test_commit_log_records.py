@@ -240,7 +240,7 @@ def test_fillers_and_unwritten_space() -> None:
 
 
 @pytest.mark.parametrize("size", range(8))
-def test_in_a_few_bytes_there_is_no_record_but_a_filler(size: int) -> None:
+def test_a_segment_of_a_few_zero_bytes_is_blank_and_has_no_record(size: int) -> None:
     segment = segment_of(bytes(size))
     assert (len(segment.octets), len(segment.longs)) == (size, 0)
     assert is_blank_at(segment, 0)
@@ -325,7 +325,7 @@ def test_a_range_holds_the_records_that_begin_in_it(tmp_path: Path) -> None:
     assert found == ([record[2] for record in written.records[5:12]], stop, [])
 
 
-def test_nothing_begins_where_nothing_was_written(tmp_path: Path) -> None:
+def test_unwritten_space_has_no_records(tmp_path: Path) -> None:
     written = make_store(tmp_path, 2, segment=SIZE)
     assert walked(tmp_path, resume=True, start=written.end) == ([], written.end, [(written.end, SIZE)])
     assert walked(tmp_path, resume=False, start=written.end) == ([], written.end, [])
@@ -468,12 +468,12 @@ def logs(draw: Any) -> bytes:
 
 
 @given(data=logs(), resume=st.booleans())
-def test_of_any_log_there_is_found_what_the_format_finds(data: bytes, resume: bool) -> None:
+def test_the_loops_find_the_records_that_the_format_finds(data: bytes, resume: bool) -> None:
     assert records(segment_of(data), resume=resume) == expected(data, resume=resume)
 
 
 @given(data=logs(), rows=st.integers(1, 4), gaps=st.integers(1, 3), text_bytes=st.integers(300, 700))
-def test_what_is_looked_at_together_changes_nothing(data: bytes, rows: int, gaps: int, text_bytes: int) -> None:
+def test_batch_sizes_do_not_change_the_records(data: bytes, rows: int, gaps: int, text_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("ROWS", rows), ("GAPS", gaps), ("TEXT_BYTES", text_bytes)):
             patch.setattr(commit_log_records, name, value)
@@ -481,7 +481,7 @@ def test_what_is_looked_at_together_changes_nothing(data: bytes, rows: int, gaps
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 11, 1000])
-def test_as_many_gaps_as_there_are_at_a_time_are_all_noted(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_more_gaps_than_one_batch_holds_are_all_noted(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(commit_log_records, "GAPS", most)
     data, at, gaps = b"", [], []
     for number in range(10):
@@ -509,7 +509,7 @@ def test_bytes_that_are_no_log_hold_nothing(data: bytes, resume: bool) -> None:
         commit_log_record.SIZE_AND_MAGIC.pack((1 << 31) - 1, commit_log_record.MAGIC_V2),
     ],
 )
-def test_what_begins_as_a_record_everywhere_is_passed_over(head: bytes) -> None:
+def test_bytes_that_look_like_a_record_at_every_offset_are_passed_over(head: bytes) -> None:
     torn = b"\xff" * 8 + head * (300_000 // len(head))
     record = encode(1, "topic", 0, 0, len(torn))
     found = walked_in(segment_of(torn + record), 0, len(torn) + len(record), resume=True)

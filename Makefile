@@ -39,12 +39,12 @@ torture: .venv/dev-installed ## the long proofs: kills, power cuts, frames, full
 	$(PYTHON) -m tests.torture.kills --cycles 500
 	$(PYTHON) -m tests.torture.frames --frames 10000000
 	$(PYTHON) -m tests.torture.full_disk --fillings 20
-	$(PYTHON) -m benchmarks.silent_readers
 	$(PYTHON) -m pytest -q tests/bridge/test_channel_port.py -k "idle or longer" --idle-seconds 150
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/store/test_crashes.py tests/simulation --seeds 1000
 	$(PYTHON) -m pytest -q tests/broker_core/remoting/test_frame_decoder.py -k spoiled --seeds 10
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/server/test_spoiled_requests.py --seeds 50
 	$(PYTHON) -m pytest -q -n auto --hypothesis-profile=torture tests/api tests/broker_core tests/simulation
+	$(PYTHON) -m benchmarks.silent_readers
 
 HOURS := 1
 soak: .venv/dev-installed ## a broker at half load for HOURS (1): memory, descriptors and tasks must be flat

@@ -108,7 +108,7 @@ async def test_a_short_soak(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
 
 
 async def test_silent_readers_for_a_moment(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
-    await silent_readers.measure(proof, *broker, rounds=1, seconds=0.2)
+    await silent_readers.measure(proof, *broker, rounds=1, seconds=0.05)
     assert [violation for violation in proof.violations if "p99" not in violation and "held" not in violation] == []
     assert set(proof.figures) == set(silent_readers.DOORS)
 

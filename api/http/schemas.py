@@ -61,6 +61,11 @@ INT64_FIELDS = frozenset(
         "mono_ns",
         "pull_offset",
         "polled_ms_ago",
+        "moved_ms_ago",
+        "handed_ms_ago",
+        "lag_before",
+        "lag_before_ms_ago",
+        "reset_to",
         "connected_at_ms",
         "last_heartbeat_ms",
         "sub_version",
@@ -91,7 +96,7 @@ def _as_text(name: str, value: Any) -> Any:
         return str(value) if name in INT64_FIELDS else value
     if name == "counters":
         return {counter: str(count) for counter, count in value.items()}
-    return value if name in ("properties", "config") else with_int64_as_text(value)
+    return value if name in ("properties", "config", "tags") else with_int64_as_text(value)
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -17,6 +17,7 @@ from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, fill
 from spark_jobs.sources.consume_queues import consume_queue_ends, store_time
 from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
 from spark_jobs.spark.session import parallelism
+from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +128,7 @@ class StoreInputs:
 
     def _nothing(self, schema: str) -> "DataFrame":
         """A table without rows. From the limit Spark knows that everything computed from it is empty."""
-        return self._spark.createDataFrame([], schema).limit(0)
+        return small_table(self._spark, (), schema).limit(0)
 
 
 def window_read(report: Report, from_ms: int | None, to_ms: int | None) -> Window:
@@ -238,7 +239,7 @@ class RunInputs:
 
     def _table(self, schema: str, rows_of: Callable[[StoreInputs], Sequence[tuple[Any, ...]]]) -> "DataFrame":
         rows = [(store.broker, *row) for store in self.stores for row in rows_of(store)]
-        return self._spark.createDataFrame(rows, schema)
+        return small_table(self._spark, rows, schema)
 
 
 def stored_offsets(store: Path) -> list[tuple[str, str, int, int]]:

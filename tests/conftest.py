@@ -59,7 +59,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileOneS
 def takes_shared_spark(file: str) -> bool:
     """Whether tests of ``file``, relative to the project, take the Spark session that tests share."""
     text = (PROJECT / file).read_text()
-    return file.startswith("tests/spark_jobs/") and ('spark: "SparkSession"' in text or "finished_report" in text)
+    signs = ('spark: "SparkSession"', 'usefixtures("spark")', "finished_report")
+    return file.startswith("tests/spark_jobs/") and any(sign in text for sign in signs)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,6 +33,8 @@ NO_TEST_OF_ITS_OWN = {
     "bridge/management/commands/verdicts.py": "run in tests/test_docs.py",
     "broker_core/processor_table.py": "one table; tests/broker_core/commands/test_commands.py holds that it is whole",
     "broker_core/version.py": "one constant",
+    "spark_jobs/errors.py": "names of errors alone",
+    "spark_jobs/reports/shape.py": "structs alone; tests/spark_jobs/reports/test_reports.py holds every report to them",
 } | {
     f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"
     for name in ("admin", "base", "clients", "group_facts", "groups", "messages", "observe", "offsets", "topics")
@@ -51,7 +53,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_scripts.py": "static/js, with node's test runner",
     "tests/dashboard/test_vendor.py": "static/vendor",
     "tests/spark_jobs/spark/test_connect_server.py": "reports and the lake at a real Spark Connect server",
-    "tests/spark_jobs/lake/test_lake_killed.py": "filling a lake, by real processes that are killed",
+    "tests/spark_jobs/lake/test_lake_interrupted.py": "filling a lake, by a real process that is interrupted",
     "tests/spark_jobs/spark/test_standalone_cluster.py": "reports on a real Spark cluster",
     "tests/spark_jobs/reports/test_headlines.py": "the headlines of all reports beside their tables",
     "tests/spark_jobs/test_several_brokers.py": "reports over the stores of several brokers",

@@ -21,6 +21,7 @@ from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.sources.commit_log_files import is_local
 from spark_jobs.sources.commit_log_segments import bundled
 from spark_jobs.spark.session import parallelism
+from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +86,7 @@ def _read(
 
     paths = [file.path for file in files_in(files, from_ms, to_ms)]
     if not paths:
-        return spark.createDataFrame([], schema(*columns))
+        return small_table(spark, (), schema(*columns))
     read = schema(*dict.fromkeys([*columns, time]))
     if is_local(paths[0]):
         rows = spark.read.schema(read).option("recursiveFileLookup", "true").parquet(*paths)

@@ -91,8 +91,9 @@ class Link(asyncio.Transport):
         self._loop = loop
         self._protocol = protocol
         self._decoder = FrameDecoder()
-        self._closing = self._ended = False
+        self._closing = False
         self.session: Any = None
+        self.on_close: list[Callable[[], None]] = []
         self.drop_answers = False
         """The server's bytes are lost."""
 
@@ -110,15 +111,12 @@ class Link(asyncio.Transport):
     def abort(self) -> None:
         if not self._closing:
             self._closing = True
-            self._loop.call_soon(self.end)
+            self._loop.call_soon(self._end)
 
-    def end(self) -> None:
-        """Both ends notice that the connection has ended."""
-        self._closing = True
-        if self._ended:
-            return
-        self._ended = True
+    def _end(self) -> None:
         self.session.closed()
+        for callback in self.on_close:
+            callback()
         self._protocol.connection_lost(None)
 
     # --- the server's side
@@ -174,7 +172,7 @@ class VirtualBroker:
         """Close all connections and end; ``start`` opens the same store again."""
         del self.loop.servers[self.address]
         for link in self.links:
-            link.end()
+            link.abort()
         self.links.clear()
         if self._timer is not None:
             self._timer.cancel()

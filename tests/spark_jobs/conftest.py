@@ -28,12 +28,15 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return golden_store.unpack(tmp_path_factory.mktemp("golden"))
 
 
-JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short_lived_java() -> Iterator[None]:
-    """Javas that tests start live for seconds: to compile well what they do takes longer than to do it."""
+    """Javas that tests start live for seconds: to compile well what they do takes longer than to do it.
+
+    They share two cores with the tests themselves, so that a thread for each of Java's collectors gains nothing.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*JAVA_OPTIONS)
         yield
@@ -41,7 +44,10 @@ def short_lived_java() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A real Spark on two cores. Its queries are small and many: to compile them takes longer than to run them."""
+    """A real Spark on two cores. Its queries are small and many: to compile them takes longer than to run them.
+
+    Adaptive execution would plan each query again after each of its shuffles, though all of them have one partition.
+    """
     from spark_jobs.spark.session import get_session, stop_session
 
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +55,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         session = get_session("local[2]", tmp_path_factory.mktemp("spark"))
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.shuffle.partitions", "1")
     yield session
     stop_session()
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, TOPICS, Inputs, Report
 from spark_jobs.sources import commit_log_source, poll_journal_source
+from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,29 +17,33 @@ MINUTE = 60_000
 def polls(spark: "SparkSession", columns: tuple[str, ...], rows: Rows = ()) -> "DataFrame":
     """Entries of the journal; what is not said of one is null, but for broker, topic, group and queue."""
     usual = {"broker": "a", "topic": "orders", "group": "g", "queue_id": 0, "client_id": "c"}
-    return spark.createDataFrame(
-        [tuple((usual | dict(row)).get(name) for name in ("broker", *columns)) for row in rows],
+    return small_table(
+        spark,
+        ([(usual | dict(row)).get(name) for name in ("broker", *columns)] for row in rows),
         f"broker string, {poll_journal_source.pruned(*columns)}",
     )
 
 
 def messages(spark: "SparkSession", columns: tuple[str, ...], rows: Rows = ()) -> "DataFrame":
     """Records of the log, 100 bytes each, one behind the other."""
-    made = []
-    for index, row in enumerate(rows):
-        usual = {
-            "broker": "a",
-            "topic": "orders",
-            "queue_id": 0,
-            "segment": 0,
-            "physical_offset": 100 * index,
-            "total_size": 100,
-            "body_length": 10,
-            "reconsume_times": 0,
-            "born_host": "10.0.0.1",
-        }
-        made.append(tuple((usual | dict(row)).get(name) for name in ("broker", *columns)))
-    return spark.createDataFrame(made, f"broker string, {commit_log_source.pruned(*columns)}")
+    usual = {
+        "broker": "a",
+        "topic": "orders",
+        "queue_id": 0,
+        "segment": 0,
+        "total_size": 100,
+        "body_length": 10,
+        "reconsume_times": 0,
+        "born_host": "10.0.0.1",
+    }
+    return small_table(
+        spark,
+        (
+            [(usual | {"physical_offset": 100 * index} | dict(row)).get(name) for name in ("broker", *columns)]
+            for index, row in enumerate(rows)
+        ),
+        f"broker string, {commit_log_source.pruned(*columns)}",
+    )
 
 
 def inputs(
@@ -58,10 +63,10 @@ def inputs(
     return Inputs(
         messages(spark, report.reads or ("topic",), log),
         polls(spark, report.polls or ("topic",), journal),
-        lambda: spark.createDataFrame([("a", *row) for row in offsets], OFFSETS),
-        lambda: spark.createDataFrame([("a", *row) for row in topics], TOPICS),
-        lambda: spark.createDataFrame([("a", group) for group in groups], GROUPS),
-        lambda: spark.createDataFrame([("a", *row) for row in pop_retries], POP_RETRIES),
+        lambda: small_table(spark, [("a", *row) for row in offsets], OFFSETS),
+        lambda: small_table(spark, [("a", *row) for row in topics], TOPICS),
+        lambda: small_table(spark, [("a", group) for group in groups], GROUPS),
+        lambda: small_table(spark, [("a", *row) for row in pop_retries], POP_RETRIES),
         bounds,
         to_ms,
     )
@@ -69,7 +74,9 @@ def inputs(
 
 def read(facts: dict[str, "DataFrame"], part: int, parts: int) -> dict[str, "DataFrame"]:
     """Facts that were read, as ``Inputs.read`` has it."""
-    return {name: table.sparkSession.createDataFrame(table.collect(), table.schema) for name, table in facts.items()}
+    return {
+        name: rows.sparkSession.createDataFrame(rows.toArrow(), rows.schema).coalesce(1) for name, rows in facts.items()
+    }
 
 
 class AnyOrder(list[tuple[Any, ...]]):
@@ -81,14 +88,14 @@ class AnyOrder(list[tuple[Any, ...]]):
         return isinstance(other, list) and sorted(self, key=repr) == sorted(other, key=repr)
 
 
-def rows(table: "DataFrame", *columns: str) -> list[tuple[Any, ...]]:
+def rows(frame: "DataFrame", *columns: str) -> list[tuple[Any, ...]]:
     """All rows, of these columns or of all but the broker."""
-    wanted = columns or [name for name in table.columns if name != "broker"]
-    return AnyOrder(tuple(row) for row in table.select(*wanted).collect())
+    wanted = columns or [name for name in frame.columns if name != "broker"]
+    return AnyOrder(tuple(row) for row in frame.select(*wanted).collect())
 
 
-def one(table: "DataFrame") -> dict[str, Any]:
+def one(frame: "DataFrame") -> dict[str, Any]:
     """The only row."""
-    (row,) = table.collect()
+    (row,) = frame.collect()
     found: dict[str, Any] = row.asDict()
     return found

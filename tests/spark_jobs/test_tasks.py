@@ -142,27 +142,6 @@ class Workers:
         return "\n".join(said)
 
 
-@pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_leaves_its_run_to_the_next(manage: Manage, tmp_path: Path) -> None:
-    workers = Workers(manage, tmp_path)
-    try:
-        workers.do("from spark_jobs.hosting import runs; runs.start_run('throughput', {})")
-        first = workers.start("worker", "--pool", "solo")
-        workers.wait_for(percent=5, statuses=("running",))
-        spark = children_of(first.pid)
-        first.kill()
-        first.communicate(timeout=60)
-        wait_until_gone(spark)
-        assert list((workers.folder / "reports" / "throughput").glob("*/summary.json")) == []
-        workers.query("UPDATE spark_jobs_reportrun SET heartbeat = datetime('now', '-2 minutes')")
-        workers.start("worker", "--pool", "solo")
-        assert workers.wait_for() == ("done", "", 50, 2)
-        assert (workers.folder / "reports" / "throughput" / "1" / "report.html").exists()
-    finally:
-        said = workers.end()
-    assert "Traceback" not in said
-
-
 def children_of(parent: int) -> list[int]:
     """Process ids of what a process has started."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
@@ -192,15 +171,24 @@ PeriodicTask.objects.create(
 
 
 @pytest.mark.slow
-def test_with_redis_as_the_queue_a_schedule_comes_to_a_result(
+def test_a_scheduled_run_whose_worker_is_killed_in_the_middle_comes_to_a_result_by_the_next(
     manage: Manage, tmp_path: Path, redis_server: RedisServer
 ) -> None:
     workers = Workers(manage, tmp_path, GLASSMQ_REDIS_URL=redis_server.url)
     try:
         workers.do(A_SECOND)
-        workers.start("worker", "--pool", "solo")
+        first = workers.start("worker", "--pool", "solo")
         workers.start("beat", "--pidfile=", "--max-interval", "1")
-        assert workers.wait_for() == ("done", "", 50, 1)
+        workers.wait_for(percent=5, statuses=("running",))
+        spark = children_of(first.pid)
+        first.kill()
+        first.communicate(timeout=60)
+        wait_until_gone(spark)
+        assert list((workers.folder / "reports" / "throughput").glob("*/summary.json")) == []
+        workers.query("UPDATE spark_jobs_reportrun SET heartbeat = datetime('now', '-2 minutes')")
+        workers.start("worker", "--pool", "solo")
+        assert workers.wait_for() == ("done", "", 50, 2)
+        assert (workers.folder / "reports" / "throughput" / "1" / "report.html").exists()
     finally:
         said = workers.end()
     assert workers.query("SELECT requested_by FROM spark_jobs_reportrun ORDER BY id") == ("schedule",)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.errors import LakeError, NotAStoreError
+from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import lake_name, notes_path
 from spark_jobs.lake.lake import Fit, find_lake, fit, record_at
 from spark_jobs.lake.notes import LastRecord, Notes
@@ -100,16 +100,3 @@ def test_a_store_is_identified_by_one_of_its_last_records(tmp_path: Path) -> Non
     segment_path(tmp_path, 0).unlink()
     assert fit(str(tmp_path), Notes("store", last=[LastRecord(5, 10, "x")])) is Fit.UNKNOWN
     assert record_at(str(tmp_path), 5, 10) is None
-
-
-def test_a_path_that_is_no_store(tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 3)
-    sync(
-        Wanted(str(tmp_path / "store"), tmp_path / "lakes"),
-        lambda works: [carry_out(work) for work in works],
-        lambda: 7,
-        lambda percent, doing: None,
-    )
-    shutil.rmtree(tmp_path / "store")
-    with pytest.raises(NotAStoreError):
-        find_lake(tmp_path / "lakes", tmp_path / "store")

@@ -214,14 +214,6 @@ def test_a_round_at_a_time(tmp_path: Path, written: Written, monkeypatch: pytest
     assert offsets(tmp_path) == expected(written)
 
 
-def test_torn_records_are_counted(tmp_path: Path, written: Written) -> None:
-    publish_end(tmp_path / "store", written.end)
-    tear(tmp_path / "store", written.records[7][2], 12)
-    assert fill(tmp_path).torn_bytes == written.records[7][3]
-    assert offsets(tmp_path) == [offset for offset in expected(written) if offset != written.records[7][2]]
-    assert lake_of(tmp_path).notes.torn_bytes == written.records[7][3]
-
-
 def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Written) -> None:
     fill(tmp_path)
     position = written.records[40][2]

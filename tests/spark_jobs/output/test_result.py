@@ -10,6 +10,7 @@ from spark_jobs.output.result import compute, compute_previous, restrict, step_o
 from spark_jobs.reports.shape import Figure, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS
 from spark_jobs.run import Period
+from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +44,8 @@ def facts(spark: "SparkSession") -> "dict[str, DataFrame]":
     rows = [("x", "a", 0, 1), ("x", "a", MINUTE_MS, 2), ("x", "b", 2 * MINUTE_MS, 4)]
     left_out = [("clock_back", "a", 0, 3), ("clock_back", "b", 2 * MINUTE_MS, 4), ("filtered", "b", 2 * MINUTE_MS, 0)]
     return {
-        "facts": spark.createDataFrame(rows, "broker string, topic string, minute_ts long, messages long"),
-        "left_out": spark.createDataFrame(left_out, "reason string, topic string, minute_ts long, count long"),
+        "facts": small_table(spark, rows, "broker string, topic string, minute_ts long, messages long"),
+        "left_out": small_table(spark, left_out, "reason string, topic string, minute_ts long, count long"),
     }
 
 

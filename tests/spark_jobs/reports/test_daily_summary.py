@@ -10,6 +10,7 @@ from spark_jobs import inputs as report_inputs
 from spark_jobs.reports import daily_summary
 from spark_jobs.reports.daily_summary import ALL_DAYS, ALL_TOPICS, DAILY, PARTS
 from spark_jobs.reports.steps import DAY_MS
+from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import MINUTE, inputs, read, rows
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
@@ -26,7 +27,7 @@ def test_every_figure_is_one_of_its_report() -> None:
 
 
 def test_facts_by_day_and_topic(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame([("a", DAY_MS + MINUTE), ("b", 2 * DAY_MS)], "topic string, minute_ts long")
+    facts = small_table(spark, [("a", DAY_MS + MINUTE), ("b", 2 * DAY_MS)], "topic string, minute_ts long")
     found = daily_summary.by_day_and_topic(facts, ())
     assert sorted(rows(found, "about", "day_ts", "since_ts")) == [
         (ALL_TOPICS, ALL_DAYS, 0),
@@ -42,7 +43,7 @@ def test_facts_by_day_and_topic(spark: "SparkSession") -> None:
 
 def test_periods_that_begin_within_a_day(spark: "SparkSession") -> None:
     noon, evening = DAY_MS // 2, DAY_MS * 3 // 4
-    facts = spark.createDataFrame([("a", noon + MINUTE), ("a", evening), ("a", DAY_MS)], "topic string, minute_ts long")
+    facts = small_table(spark, [("a", noon + MINUTE), ("a", evening), ("a", DAY_MS)], "topic string, minute_ts long")
     found = daily_summary.by_day_and_topic(facts, (noon, evening)).where("about = 'a'")
     assert sorted(rows(found, "day_ts", "since_ts")) == [
         (ALL_DAYS, noon),

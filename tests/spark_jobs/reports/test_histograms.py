@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports import histograms
 from spark_jobs.reports.histograms import ERROR, QUANTILES, bars, bucket_of, lowest, merged, sampled, spread, width
+from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +34,7 @@ def one(table: "DataFrame") -> dict[str, Any]:
 
 @pytest.mark.parametrize("bits", [histograms.BITS, histograms.BAR_BITS])
 def test_every_value_lies_in_its_bucket_and_buckets_have_no_gap(spark: "SparkSession", bits: int) -> None:
-    values = spark.createDataFrame([(value,) for value in EDGES], "value long")
+    values = small_table(spark, [(value,) for value in EDGES], "value long")
     found = (
         values.select("value", bucket_of(F.col("value"), bits).alias("bucket"))
         .select("*", lowest(F.col("bucket"), bits).alias("low"), width(F.col("bucket"), bits).alias("width"))
@@ -59,7 +60,7 @@ def test_every_value_lies_in_its_bucket_and_buckets_have_no_gap(spark: "SparkSes
 def test_percentiles_of_merged_parts_are_within_the_bound(spark: "SparkSession", make: Any) -> None:
     chance = random.Random(7)
     values = [make(chance) for _ in range(4000)]
-    table = spark.createDataFrame([(index % 5, value) for index, value in enumerate(values)], "part int, value long")
+    table = small_table(spark, [(index % 5, value) for index, value in enumerate(values)], "part int, value long")
     parts = sampled(table, "part", value="value")
     found = one(spread(parts, unit="us"))
     assert (found["samples"], found["min_us"], found["max_us"]) == (len(values), min(values), max(values))
@@ -70,15 +71,13 @@ def test_percentiles_of_merged_parts_are_within_the_bound(spark: "SparkSession",
 
 
 def test_parts_add_up_to_the_whole(spark: "SparkSession") -> None:
-    table = spark.createDataFrame(
-        [("ab"[n % 2], n % 7, n * n) for n in range(300)], "topic string, part int, value long"
-    )
+    table = small_table(spark, [("ab"[n % 2], n % 7, n * n) for n in range(300)], "topic string, part int, value long")
     whole = sampled(table, "topic", value="value")
     assert sorted(merged(sampled(table, "topic", "part", value="value"), "topic").collect()) == sorted(whole.collect())
 
 
 def test_what_is_unknown_or_negative_is_left_out(spark: "SparkSession") -> None:
-    table = spark.createDataFrame([(None,), (-1,), (5,)], "value long")
+    table = small_table(spark, [(None,), (-1,), (5,)], "value long")
     assert one(spread(sampled(table, value="value"), unit="ms"))["samples"] == 1
     nothing = one(spread(sampled(table.where("value < 0"), value="value"), unit="ms"))
     assert nothing.pop("samples") == 0
@@ -86,14 +85,14 @@ def test_what_is_unknown_or_negative_is_left_out(spark: "SparkSession") -> None:
 
 
 def test_bars_hold_every_sample_once(spark: "SparkSession") -> None:
-    table = spark.createDataFrame([(value,) for value in (0, 1, 7, 8, 9, 10, 100, 5000)], "value long")
+    table = small_table(spark, [(value,) for value in (0, 1, 7, 8, 9, 10, 100, 5000)], "value long")
     histogram = sorted(tuple(row) for row in bars(sampled(table, value="value"), unit="ms").collect())
     assert histogram == [(0, 1, 1), (1, 2, 1), (7, 8, 1), (8, 10, 2), (10, 12, 1), (96, 112, 1), (4096, 5120, 1)]
 
 
 def test_schemas_are_what_is_made(spark: "SparkSession") -> None:
-    samples = sampled(spark.createDataFrame([(1,)], "value long"), value="value")
-    nothing = spark.createDataFrame([], histograms.spread_schema("us"))
+    samples = sampled(small_table(spark, [(1,)], "value long"), value="value")
+    nothing = small_table(spark, [], histograms.spread_schema("us"))
     assert spread(samples, unit="us").schema.simpleString() == nothing.schema.simpleString()
-    nothing = spark.createDataFrame([], histograms.bars_schema("us"))
+    nothing = small_table(spark, [], histograms.bars_schema("us"))
     assert bars(samples, unit="us").schema.simpleString() == nothing.schema.simpleString()

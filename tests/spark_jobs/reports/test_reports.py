@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.reports import load
-from spark_jobs.reports.shape import LEFT_OUT
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from tests.spark_jobs.frames import inputs
 
@@ -31,8 +31,8 @@ def test_the_schemas_of_its_tables(spark: "SparkSession", facts_of: FactsOf, nam
     report, facts = load(name), facts_of(name)
     for table in report.tables.values():
         assert table.schema.startswith("broker string, ")
-        made, promised = table.make(facts[table.of]), spark.createDataFrame([], table.schema)
-        assert made.schema.simpleString() == promised.schema.simpleString(), table.schema
+        made, promised = table.make(facts[table.of]).schema, StructType.fromDDL(table.schema)
+        assert made.simpleString() == promised.simpleString(), table.schema
     assert all({"broker", "minute_ts"} <= set(rows.columns) for rows in facts.values())
     if report.reads:
         assert {"segment", "messages", "bytes", "end"} <= set(facts["stored"].columns)
@@ -57,13 +57,9 @@ def test_columns_to_read_and_tables_to_draw_exist(spark: "SparkSession", name: s
     assert set(report.polls) <= set(poll_journal_columns.COLUMN_TYPES)
     assert REPORTS[name].needs_journal == (not report.reads)
     for chart in report.charts:
-        columns = set(spark.createDataFrame([], report.tables[chart.table].schema).columns)
+        columns = set(StructType.fromDDL(report.tables[chart.table].schema).names)
         assert {*chart.y, *chart.split, *filter(None, [chart.choose])} <= columns, chart.title
         assert chart.kind in ("bars", "histogram") or "minute_ts" in columns
-
-
-def test_every_reason_says_itself() -> None:
-    assert all(text and not text.endswith(".") for text in LEFT_OUT.values())
 
 
 def test_an_unknown_report() -> None:

@@ -58,12 +58,6 @@ def test_clients_of_a_group(spark: "SparkSession") -> None:
     assert rows(skew.client_figures(facts)) == [(2.25,)]
 
 
-def test_ten_thousand_queues(spark: "SparkSession") -> None:
-    log = [{"queue_id": queue, "store_ts": 1} for queue in range(0, 10_000, 2)]
-    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log, topics=[("orders", 10_000)]))["stored"]
-    assert rows(skew.by_topic(facts), "queues", "messages", "imbalance", "gini") == [(10_000, 5_000, 2.0, 0.5)]
-
-
 def test_the_golden_store_agrees_with_what_was_sent(finished_report: Callable[..., Any], golden: Path) -> None:
     report = finished_report("skew", golden / "clean-shutdown")
     sent = Counter(

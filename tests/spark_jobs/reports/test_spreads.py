@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
+from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.frames import one, rows
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 def samples(spark: "SparkSession") -> "DataFrame":
     values = [("one", *sample) for sample in (("a", "x", 1), ("a", "x", 3), ("a", "y", 40), ("b", "x", 2))]
-    table = spark.createDataFrame(values, "broker string, topic string, stage string, value long")
+    table = small_table(spark, values, "broker string, topic string, stage string, value long")
     return sampled(table, "broker", "topic", "stage", value="value")
 
 

@@ -20,6 +20,7 @@ from spark_jobs.reports.steps import (
     step_for,
     uneven,
 )
+from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.frames import rows
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def test_minutes_before_1970_too(spark: "SparkSession") -> None:
-    table = spark.createDataFrame([(-1,), (0,), (59_999,), (60_000,)], "ts long")
+    table = small_table(spark, [(-1,), (0,), (59_999,), (60_000,)], "ts long")
     assert rows(table.select(floored(F.col("ts")))) == [(-MINUTE_MS,), (0,), (0,), (MINUTE_MS,)]
 
 
@@ -46,13 +47,13 @@ def test_minutes_before_1970_too(spark: "SparkSession") -> None:
 def test_a_window_goes_by_whole_minutes(
     spark: "SparkSession", from_ms: float | None, to_ms: float | None, kept: list[int]
 ) -> None:
-    facts = spark.createDataFrame([(minute * MINUTE_MS,) for minute in range(4)], "minute_ts long")
+    facts = small_table(spark, [(minute * MINUTE_MS,) for minute in range(4)], "minute_ts long")
     start, stop = (None if bound is None else int(bound * MINUTE_MS) for bound in (from_ms, to_ms))
     assert [row[0] // MINUTE_MS for row in rows(in_window(facts, start, stop))] == kept
 
 
 def test_facts_of_one_topic_and_group(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame([("a", "g"), ("a", "h"), ("b", "g"), ("b", "")], "topic string, group string")
+    facts = small_table(spark, [("a", "g"), ("a", "h"), ("b", "g"), ("b", "")], "topic string, group string")
     assert rows(about(facts, "a", "h")) == [("a", "h")]
     assert rows(about(facts, None, "g")) == [("a", "g"), ("b", "g"), ("b", "")]  # what is of no group stays
     assert len(rows(about(facts.drop("group"), "a", "h"))) == 2  # without groups, those of all
@@ -68,20 +69,20 @@ def test_steps_are_nested_and_few_enough() -> None:
 
 
 def test_longer_steps(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame([(4 * MINUTE_MS,), (5 * MINUTE_MS,)], "minute_ts long")
+    facts = small_table(spark, [(4 * MINUTE_MS,), (5 * MINUTE_MS,)], "minute_ts long")
     assert rows(coarser(facts, 5 * MINUTE_MS)) == [(0,), (5 * MINUTE_MS,)]
     assert coarser(facts, MINUTE_MS) is facts
 
 
 def test_a_share_of_nothing_is_not_known(spark: "SparkSession") -> None:
-    table = spark.createDataFrame([(1, 3), (0, 0)], "part long, whole long")
+    table = small_table(spark, [(1, 3), (0, 0)], "part long, whole long")
     assert rows(table.select(share("part", "whole"))) == [(0.3333,), (None,)]
 
 
 def test_imbalance_and_gini_of_even_and_uneven_amounts(spark: "SparkSession") -> None:
     amounts = {"even": (5, 5, 5), "one": (0, 0, 0, 8), "none": (0, 0), "single": (3,)}
-    table = spark.createDataFrame(
-        [(key, amount) for key, parts in amounts.items() for amount in parts], "key string, amount long"
+    table = small_table(
+        spark, [(key, amount) for key, parts in amounts.items() for amount in parts], "key string, amount long"
     )
     found = {row[0]: row[1:] for row in rows(uneven(table, "key", amount="amount"))}
     assert found == {
@@ -93,7 +94,8 @@ def test_imbalance_and_gini_of_even_and_uneven_amounts(spark: "SparkSession") ->
 
 
 def test_reasons_are_counted(spark: "SparkSession") -> None:
-    facts = spark.createDataFrame(
+    facts = small_table(
+        spark,
         [("x", "a", 0, 2), ("x", "a", 0, 3), ("x", "b", 0, 1)],
         "broker string, topic string, minute_ts long, samples long",
     )

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.topics import is_of_clients, kind_of, pop_retry_owner
+from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.frames import rows
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ OF_THE_BROKER = {
 def test_each_topic_has_a_kind(spark: "SparkSession") -> None:
     names = [(name,) for name in OF_CLIENTS | OF_THE_BROKER]
     topic = F.col("topic")
-    table = spark.createDataFrame(names, "topic string").select(
+    table = small_table(spark, names, "topic string").select(
         "topic", kind_of(topic).alias("kind"), is_of_clients(topic).alias("of_clients")
     )
     expected = {name: (kind, True) for name, kind in OF_CLIENTS.items()}

@@ -22,7 +22,7 @@ from spark_jobs.sources.commit_log_records import (
     is_unwritten_at,
 )
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
-from tests.spark_jobs.stores import encode, make_store, segment_path, tear
+from tests.spark_jobs.stores import encode, make_store, segment_path
 
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -208,15 +208,6 @@ def test_a_record_of_another_place_is_none() -> None:
     assert header(bytes(1) + data, 1, base=1000) is None
 
 
-def test_scanning_finds_every_record(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 30)
-    segment = Segment.open(str(segment_path(tmp_path, 0)), 0, 0, 4096)
-    expected = [offset for _, _, offset, _ in written.records if offset < segment.size]
-    for before, at in zip([-1, *expected], expected, strict=False):
-        assert first_record(segment, before + 1, segment.size) == first_record(segment, at, segment.size) == at
-    assert first_record(segment, expected[-1] + 1, segment.size) is None
-
-
 def test_parted_headers_are_the_same_records() -> None:
     headers = headers_of(segment_of(log_of([{"queue_id": number, "topic": f"t{number}"} for number in range(5)])))
     assert headers.part(slice(1, 3)).queue_id.tolist() == [1, 2]
@@ -273,39 +264,6 @@ def walked_in(segment: Segment, start: int, stop: int, *, resume: bool) -> Walke
     return Walked([at for headers in walk for at in headers.at.tolist()], walk.end, walk.gaps)
 
 
-@pytest.mark.parametrize("resume", [True, False])
-def test_every_record_once(tmp_path: Path, resume: bool) -> None:
-    written = make_store(tmp_path, 100, segment=SIZE)
-    found = walked(tmp_path, resume=resume)
-    assert found == (
-        [offset for _, _, offset, _ in written.records],
-        written.end,
-        [(written.end, SIZE)] if resume else [],
-    )
-
-
-def test_a_torn_record_ends_the_walk(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 20, segment=SIZE)
-    torn = written.records[7][2]
-    tear(tmp_path, torn, 12, SIZE)
-    found = walked(tmp_path, resume=False)
-    assert (len(found.at), found.end, found.gaps) == (7, torn, [])
-
-
-def test_with_resume_only_the_torn_records_are_missing(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 20, segment=SIZE)
-    torn = (0, 7, 8, 15)
-    for index in torn:
-        tear(tmp_path, written.records[index][2], 12, SIZE)
-    found = walked(tmp_path, resume=True, stop=written.end)
-    begins = [record[2] for record in written.records]
-    assert found == (
-        [at for index, at in enumerate(begins) if index not in torn],
-        written.end,
-        [(0, begins[1]), (begins[7], begins[9]), (begins[15], begins[16])],
-    )
-
-
 def test_a_copy_of_a_record_inside_a_body_is_no_record(tmp_path: Path) -> None:
     first = encode(0, "orders", 0, 0, 0)
     inside_at = len(first) + 88 + 10
@@ -330,12 +288,6 @@ def test_unwritten_space_has_no_records(tmp_path: Path) -> None:
     assert walked(tmp_path, resume=True, start=written.end) == ([], written.end, [(written.end, SIZE)])
     assert walked(tmp_path, resume=False, start=written.end) == ([], written.end, [])
     assert walked(tmp_path, resume=True, start=SIZE) == ([], SIZE, [])
-
-
-@pytest.mark.parametrize("size", range(10))
-def test_where_a_few_bytes_are_left_nothing_begins(size: int) -> None:
-    found = walked_in(segment_of(bytes(size)), 0, 1000, resume=True)
-    assert found == ([], 0, [(0, size)] if size >= 8 else [])
 
 
 def test_records_of_both_magics_and_all_addresses_follow_one_another() -> None:
@@ -492,12 +444,6 @@ def test_more_gaps_than_one_batch_holds_are_all_noted(monkeypatch: pytest.Monkey
     assert walked_in(segment_of(data), 0, len(data), resume=True) == (at, len(data), gaps)
     torn = walked_in(segment_of(data + b"\xff" * 20), 0, len(data) + 20, resume=True)
     assert torn == (at, len(data), [*gaps, (len(data), len(data) + 20)])
-
-
-@given(st.binary(max_size=3000), st.booleans())
-def test_bytes_that_are_no_log_hold_nothing(data: bytes, resume: bool) -> None:
-    found = walked_in(segment_of(data), 0, len(data), resume=resume)
-    assert (found.at, found.end) == ([], 0)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 About 30 s on two idle cores.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
@@ -10,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.hosting import spark_process
 from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
 from spark_jobs.output.folders import SUMMARY
 from tests.fakes.ports import unused_ports
 from tests.fakes.spark_cluster import SparkCluster
-from tests.spark_jobs.conftest import FinishedReport
 from tests.spark_jobs.stores import make_store
-from tests.spark_jobs.watching import Watching, tables_of
+from tests.spark_jobs.watching import Watching
 
 pytestmark = pytest.mark.slow
 
@@ -90,13 +91,14 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
     return do
 
 
-def test_a_report_is_the_one_of_a_spark_of_its_own(
-    do: Any, finished_report: Callable[..., FinishedReport], driven: Path, tmp_path: Path
-) -> None:
+def test_a_report_has_the_figures_of_the_store(do: Any, driven: Path, tmp_path: Path) -> None:
     """Of the daily summary, which has a part of each of the others."""
     answer = do("report", report="daily_summary", store=driven, folder=tmp_path / "run")
     assert "done" in answer, answer
-    assert tables_of(tmp_path / "run") == tables_of(finished_report("daily_summary", driven).folder) != {}
+    total = json.loads((tmp_path / "run" / SUMMARY).read_text())["total"]
+    known = {"messages": 8, "wakeups": 1, "holds": 3, "answers": 5, "lag": 3, "retries": 0, "late_p99_ms": 30}
+    assert total | known == total
+    assert None not in total.values()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,10 @@ def test_the_lake_is_filled_and_read(do: Any, store: Path, tmp_path: Path) -> No
     assert answer["done"]["messages"] == RECORDS
 
 
-def test_a_cancel_ends_the_job_and_its_session(do: Any, process: SparkProcess, store: Path, tmp_path: Path) -> None:
+def test_a_cancel_ends_the_job_and_its_session(
+    do: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_process, "END_GRACE_S", 60)
     watching = Watching(lambda: watching.give_up())
     answer = do("report", watching, report="throughput", store=store, folder=tmp_path / "run")
     assert watching.is_done

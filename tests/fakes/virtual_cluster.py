@@ -91,9 +91,8 @@ class Link(asyncio.Transport):
         self._loop = loop
         self._protocol = protocol
         self._decoder = FrameDecoder()
-        self._closing = False
+        self._closing = self._ended = False
         self.session: Any = None
-        self.on_close: list[Callable[[], None]] = []
         self.drop_answers = False
         """The server's bytes are lost."""
 
@@ -111,12 +110,15 @@ class Link(asyncio.Transport):
     def abort(self) -> None:
         if not self._closing:
             self._closing = True
-            self._loop.call_soon(self._end)
+            self._loop.call_soon(self.end)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Both ends notice that the connection has ended."""
+        self._closing = True
+        if self._ended:
+            return
+        self._ended = True
         self.session.closed()
-        for callback in self.on_close:
-            callback()
         self._protocol.connection_lost(None)
 
     # --- the server's side
@@ -172,7 +174,7 @@ class VirtualBroker:
         """Close all connections and end; ``start`` opens the same store again."""
         del self.loop.servers[self.address]
         for link in self.links:
-            link.abort()
+            link.end()
         self.links.clear()
         if self._timer is not None:
             self._timer.cancel()

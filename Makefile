@@ -53,8 +53,9 @@ soak: .venv/dev-installed ## a broker at half load for HOURS (1): memory, descri
 mutants: .venv/dev-installed .venv/spark-installed ## seed defects one by one in copies of the tree: a test must find each
 	$(PYTHON) -m tests.mutants $(MUTANTS)
 
-bench: .venv/dev-installed ## measure: engine, running broker, recovery, where the engine runs
+bench: .venv/dev-installed ## measure: engine, whole tables, running broker, recovery, where the engine runs
 	cd benchmarks && ../$(PYTHON) engine_wakeup.py
+	cd benchmarks && ../$(PYTHON) whole_tables.py
 	cd benchmarks && ../$(PYTHON) web.py
 	cd benchmarks && ../$(PYTHON) recovery.py
 	cd benchmarks && ../$(PYTHON) engine_process.py

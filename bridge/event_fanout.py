@@ -173,16 +173,24 @@ class EventFanout:
 
     def _mark_topic(self, event: Event) -> None:
         assert isinstance(event, TopicChanged)
-        for queue_id in range(max(event.read_queues, event.write_queues)):
-            if event.action == "deleted":
-                self._changed_queues.pop((event.topic, queue_id), None)
-                self._removed_queues[event.topic, queue_id] = None
-            else:
-                self._mark_queue(event.topic, queue_id)
+        queues = [(event.topic, queue_id) for queue_id in range(max(event.read_queues, event.write_queues))]
+        if event.action != "deleted":
+            self._mark_queues(queues)
+            return
+        for queue in queues:
+            self._changed_queues.pop(queue, None)
+            self._removed_queues[queue] = None
 
     def _mark_all_queues(self, event: Event) -> None:
         """Mark every queue, because its min offset may have changed."""
-        for topic, queue_id in self._engine.queues():
+        self._mark_queues(self._engine.queues())
+
+    def _mark_queues(self, queues: Sequence[Queue]) -> None:
+        """Mark many queues. Those that find no room are only counted."""
+        for number, (topic, queue_id) in enumerate(queues):
+            if len(self._changed_queues) == MAX_QUEUES and not self._removed_queues:
+                self._dropped += len(queues) - number
+                break
             self._mark_queue(topic, queue_id)
 
     def _mark_queue(self, topic: str, queue_id: int) -> None:

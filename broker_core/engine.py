@@ -27,7 +27,7 @@ from broker_core.errors import StoreCorruptError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
-from broker_core.processor_table import GATHERED, PROCESSORS
+from broker_core.processor_table import GATHERED, PROCESSORS, WALKS
 from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import Context, FindQueues, Request, Waking
@@ -45,6 +45,7 @@ from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
 from broker_core.store.schedule_message_service import DELAY_OFFSETS
 from broker_core.topics import TopicConfigManager
+from broker_core.walk import Steps
 
 log = logging.getLogger(__name__)
 
@@ -194,6 +195,13 @@ class Engine:
     def _refuse(self, request: Request, error: Exception, now: Now) -> None:
         refused(self._context, request, error, now)
         self._context.reply(request.connection, request.request_id, failed(error))
+
+    def walk(self, command: Command, now: Now) -> Steps[Reply]:
+        """Answer a question about whole tables in pieces. Handle other commands between them."""
+        try:
+            return (yield from WALKS[type(command)](self._context, Request(None, 0, command), now))
+        except Exception as error:
+            return failed(error)
 
     # --- time -------------------------------------------------------------------------------------------------
 

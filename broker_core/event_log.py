@@ -130,6 +130,15 @@ class EventLog:
         """The number of the oldest event in the ring; ``seq + 1`` when the ring is empty."""
         return self.seq - len(self._ring) + 1
 
+    def recorded_after(self, seq: int, limit: int) -> list[Recorded]:
+        """Up to ``limit`` notes of the ring above ``seq``, oldest first, with their numbers."""
+        first = self.first_seq
+        start = max(0, min(seq, self.seq) + 1 - first)
+        return [
+            Recorded(number, note)
+            for number, note in enumerate(islice(self._ring, start, start + limit), first + start)
+        ]
+
     def after(self, seq: int, *kinds: type[Event], where: Callable[[Note], bool] | None = None) -> Iterator[Event]:
         """Events of the ring above ``seq``, oldest first. ``kinds`` selects by type and ``where`` by note; only
         the selected events are built."""

@@ -25,8 +25,35 @@ from broker_core.processors import (
 )
 from broker_core.processors.context import Context, Request
 from broker_core.processors.why import group_facts
+from broker_core.walk import Steps, finish
 
 Processor = Callable[[Context, Request, Now], Reply | None]
+Walk = Callable[[Context, Request, Now], Steps[Reply]]
+
+WALKS: dict[type[Command], Walk] = {
+    commands.GetClients: client_view.get_clients,
+    commands.GetConsumerConnections: client_view.get_consumer_connections,
+    commands.GetProducerConnections: client_view.get_producer_connections,
+    commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
+    commands.GetConsumerGroups: group_view.get_consumer_groups,
+    commands.GetConsumerGroup: group_view.get_consumer_group,
+    commands.GetGroupFacts: group_facts.get_group_facts,
+    commands.GetSubscriptionGroups: subscription_group.get_subscription_groups,
+    commands.GetTopics: admin_broker.get_topics,
+    commands.GetQueues: admin_broker.get_queues,
+    commands.ViewMessage: query_message.view_message,
+    commands.GetMessageTimeline: message_timeline.get_message_timeline,
+    commands.GetTopicConfigs: admin_broker.get_topic_configs,
+    commands.GetConsumeStats: consume_stats.get_consume_stats,
+    commands.GetBrokerConsumeStats: consume_stats.get_broker_consume_stats,
+    commands.QueryTopicConsumeByWho: consume_stats.query_topic_consume_by_who,
+    commands.QueryConsumeTimeSpan: consume_stats.query_consume_time_span,
+    commands.QueryCorrectionOffset: consume_stats.query_correction_offset,
+    commands.GetAllConsumerOffset: consume_stats.get_all_consumer_offset,
+    commands.GetHolds: observe.get_holds,
+    commands.GetEvents: observe.get_events,
+}
+"""Processors that answer in pieces (``walk.py``): questions about whole tables, or about one thing."""
 
 PROCESSORS: dict[type[Command], Processor] = {
     commands.OpenConnection: client_manage.open_connection,
@@ -34,66 +61,53 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.HeartBeat: client_manage.heart_beat,
     commands.UnregisterClient: client_manage.unregister_client,
     commands.CheckClientConfig: client_manage.check_client_config,
-    commands.GetClients: client_view.get_clients,
-    commands.GetConsumerConnections: client_view.get_consumer_connections,
-    commands.GetProducerConnections: client_view.get_producer_connections,
     commands.GetConsumerListByGroup: consumer_manage.get_consumer_list_by_group,
     commands.LockBatchMq: lock_batch_mq.lock_batch_mq,
     commands.UnlockBatchMq: lock_batch_mq.unlock_batch_mq,
     commands.PullMessage: pull_message.pull_message,
     commands.CancelPull: pull_message.cancel_pull,
-    commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
     commands.UpdateConsumerOffset: consumer_manage.update_consumer_offset,
     commands.ResetConsumerOffset: reset_offset.reset_consumer_offset,
     commands.QueryOffset: consumer_manage.query_offset,
-    commands.GetConsumerGroups: group_view.get_consumer_groups,
-    commands.GetConsumerGroup: group_view.get_consumer_group,
-    commands.GetGroupFacts: group_facts.get_group_facts,
     commands.ReportWindows: group_facts.report_windows,
     commands.UpdateSubscriptionGroup: subscription_group.update_subscription_group,
-    commands.GetSubscriptionGroups: subscription_group.get_subscription_groups,
     commands.DeleteSubscriptionGroup: subscription_group.delete_subscription_group,
-    commands.GetTopics: admin_broker.get_topics,
     commands.GetTopic: admin_broker.get_topic,
     commands.UpdateAndCreateTopic: admin_broker.update_and_create_topic,
     commands.DeleteTopic: admin_broker.delete_topic,
-    commands.GetQueues: admin_broker.get_queues,
     commands.SearchOffset: admin_broker.search_offset,
     commands.GetMaxOffset: admin_broker.get_max_offset,
     commands.GetMinOffset: admin_broker.get_min_offset,
     commands.GetEarliestMsgStoreTime: admin_broker.get_earliest_msg_store_time,
     commands.GetBroker: admin_broker.get_broker,
     commands.UpdateBrokerConfig: admin_broker.update_broker_config,
-    commands.ViewMessage: query_message.view_message,
     commands.QueryMessage: query_message.query_message,
-    commands.GetMessageTimeline: message_timeline.get_message_timeline,
     commands.UpdateAndCreateTopicList: admin_broker.update_and_create_topic_list,
-    commands.GetTopicConfigs: admin_broker.get_topic_configs,
     commands.GetTopicStats: admin_broker.get_topic_stats,
     commands.GetBrokerConfig: admin_broker.get_broker_config,
     commands.UpdateSubscriptionGroupList: subscription_group.update_subscription_group_list,
     commands.UpdateGroupForbidden: subscription_group.update_group_forbidden,
-    commands.GetConsumeStats: consume_stats.get_consume_stats,
-    commands.GetBrokerConsumeStats: consume_stats.get_broker_consume_stats,
-    commands.QueryTopicConsumeByWho: consume_stats.query_topic_consume_by_who,
     commands.QueryTopicsByConsumer: consume_stats.query_topics_by_consumer,
     commands.QuerySubscriptionByConsumer: consume_stats.query_subscription_by_consumer,
-    commands.QueryConsumeTimeSpan: consume_stats.query_consume_time_span,
-    commands.QueryCorrectionOffset: consume_stats.query_correction_offset,
     commands.CloneGroupOffset: consume_stats.clone_group_offset,
-    commands.GetAllConsumerOffset: consume_stats.get_all_consumer_offset,
     commands.GetAllDelayOffset: broker_runtime.get_all_delay_offset,
     commands.GetBrokerRuntimeInfo: broker_runtime.get_broker_runtime_info,
     commands.ViewBrokerStatsData: broker_runtime.view_broker_stats_data,
     commands.DeleteExpiredCommitLog: broker_runtime.delete_expired_commit_log,
     commands.QueryConsumeQueue: query_consume_queue.query_consume_queue,
     commands.QueryAssignment: query_assignment.query_assignment,
-    commands.GetHolds: observe.get_holds,
     commands.GetHold: observe.get_hold,
-    commands.GetEvents: observe.get_events,
     commands.GetSnapshot: observe.get_snapshot,
 }
 """The processor of every command but those in ``GATHERED``."""
+
+
+def _in_one_turn(walk: Walk) -> Processor:
+    """A processor that answers with all pieces in one turn, for questions that are narrowed to one thing."""
+    return lambda context, request, now: finish(walk(context, request, now))
+
+
+PROCESSORS.update((kind, _in_one_turn(walk)) for kind, walk in WALKS.items())
 
 GATHERED = frozenset((commands.SendMessage, commands.ConsumerSendMsgBack))
 """Commands that store messages: those of a batch are stored as one block (see ``Engine.handle_batch``)."""

@@ -4,7 +4,8 @@ Source of the name rules, the limits and the predefined topics: RocketMQ's Topic
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -83,18 +84,26 @@ class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
     topic_sys_flag: int = 0
     attributes: dict[str, Any] = {}
 
+    @property
+    def queue_nums(self) -> int:
+        """How many queues the topic has for readers or writers."""
+        return max(self.read_queue_nums, self.write_queue_nums)
+
 
 class TopicConfigManager:
     """RocketMQ's TopicConfigManager: the table behind ``config/topics.json``.
 
     ``dirty`` is True while there are changes that are not being written to the disk yet. ``take_changed`` returns the
-    changed topics for registration with name servers.
+    changed topics for registration with name servers. A stored TopicConfig is never changed, only replaced.
     """
 
     def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
         self._options = options
         self._rest = dict(loaded or {})
         self._table: dict[str, TopicConfig] = {}
+        self._names: list[str] = []
+        self.queues_total = 0
+        """Queues of all topics together."""
         version = self._rest.get("dataVersion") or {}
         self._version = {
             "counter": int(version.get("counter", 0)),
@@ -104,7 +113,7 @@ class TopicConfigManager:
         self.dirty = False
         self._changed: set[str] = set()
         for name, entry in (self._rest.get("topicConfigTable") or {}).items():
-            self._table[name] = msgspec.convert(entry, TopicConfig, strict=False)
+            self._store(name, msgspec.convert(entry, TopicConfig, strict=False))
         self._system = _SYSTEM | {options.broker_cluster_name, options.broker_name}
         for config in self._predefined():
             if config.topic_name not in self._table:
@@ -127,8 +136,16 @@ class TopicConfigManager:
         ):
             yield TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
 
+    def _store(self, name: str, config: TopicConfig) -> None:
+        """Put a configuration into the table. Keeps the sorted names and the total in step with it."""
+        old = self._table.get(name)
+        if old is None:
+            insort(self._names, name)
+        self.queues_total += config.queue_nums - (old.queue_nums if old else 0)
+        self._table[name] = config
+
     def _put(self, config: TopicConfig, now: Now) -> TopicConfig:
-        self._table[config.topic_name] = config
+        self._store(config.topic_name, config)
         self._touch(config.topic_name, now)
         return config
 
@@ -152,6 +169,10 @@ class TopicConfigManager:
 
     def __iter__(self) -> Iterator[TopicConfig]:
         return iter(list(self._table.values()))
+
+    def names(self, start: str = "") -> Sequence[str]:
+        """The names of the topics from ``start`` on, sorted. Later changes do not change the sequence."""
+        return self._names[bisect_left(self._names, start) :]
 
     def get(self, topic: str) -> TopicConfig | None:
         return self._table.get(topic)
@@ -269,7 +290,8 @@ class TopicConfigManager:
         self.require(topic)
         if self.is_system(topic):
             raise RequestError(f"{topic} is a system topic; it cannot be deleted", pointer="/topic")
-        del self._table[topic]
+        self.queues_total -= self._table.pop(topic).queue_nums
+        del self._names[bisect_left(self._names, topic)]
         self._touch(topic, now)
 
     def change_options(self, options: Options) -> None:

@@ -113,8 +113,8 @@ OPTION_TYPES = msgspec.defstruct(
 
 
 class SnapshotParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    max_holds: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of held pulls.")] = 1000
-    max_queues: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of queues.")] = 2000
+    max_holds: Annotated[int, Meta(ge=1, le=2000, description="Maximum number of held pulls.")] = 1000
+    max_queues: Annotated[int, Meta(ge=1, le=2000, description="Maximum number of queues.")] = 2000
 
 
 async def get_brokers(request: Request[Params]) -> Answer:

@@ -32,8 +32,11 @@ class Topics(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Queues(Model, frozen=True, kw_only=True, gc=False):
+    """Queues in the order of topic and id. `next` is the `after` of the next page, if any."""
+
     seq: int
     queues: list[commands.QueueView]
+    next: str | UnsetType = UNSET
     unavailable: Unavailable | UnsetType = UNSET
 
 
@@ -54,6 +57,13 @@ class TopicParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class QueuesParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: OptionalTopicName = ""
+    after: Annotated[
+        str,
+        Meta(
+            pattern=r"^([^@]{1,255}@[0-9]{1,10})?$(?!\n)", description="Only queues that follow this one: `orders@3`."
+        ),
+    ] = ""
+    limit: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of queues of each broker.")] = 1000
 
 
 class SearchParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,11 +115,30 @@ async def delete_topic(request: Request[TopicParams]) -> Answer:
     return Answer()
 
 
+async def get_topic_queues(request: Request[TopicParams]) -> Answer:
+    return await _queues(request.params.broker, commands.GetQueues(topic=request.params.topic))
+
+
 async def get_queues(request: Request[QueuesParams]) -> Answer:
     params = request.params
-    replies = await brokers.ask_all(params.broker, commands.GetQueues(topic=params.topic), commands.Queues)
-    queues = [queue for reply in replies.by_broker.values() for queue in reply.queues]
-    return Answer(body=Queues(seq=replies.seq, queues=queues, unavailable=replies.missing))
+    command = commands.GetQueues(topic=params.topic, after=params.after, limit=params.limit)
+    return await _queues(params.broker, command)
+
+
+async def _queues(broker: str, command: commands.GetQueues) -> Answer:
+    """A page of the queues of all brokers. It ends where the first broker's page ends, if there is a next one."""
+    replies = await brokers.ask_all(broker, command, commands.Queues)
+    tables = replies.by_broker.values()
+    queues = [queue for table in tables for queue in table.queues]
+    ends = [_place(table.queues[-1]) for table in tables if table.next is not None]
+    if ends:
+        queues = [queue for queue in queues if _place(queue) <= min(ends)]
+    following = "{}@{}".format(*min(ends)) if ends else UNSET
+    return Answer(body=Queues(seq=replies.seq, queues=queues, next=following, unavailable=replies.missing))
+
+
+def _place(queue: commands.QueueView) -> tuple[str, int]:
+    return queue.topic, queue.queue_id
 
 
 async def search_offset(request: Request[SearchParams]) -> Answer:
@@ -173,7 +202,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/v1/topics/{topic}/queues",
-        handler=get_queues,
+        handler=get_topic_queues,
         group="Topics",
         summary="Queues of a topic",
         params=TopicParams,

@@ -76,14 +76,22 @@ class QueueView(Shape, frozen=True):
 
 
 class GetQueues(Command, frozen=True):
-    """Queues of a topic, or of all topics if ``topic`` is empty. -> Queues"""
+    """Queues of a topic, or of all topics if ``topic`` is empty, in the order of topic and queue id. -> Queues
+
+    At most ``limit`` queues (5000 if it is higher) that follow the queue ``after``, a text such as ``topic@3``.
+    """
 
     topic: str = ""
+    after: str = ""
+    limit: int = 5000
 
 
 class Queues(Reply, frozen=True):
+    """``next`` is the ``after`` of the next page, None on the last one."""
+
     seq: int
     queues: list[QueueView]
+    next: str | None = None
 
 
 TopicCommand = GetTopics | GetTopic | UpdateAndCreateTopic | DeleteTopic | GetQueues

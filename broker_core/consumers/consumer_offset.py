@@ -4,7 +4,10 @@ Source: RocketMQ's ConsumerOffsetManager; the table behind ``config/consumerOffs
 ``{"offsetTable": {"topic@group": {queueId: offset}}}``.
 """
 
+from collections.abc import Generator
 from typing import Any
+
+from broker_core.walk import finish
 
 SEPARATOR = "@"
 
@@ -82,10 +85,15 @@ class ConsumerOffsetManager:
 
     def as_table(self) -> dict[str, Any]:
         """The content of consumerOffset.json, with the unknown members that a newer RocketMQ wrote."""
-        return self._rest | {
-            "offsetTable": {
-                f"{topic}{SEPARATOR}{group}": dict(offsets)
-                for group, topics in self._table.items()
-                for topic, offsets in topics.items()
-            }
-        }
+        return finish(self.copy_table())
+
+    def copy_table(self) -> Generator[int, None, dict[str, Any]]:
+        """``as_table`` in steps, one for each topic of each group. Each yields the number of offsets copied."""
+        table: dict[str, dict[int, int]] = {}
+        for group in list(self._table):
+            for topic in list(self._table.get(group, ())):
+                offsets = self._table.get(group, {}).get(topic)
+                if offsets is not None:
+                    table[f"{topic}{SEPARATOR}{group}"] = offsets.copy()
+                    yield len(offsets)
+        return self._rest | {"offsetTable": table}

@@ -16,6 +16,7 @@ the arrival, never from a copy that could be outdated. ``check`` tests this at r
 the queue's end in the store with what the arrivals reported.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -68,6 +69,11 @@ class PullRequestHold:
 
     def get(self, hold_id: int) -> PullRequest | None:
         return self._by_id.get(hold_id)
+
+    def ids_after(self, hold_id: int) -> list[int]:
+        """The ids of the holds with an id above ``hold_id``, the lowest first."""
+        ids = list(self._by_id)
+        return ids[bisect_right(ids, hold_id) :]
 
     def __iter__(self) -> Iterator[PullRequest]:
         """All holds, the oldest first."""

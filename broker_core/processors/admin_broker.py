@@ -21,6 +21,7 @@ from broker_core.commands import (
     GetTopics,
     GetTopicStats,
     Queues,
+    QueueView,
     Reply,
     SearchOffset,
     StorePositions,
@@ -41,15 +42,15 @@ from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
 from broker_core.topics import TopicConfig, not_exist, validate_topic
 from broker_core.version import VERSION
+from broker_core.walk import Steps, page_limit, pieces_of
+
+MAX_DIGITS = 10
+"""Of a queue id in a text."""
 
 
 def topic_view(context: Context, config: TopicConfig) -> TopicView:
     """A topic as the API shows it; ``messages`` counts those still in its queues."""
-    store, name = context.store, config.topic_name
-    messages = sum(
-        store.max_offset(name, queue_id) - store.min_offset(name, queue_id)
-        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
-    )
+    name = config.topic_name
     return TopicView(
         broker=context.options.broker_name,
         topic=name,
@@ -57,18 +58,19 @@ def topic_view(context: Context, config: TopicConfig) -> TopicView:
         write_queues=config.write_queue_nums,
         perm=config.perm,
         system=context.topics.is_system(name),
-        messages=messages,
+        messages=context.store.message_count(name, config.queue_nums),
     )
 
 
-def get_topics(context: Context, request: Request, now: Now) -> Reply:
+def get_topics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetTopics = request.command
-    views = [
-        topic_view(context, config)
-        for config in context.topics
-        if command.system or not context.topics.is_system(config.topic_name)
-    ]
-    return Topics(seq=context.events.seq, topics=sorted(views, key=lambda view: view.topic))
+    seq, views = context.events.seq, []
+    for name in context.topics.names():
+        config = context.topics.get(name)
+        if config is not None and (command.system or not context.topics.is_system(name)):
+            views.append(topic_view(context, config))
+            yield
+    return Topics(seq=seq, topics=views)
 
 
 def get_topic(context: Context, request: Request, now: Now) -> Reply:
@@ -123,23 +125,22 @@ def _put(context: Context, new: TopicConfig, now: Now) -> None:
         )
 
 
-def get_topic_configs(context: Context, request: Request, now: Now) -> Reply:
+def get_topic_configs(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetTopicConfigs = request.command
-    wanted = [context.topics.require(command.topic)] if command.topic else context.topics
-    return TopicConfigs(
-        data_version=context.topics.data_version,
-        configs={config.topic_name: msgspec.to_builtins(config) for config in wanted},
-    )
+    version = context.topics.data_version
+    wanted = [context.topics.require(command.topic)] if command.topic else list(context.topics)
+    configs: dict[str, dict[str, Any]] = {}
+    for piece in pieces_of(wanted):
+        configs |= {config.topic_name: msgspec.to_builtins(config) for config in piece}
+        yield
+    return TopicConfigs(data_version=version, configs=configs)
 
 
 def get_topic_stats(context: Context, request: Request, now: Now) -> Reply:
     command: GetTopicStats = request.command
     config = context.topics.require(command.topic)
     return TopicStats(
-        queues=[
-            context.queue_view(command.topic, queue_id)
-            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
-        ],
+        queues=[context.queue_view(command.topic, queue_id) for queue_id in range(config.queue_nums)],
         put_tps=context.stats.topic_put.tps(command.topic, now.mono_ns),
     )
 
@@ -163,26 +164,40 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     return Done()
 
 
-def get_queues(context: Context, request: Request, now: Now) -> Reply:
+def get_queues(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetQueues = request.command
-    configs = (
-        [context.topics.require(command.topic)]
-        if command.topic
-        else sorted(context.topics, key=lambda config: config.topic_name)
-    )
-    return Queues(
-        seq=context.events.seq,
-        queues=[
-            context.queue_view(config.topic_name, queue_id)
-            for config in configs
-            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
-        ],
-    )
+    limit = page_limit(command.limit)
+    after, after_id = _queue_of_text(command.after) if command.after else ("", -1)
+    names = [context.topics.require(command.topic).topic_name] if command.topic else context.topics.names(after)
+    seq = context.events.seq
+    views: list[QueueView] = []
+    for name in names:
+        config = context.topics.get(name)
+        first = after_id + 1 if name == after else 0
+        for queue_ids in pieces_of(range(first, config.queue_nums if config is not None else 0)):
+            room = limit - len(views)
+            views += [context.queue_view(name, queue_id) for queue_id in queue_ids[:room]]
+            if len(queue_ids) > room:
+                return Queues(seq=seq, queues=views, next=_text_of_queue(views[-1]))
+            yield
+    return Queues(seq=seq, queues=views)
+
+
+def _queue_of_text(text: str) -> tuple[str, int]:
+    """Topic and id of a queue from a text such as ``topic@3``. Raises RequestError."""
+    topic, _, queue_id = text.rpartition("@")
+    if not topic or not queue_id.isdecimal() or len(queue_id) > MAX_DIGITS:
+        raise RequestError(f"{text[:200]!r} names no queue; write it as in topic@3", pointer="/after")
+    return topic, int(queue_id)
+
+
+def _text_of_queue(view: QueueView) -> str:
+    return f"{view.topic}@{view.queue_id}"
 
 
 def _require_queue(context: Context, name: str, queue_id: int) -> None:
     topic = context.topics.require(name)
-    if not 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+    if not 0 <= queue_id < topic.queue_nums:
         raise RequestError(f"topic {name} has no queue {queue_id}", pointer="/queue_id")
 
 

@@ -1,6 +1,6 @@
 """Views of the connected clients and their groups."""
 
-from itertools import islice
+from collections.abc import Sequence
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
@@ -17,8 +17,13 @@ from broker_core.commands import (
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.processors.context import Context, Request
+from broker_core.walk import Steps, page_limit, pieces_of
 
-MAX_CLIENTS = 5000
+MAX_CLIENTS = 20_000
+"""Of one answer."""
+
+LOOKED_AT = 2000
+"""Clients of a piece that are only looked at."""
 
 
 def client_view(context: Context, client: ClientChannelInfo) -> ClientView:
@@ -38,49 +43,66 @@ def client_view(context: Context, client: ClientChannelInfo) -> ClientView:
     )
 
 
-def get_clients(context: Context, request: Request, now: Now) -> Reply:
+def get_clients(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetClients = request.command
-    if command.limit < 1:
-        raise RequestError("limit is 1 or more", pointer="/limit")
-    group = command.group
-    wanted = [
-        client
-        for client in context.clients.values()
-        if not group
-        or context.consumers.is_member(group, client.connection)
-        or context.producers.is_member(group, client.connection)
-    ]
-    page = islice(wanted, min(command.limit, MAX_CLIENTS))
-    return Clients(seq=context.events.seq, total=len(wanted), clients=[client_view(context, client) for client in page])
+    limit, group, seq = page_limit(command.limit), command.group, context.events.seq
+    wanted = list(context.clients.values())
+    if group:
+        everybody, wanted = wanted, []
+        for piece in pieces_of(everybody, LOOKED_AT):
+            wanted += [
+                client
+                for client in piece
+                if context.consumers.is_member(group, client.connection)
+                or context.producers.is_member(group, client.connection)
+            ]
+            yield
+    views = yield from _views(context, wanted[:limit])
+    return Clients(seq=seq, total=len(wanted), clients=views)
 
 
-def get_consumer_connections(context: Context, request: Request, now: Now) -> Reply:
+def _views(context: Context, clients: Sequence[ClientChannelInfo]) -> Steps[list[ClientView]]:
+    views: list[ClientView] = []
+    for piece in pieces_of(clients):
+        views += [client_view(context, client) for client in piece]
+        yield
+    return views
+
+
+def get_consumer_connections(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetConsumerConnections = request.command
     info = context.consumers.get(command.group)
     if info is None:
         raise NotFoundError(
             f"the consumer group[{command.group}] not online", code=ResponseCode.CONSUMER_NOT_ONLINE, pointer="/group"
         )
+    subscriptions = [info.subscriptions[topic] for topic in sorted(info.subscriptions)]
+    members = list(context.consumers.members(command.group).values())
+    _require_few(len(members))
     return ConsumerConnections(
         group=command.group,
         consume_type=info.consume_type,
         message_model=info.message_model,
         consume_from_where=info.consume_from_where,
-        subscriptions=[info.subscriptions[topic] for topic in sorted(info.subscriptions)],
-        clients=[client_view(context, client) for client in context.consumers.members(command.group).values()],
+        subscriptions=subscriptions,
+        clients=(yield from _views(context, members)),
     )
 
 
-def get_producer_connections(context: Context, request: Request, now: Now) -> Reply:
+def _require_few(clients: int) -> None:
+    if clients > MAX_CLIENTS:
+        raise RequestError(f"the answer would have {clients} clients; the limit is {MAX_CLIENTS}")
+
+
+def get_producer_connections(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetProducerConnections = request.command
     names = [command.group] if command.group else sorted(context.producers)
     if command.group and not context.producers.members(command.group):
         raise NotFoundError(
             f"the producer group[{command.group}] not exist", code=ResponseCode.SYSTEM_ERROR, pointer="/group"
         )
-    return ProducerConnections(
-        groups={
-            name: [client_view(context, client) for client in context.producers.members(name).values()]
-            for name in names
-        }
-    )
+    _require_few(sum(len(context.producers.members(name)) for name in names))
+    groups = {}
+    for name in names:
+        groups[name] = yield from _views(context, list(context.producers.members(name).values()))
+    return ProducerConnections(groups=groups)

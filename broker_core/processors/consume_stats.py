@@ -31,42 +31,50 @@ from broker_core.errors import RequestError
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.topics import TopicConfig, validate_group
+from broker_core.walk import Steps, pieces_of
 
-MAX_QUEUES = 20_000
+MAX_QUEUES = 10_000
 """Queues looked at for one answer."""
 
-MAX_OFFSETS = 200_000
+MAX_OFFSETS = 100_000
 """Offsets copied for one answer."""
+
+LOOKED_AT = 500
+"""Groups of a piece that are only looked at."""
+
+TIMED = 50
+"""Queues of a piece whose messages' times are read."""
 
 BEHIND_EVERYBODY = (1 << 63) - 1
 
 # --- Progress -------------------------------------------------------------------------------------------------------
 
 
-def get_consume_stats(context: Context, request: Request, now: Now) -> Reply:
+def get_consume_stats(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetConsumeStats = request.command
     topics = _topics_of(context, command.group, command.topics or context.offsets.topics(command.group))
     _require_few(topics)
-    stats = [_topic_stats(context, command.group, config, now) for config in topics]
+    stats = yield from _stats_of(context, command.group, topics, now)
     return ConsumeStats(
         consume_tps=sum((one.consume_tps for one in stats), 0.0),
         queues=[queue for one in stats for queue in one.queues],
     )
 
 
-def get_broker_consume_stats(context: Context, request: Request, now: Now) -> Reply:
+def get_broker_consume_stats(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetBrokerConsumeStats = request.command
     topics: dict[str, list[TopicConfig]] = {}
-    for group in (config.group_name for config in context.subscription_groups):
+    for group in [config.group_name for config in context.subscription_groups]:
         topics[group] = [
             config
             for config in _topics_of(context, group, context.offsets.topics(group))
             if config.order or not command.is_order
         ]
+        yield
     _require_few(chain.from_iterable(topics.values()))
-    groups = {
-        group: [_topic_stats(context, group, config, now) for config in wanted] for group, wanted in topics.items()
-    }
+    groups = {}
+    for group, wanted in topics.items():
+        groups[group] = yield from _stats_of(context, group, wanted, now)
     queues = [queue for one in groups.values() for stats in one for queue in stats.queues]
     return BrokerConsumeStats(
         broker_addr=_broker_addr(context),
@@ -99,6 +107,14 @@ def _require_few(topics: Iterable[TopicConfig]) -> None:
         )
 
 
+def _stats_of(context: Context, group: str, topics: Iterable[TopicConfig], now: Now) -> Steps[list[ConsumeStats]]:
+    stats = []
+    for config in topics:
+        stats.append(_topic_stats(context, group, config, now))
+        yield
+    return stats
+
+
 def _topic_stats(context: Context, group: str, config: TopicConfig, now: Now) -> ConsumeStats:
     topic, store, pulls = config.topic_name, context.store, context.pulls.queues(group)
     queues = []
@@ -118,16 +134,14 @@ def _topic_stats(context: Context, group: str, config: TopicConfig, now: Now) ->
     return ConsumeStats(consume_tps=context.stats.group_get.tps((topic, group), now.mono_ns), queues=queues)
 
 
-def query_consume_time_span(context: Context, request: Request, now: Now) -> Reply:
+def query_consume_time_span(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: QueryConsumeTimeSpan = request.command
     config = context.topics.require(command.topic)
-    return ConsumeTimeSpans(
-        topic=command.topic,
-        spans=[
-            _time_span(context, command.topic, command.group, queue_id, now)
-            for queue_id in range(config.write_queue_nums)
-        ],
-    )
+    spans: list[QueueTimeSpan] = []
+    for piece in pieces_of(range(config.write_queue_nums), TIMED):
+        spans += [_time_span(context, command.topic, command.group, queue_id, now) for queue_id in piece]
+        yield
+    return ConsumeTimeSpans(topic=command.topic, spans=spans)
 
 
 def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now) -> QueueTimeSpan:
@@ -153,15 +167,16 @@ def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now
 # --- Who consumes what ----------------------------------------------------------------------------------------------
 
 
-def query_topic_consume_by_who(context: Context, request: Request, now: Now) -> Reply:
+def query_topic_consume_by_who(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: QueryTopicConsumeByWho = request.command
-    subscribed = {
-        group
-        for group in context.consumers
-        if (info := context.consumers.get(group)) is not None and command.topic in info.subscriptions
-    }
-    stored = {group for group in context.offsets.groups() if context.offsets.topics(group).get(command.topic)}
-    return GroupNames(groups=sorted(subscribed | stored))
+    found = []
+    for groups in pieces_of(sorted({*context.consumers, *context.offsets.groups()}), LOOKED_AT):
+        for group in groups:
+            info = context.consumers.get(group)
+            if (info and command.topic in info.subscriptions) or context.offsets.topics(group).get(command.topic):
+                found.append(group)
+        yield
+    return GroupNames(groups=found)
 
 
 def query_topics_by_consumer(context: Context, request: Request, now: Now) -> Reply:
@@ -180,16 +195,18 @@ def query_subscription_by_consumer(context: Context, request: Request, now: Now)
 # --- Offsets of several groups --------------------------------------------------------------------------------------
 
 
-def query_correction_offset(context: Context, request: Request, now: Now) -> Reply:
+def query_correction_offset(context: Context, request: Request, now: Now) -> Steps[Reply]:
     """Offsets of deleted messages do not count."""
     command: QueryCorrectionOffset = request.command
     least: dict[int, int] = {}
+    filtered = frozenset(command.filter_groups)
     for group in context.offsets.groups():
-        if group in command.filter_groups:
+        if group in filtered:
             continue
         for queue_id, offset in context.offsets.topics(group).get(command.topic, {}).items():
             if offset >= context.store.min_offset(command.topic, queue_id):
                 least[queue_id] = min(offset, least.get(queue_id, offset))
+        yield
     for queue_id, offset in context.offsets.topics(command.compare_group).get(command.topic, {}).items():
         if least.get(queue_id, offset) > offset:
             least[queue_id] = BEHIND_EVERYBODY
@@ -218,12 +235,17 @@ def clone_group_offset(context: Context, request: Request, now: Now) -> Reply:
     return Done()
 
 
-def get_all_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
+def get_all_consumer_offset(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetAllConsumerOffset = request.command
     assert isinstance(command, GetAllConsumerOffset)
-    offsets = context.offsets
-    if sum(len(queues) for group in offsets.groups() for queues in offsets.topics(group).values()) > MAX_OFFSETS:
-        raise RequestError(
-            f"this broker keeps more than {MAX_OFFSETS} offsets; ask for one group at a time (GET_CONSUME_STATS)"
-        )
-    return OffsetTable(table=context.offsets.as_table())
+    steps, copied = context.offsets.copy_table(), 0
+    while True:
+        try:
+            copied += next(steps)
+        except StopIteration as end:
+            return OffsetTable(table=end.value)
+        if copied > MAX_OFFSETS:
+            raise RequestError(
+                f"this broker keeps more than {MAX_OFFSETS} offsets; ask for one group at a time (GET_CONSUME_STATS)"
+            )
+        yield

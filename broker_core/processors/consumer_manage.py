@@ -19,6 +19,10 @@ from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError
 from broker_core.events import ConsumerListQueried, OffsetCommitted
 from broker_core.processors.context import Context, Request
 from broker_core.topics import validate_group
+from broker_core.walk import Steps, pieces_of
+
+MAX_OFFSETS = 20_000
+"""Of one answer."""
 
 
 def commit_offset(
@@ -52,7 +56,7 @@ def require_room(context: Context, group: str) -> None:
         raise RequestError(f"{MAX_GROUPS} groups have offsets on this broker, which is the limit")
 
 
-def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply:
+def query_consumer_offset(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: QueryConsumerOffset = request.command
     validate_group(command.group)
     topics = context.offsets.topics(command.group)
@@ -60,12 +64,16 @@ def query_consumer_offset(context: Context, request: Request, now: Now) -> Reply
         raise NotFoundError(f"group {command.group} has committed no offset", pointer="/group")
     if command.topic:
         context.topics.require(command.topic)
-        topics = {command.topic: topics.get(command.topic, {})}
-    offsets = [
-        group_queue_offset(context, topic, queue_id, offset, now)
-        for topic, queues in sorted(topics.items())
-        for queue_id, offset in sorted(queues.items())
-    ]
+    offsets: list[GroupQueueOffset] = []
+    for topic in [command.topic] if command.topic else sorted(topics):
+        queues = topics.get(topic, {})
+        if len(offsets) + len(queues) > MAX_OFFSETS:
+            raise RequestError(
+                f"group {command.group} has offsets in more than {MAX_OFFSETS} queues; name a topic", pointer="/topic"
+            )
+        for piece in pieces_of(sorted(queues.items())):
+            offsets += [group_queue_offset(context, topic, queue_id, offset, now) for queue_id, offset in piece]
+            yield
     return ConsumerOffsets(group=command.group, offsets=offsets)
 
 
@@ -99,7 +107,7 @@ def update_consumer_offset(context: Context, request: Request, now: Now) -> Repl
     require_room(context, command.group)
     for index, entry in enumerate(command.offsets):
         topic = context.topics.require(entry.topic)
-        if not 0 <= entry.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+        if not 0 <= entry.queue_id < topic.queue_nums:
             raise RequestError(
                 f"topic {entry.topic} has no queue {entry.queue_id}", pointer=f"/offsets/{index}/queue_id"
             )

@@ -4,8 +4,7 @@ Clients share the queues among themselves and do not report the result. So a vie
 by the clients' default strategy, applied only to the queues of this broker, and which client really pulls from it.
 """
 
-from collections.abc import Iterator, Mapping, Set
-from itertools import islice
+from collections.abc import Mapping, Set
 from typing import Literal
 
 from broker_core.clock import Now
@@ -22,6 +21,7 @@ from broker_core.commands import (
 from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import not_exist, retry_topic
+from broker_core.errors import RequestError
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
@@ -29,34 +29,52 @@ from broker_core.processors.context import Context, Request, filter_text
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.processors.why.live_state import live_state, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
+from broker_core.walk import Steps, pieces_of
 
 MAX_QUEUES = 2000
+
+MAX_TOPICS = 200_000
+"""Topics of all groups in one answer; one that several groups have counts for each."""
+
+LOOKED_AT = 2000
+"""Holds of a piece that are only looked at."""
+
+EXPLAINED = 50
+"""Queues of a piece whose state is explained."""
 
 State = Literal["held", "polling", "not_polling", "unassigned"]
 
 
-def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
+def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetConsumerGroups = request.command
     assert isinstance(command, GetConsumerGroups)
+    seq = context.events.seq
     holds: dict[str, int] = {}
     topics: dict[str, set[str]] = {}
-    for pulled in context.pulls.groups():
+    for pulled in list(context.pulls.groups()):
         topics[pulled] = {topic for topic, _ in context.pulls.queues(pulled)}
-    for held in context.holds:
-        if held.group:
-            holds[held.group] = holds.get(held.group, 0) + 1
-            topics.setdefault(held.group, set()).add(held.many.topic)
+        yield
+    for hold_ids in pieces_of(context.holds.ids_after(0), LOOKED_AT):
+        for held in map(context.holds.get, hold_ids):
+            if held is not None and held.group:
+                holds[held.group] = holds.get(held.group, 0) + 1
+                topics.setdefault(held.group, set()).add(held.many.topic)
+        yield
     online = {client.client_id for client in context.clients.values()}
-    groups = []
+    groups, names = [], 0
     for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
+        lag = yield from _known_lag(context, context.offsets.topics(group))
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
         of_group = sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())})
-        live = live_state(context, group, of_group, online, now)
+        names += len(of_group)
+        if names > MAX_TOPICS:
+            raise RequestError(f"the groups have more than {MAX_TOPICS} topics together; ask for one group at a time")
+        live = yield from live_state(context, group, of_group, online, now)
         groups.append(
             ConsumerGroupView(
                 broker=context.options.broker_name,
                 group=group,
-                lag=_known_lag(context, offsets),
+                lag=lag,
                 holds=holds.get(group, 0),
                 topics=of_group,
                 members=len(context.consumers.members(group)),
@@ -65,26 +83,34 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Reply:
                 unknown_queues=live.unknown_queues,
             )
         )
-    return ConsumerGroups(seq=context.events.seq, groups=groups)
+        yield
+    return ConsumerGroups(seq=seq, groups=groups)
 
 
-def _known_lag(context: Context, offsets: Mapping[str, Mapping[int, int]]) -> int | None:
+def _known_lag(context: Context, offsets: Mapping[str, Mapping[int, int]]) -> Steps[int | None]:
     """The messages between the committed offsets and the queues' ends; None without an offset in an existing topic."""
     lag: int | None = None
-    for topic, queues in offsets.items():
-        if context.topics.get(topic) is None:
-            continue
-        for queue_id, offset in queues.items():
-            lag = (lag or 0) + max(0, context.store.max_offset(topic, queue_id) - offset)
+    for topic in list(offsets):
+        queues = offsets.get(topic, {})
+        if queues and context.topics.get(topic) is not None:
+            max_offset = context.store.max_offset
+            lag = (lag or 0) + sum(max(0, max_offset(topic, queue_id) - offset) for queue_id, offset in queues.items())
+            yield
     return lag
 
 
-def get_consumer_group(context: Context, request: Request, now: Now) -> Reply:
+def get_consumer_group(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetConsumerGroup = request.command
-    held = {held.many.topic for held in context.holds if held.group == command.group}
-    if not (held or is_known_group(context, command.group)):
-        raise not_exist(command.group)
-    return group_detail(context, command.group, held, now)
+    group, seq = command.group, context.events.seq
+    held: set[str] = set()
+    for hold_ids in pieces_of(context.holds.ids_after(0), LOOKED_AT):
+        for hold in map(context.holds.get, hold_ids):
+            if hold is not None and hold.group == group:
+                held.add(hold.many.topic)
+        yield
+    if not (held or is_known_group(context, group)):
+        raise not_exist(group)
+    return (yield from group_detail(context, group, held, seq, now))
 
 
 def is_known_group(context: Context, group: str) -> bool:
@@ -97,18 +123,23 @@ def is_known_group(context: Context, group: str) -> bool:
     )
 
 
-def group_detail(context: Context, group: str, held: Set[str], now: Now) -> ConsumerGroupDetail:
+def group_detail(context: Context, group: str, held: Set[str], seq: int, now: Now) -> Steps[ConsumerGroupDetail]:
     """One group in full. ``held`` are topics of held pulls, which are nearly always among its pulls."""
     info, offsets, pulls = context.consumers.get(group), context.offsets.topics(group), context.pulls.queues(group)
-    subscriptions = info.subscriptions if info else {}
+    subscriptions = dict(info.subscriptions) if info else {}
     topics = [
         topic
         for topic in sorted({*subscriptions, *offsets, *held, *(topic for topic, _ in pulls)})
         if context.topics.get(topic) is not None
     ]
     online = {client.client_id for client in context.clients.values()}
+    yield
+    queues: list[GroupQueueView] = []
+    for topic in topics:
+        if context.topics.get(topic) is not None and len(queues) < MAX_QUEUES:
+            queues += yield from _queues(context, group, topic, MAX_QUEUES - len(queues), online, now)
     return ConsumerGroupDetail(
-        seq=context.events.seq,
+        seq=seq,
         broker=context.options.broker_name,
         group=group,
         consume_type=info.consume_type if info else "",
@@ -116,10 +147,8 @@ def group_detail(context: Context, group: str, held: Set[str], now: Now) -> Cons
         consume_from_where=info.consume_from_where if info else "",
         members=[client_view(context, client) for client in context.consumers.members(group).values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-        queues=list(
-            islice((view for topic in topics for view in _queues(context, group, topic, online, now)), MAX_QUEUES)
-        ),
-        queues_total=sum(context.topics.require(topic).read_queue_nums for topic in topics),
+        queues=queues,
+        queues_total=sum(config.read_queue_nums for config in map(context.topics.get, topics) if config is not None),
         missing_topics=[
             topic
             for topic in sorted(subscriptions)
@@ -145,15 +174,25 @@ def _retries(context: Context, group: str) -> GroupRetries:
     )
 
 
-def _queues(context: Context, group: str, topic: str, online: Set[str], now: Now) -> Iterator[GroupQueueView]:
-    """The queues of a topic from the group's side. ``online`` are the ids of clients with an open connection."""
+def _queues(
+    context: Context, group: str, topic: str, limit: int, online: Set[str], now: Now
+) -> Steps[list[GroupQueueView]]:
+    """Up to ``limit`` queues of a topic from the group's side. ``online`` are the ids of clients with an open
+    connection."""
     config, info = context.topics.require(topic), context.consumers.get(group)
     subscribed = info is not None and topic in info.subscriptions
     owners: list[str] = []
     if info is not None and subscribed and info.message_model == "CLUSTERING":
         owners = averagely_owners(config.read_queue_nums, context.consumers.client_ids(group))
-    for queue_id in range(config.read_queue_nums):
-        yield _queue(context, group, topic, queue_id, owners[queue_id] if owners else None, subscribed, online, now)
+    views: list[GroupQueueView] = []
+    for queue_ids in pieces_of(range(min(config.read_queue_nums, limit)), EXPLAINED):
+        if context.topics.get(topic) is None:  # it was deleted between two pieces
+            break
+        for queue_id in queue_ids:
+            owner = owners[queue_id] if owners else None
+            views.append(_queue(context, group, topic, queue_id, owner, subscribed, online, now))
+        yield
+    return views
 
 
 def _queue(
@@ -169,7 +208,7 @@ def _queue(
     held = next((held for held in context.holds.requests_of_queue(topic, queue_id) if held.group == group), None)
     row = context.pulls.queues(group).get((topic, queue_id))
     last = context.pulls.last_pull(group, topic, queue_id)
-    ago_ms = (now.mono_ns - last.mono_ns) // 1_000_000 if last else None
+    ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last else None
     state: State = "unassigned"
     if held is not None:
         state = "held"
@@ -249,7 +288,7 @@ def _why_not_held(
     state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str], now: Now
 ) -> str:
     """The same for a queue without a held pull."""
-    since_s = (now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
+    since_s = max(0, now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
     is_gone = last is not None and last.client_id not in online
     if last is not None and is_gone and (owner is None or state == "polling"):
         return _describe_last_pull(last, since_s)

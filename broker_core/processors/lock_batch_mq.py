@@ -26,7 +26,7 @@ def lock_batch_mq(context: Context, request: Request, now: Now) -> Reply:
     locked = []
     for queue in command.queues:
         topic = context.topics.get(queue.topic)
-        if topic is None or not 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+        if topic is None or not 0 <= queue.queue_id < topic.queue_nums:
             continue
         held, fresh = context.locks.try_lock(command.group, queue.topic, queue.queue_id, command.client_id, now.mono_ns)
         if held:

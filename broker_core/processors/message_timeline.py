@@ -33,6 +33,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_message
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.walk import Steps, pieces_of
 
 
 def _fields(kind: type[Event], *names: str) -> Callable[[Note], Any]:
@@ -50,20 +51,25 @@ _OF_A_LEVEL = {
 }
 _OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in (MessageSentBack, MessageDeadLettered)}
 
+_KINDS = frozenset((*_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE))
+
+LOOKED_AT = 1000
+"""Events of a piece that are only looked at."""
+
 Places = dict[tuple[str, int], set[int]]
 """(topic, queue id) -> offsets."""
 
 
-def get_message_timeline(context: Context, request: Request, now: Now) -> Reply:
+def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetMessageTimeline = request.command
-    record = commit_log_record.decode(find_message(context, command.message_id, command.topic), check_crc=False)
+    found = yield from find_message(context, command.message_id, command.topic)
+    record = commit_log_record.decode(found, check_crc=False)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
     places = _places(context, record, message_id)
-    events = list(
-        context.events.after(
-            0, *_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE, where=lambda note: _concerns(note, places, message_id)
-        )
-    )
+    events: list[Event] = []
+    for piece in pieces_of(context.events.recorded_after(0, context.events.seq), LOOKED_AT):
+        events += [recorded.event() for recorded in piece if _concerns(recorded.note, places, message_id)]
+        yield
     stored = {
         (event.topic, event.queue_id, offset)
         for event in events
@@ -105,6 +111,8 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
 
 def _concerns(note: Note, places: Places, message_id: str) -> bool:
     kind = note[0]
+    if kind not in _KINDS:
+        return False
     if kind in _OF_A_MESSAGE:
         return bool(message_id) and _OF_A_MESSAGE[kind](note) == message_id
     if kind in _OF_A_LEVEL:

@@ -1,5 +1,6 @@
 """Views for observers: the pullRequestTable, the recent events, a snapshot of everything."""
 
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -7,38 +8,46 @@ from operator import attrgetter
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import Events, GetEvents, GetHold, GetHolds, GetSnapshot, Holds, Reply, Snapshot, WakeUp
-from broker_core.errors import NotFoundError, RequestError
+from broker_core.commands import (
+    Events,
+    GetEvents,
+    GetHold,
+    GetHolds,
+    GetSnapshot,
+    Holds,
+    HoldView,
+    Reply,
+    Snapshot,
+    WakeUp,
+)
+from broker_core.errors import NotFoundError
 from broker_core.events import Event, PullReleased, PullWoken
 from broker_core.processors.admin_broker import positions
 from broker_core.processors.context import Context, Request
+from broker_core.walk import Steps, page_limit, pieces_of
 
-MAX_PAGE = 5000
+SNAPSHOT_ROWS = 2000
+"""Holds, and queues, of a snapshot, which is taken in one turn."""
+
+LOOKED_AT = 2000
+"""Holds or events of a piece that are only looked at."""
 
 
-def _page(limit: int) -> int:
-    if limit < 1:
-        raise RequestError("limit is 1 or more", pointer="/limit")
-    return min(limit, MAX_PAGE)
-
-
-def get_holds(context: Context, request: Request, now: Now) -> Reply:
+def get_holds(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetHolds = request.command
-    limit = _page(command.limit)
-    wanted = [
-        held
-        for held in context.holds
-        if held.hold_id > command.after
-        and (not command.topic or held.many.topic == command.topic)
-        and (not command.group or held.group == command.group)
-    ]
-    page = wanted[:limit]
-    return Holds(
-        seq=context.events.seq,
-        total=len(context.holds),
-        holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in page],
-        next=page[-1].hold_id if len(wanted) > limit else None,
-    )
+    limit, topic, group = page_limit(command.limit), command.topic, command.group
+    seq, total = context.events.seq, len(context.holds)
+    views: list[HoldView] = []
+    for hold_ids in pieces_of(context.holds.ids_after(command.after), LOOKED_AT if topic or group else 0):
+        for hold_id in hold_ids:
+            held = context.holds.get(hold_id)
+            if held is None or (topic and held.many.topic != topic) or (group and held.group != group):
+                continue
+            if len(views) == limit:
+                return Holds(seq=seq, total=total, holds=views, next=views[-1].id)
+            views.append(context.hold_view(held, now.wall_ms, now.mono_ns))
+        yield
+    return Holds(seq=seq, total=total, holds=views)
 
 
 def get_hold(context: Context, request: Request, now: Now) -> Reply:
@@ -51,15 +60,14 @@ def get_hold(context: Context, request: Request, now: Now) -> Reply:
     )
 
 
-def get_events(context: Context, request: Request, now: Now) -> Reply:
+def get_events(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetEvents = request.command
-    limit = _page(command.limit)
-    return Events(
-        epoch=context.epoch,
-        seq=context.events.seq,
-        first_seq=context.events.first_seq,
-        events=[msgspec.to_builtins(event) for event in islice(context.events.after(command.after), limit)],
-    )
+    limit, log = page_limit(command.limit), context.events
+    seq, first_seq, events = log.seq, log.first_seq, []
+    for piece in pieces_of(log.recorded_after(command.after, limit)):
+        events += [msgspec.to_builtins(recorded.event()) for recorded in piece]
+        yield
+    return Events(epoch=context.epoch, seq=seq, first_seq=first_seq, events=events)
 
 
 def wake_up(event: Event) -> WakeUp:
@@ -87,16 +95,13 @@ def get_snapshot(context: Context, request: Request, now: Now) -> Reply:
 
 
 def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int = 2000) -> Snapshot:
-    """Everything that a page shows, with the number of the last event in it. Queues of system topics come last."""
+    """Everything that a page shows, with the number of the last event in it. Queues of system topics come last.
+
+    This is the state at one moment, so it is no walk: a page could not apply a delta that was sent in the midst of it.
+    """
     options, counters = context.options, context.count()
-    configs = sorted(
-        context.topics, key=lambda config: (context.topics.is_system(config.topic_name), config.topic_name)
-    )
-    keys = [
-        (config.topic_name, queue_id)
-        for config in configs
-        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
-    ]
+    holds = islice(context.holds, min(page_limit(max_holds), SNAPSHOT_ROWS))
+    queues = islice(_queues(context), min(page_limit(max_queues), SNAPSHOT_ROWS))
     return Snapshot(
         broker=options.broker_name,
         epoch=context.epoch,
@@ -106,9 +111,9 @@ def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int 
         short_polling_time_mills=options.short_polling_time_mills,
         problem=context.problem(),
         holds_total=len(context.holds),
-        holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in islice(context.holds, _page(max_holds))],
-        queues_total=len(keys),
-        queues=[context.queue_view(*key) for key in keys[: _page(max_queues)]],
+        holds=[context.hold_view(held, now.wall_ms, now.mono_ns) for held in holds],
+        queues_total=context.topics.queues_total,
+        queues=[context.queue_view(*key) for key in queues],
         wakeups=[wake_up(recorded.event()) for recorded in context.wakeups],
         counters=counters.as_dict(),
         wakeup_us=counters.wakeup_us.view(),
@@ -119,3 +124,16 @@ def snapshot(context: Context, now: Now, max_holds: int = 1000, max_queues: int 
             for recorded in merge(context.events.kept, context.retried, key=attrgetter("seq"))
         ],
     )
+
+
+def _queues(context: Context) -> Iterator[tuple[str, int]]:
+    """Topic and queue id of all queues, those of system topics last."""
+    topics = context.topics
+    names, system = topics.names(), []
+    for name in names:
+        if topics.is_system(name):
+            system.append(name)
+        else:
+            yield from ((name, queue_id) for queue_id in range(topics.require(name).queue_nums))
+    for name in system:
+        yield from ((name, queue_id) for queue_id in range(topics.require(name).queue_nums))

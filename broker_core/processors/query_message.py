@@ -8,16 +8,17 @@ from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
+from broker_core.walk import Steps
 
 MAX_MSGS_NUM_BATCH = 64
 MAX_BYTES = 8 * 1024 * 1024
 MAX_KEY_LENGTH = 255
 
 
-def view_message(context: Context, request: Request, now: Now) -> Reply:
+def view_message(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: ViewMessage = request.command
     if command.physical_offset is None:
-        return Records(records=find_message(context, command.message_id, command.topic))
+        return Records(records=(yield from find_message(context, command.message_id, command.topic)))
     record = context.store.look_message_by_offset(command.physical_offset)
     if record is None:
         raise NotFoundError(
@@ -28,7 +29,7 @@ def view_message(context: Context, request: Request, now: Now) -> Reply:
     return Records(records=record)
 
 
-def find_message(context: Context, message_id: str, topic: str) -> bytes:
+def find_message(context: Context, message_id: str, topic: str) -> Steps[bytes]:
     """The record of an offset message id, or of a UNIQ_KEY, which has the same form. Raises NotFoundError."""
     if not 0 < len(message_id) <= MAX_KEY_LENGTH:
         raise RequestError(f"a message id has 1 to {MAX_KEY_LENGTH} characters", pointer="/message_id")
@@ -40,11 +41,12 @@ def find_message(context: Context, message_id: str, topic: str) -> bytes:
         record = context.store.look_message_by_offset(physical_offset)
         if record is not None and _offset_id(record) == message_id.upper():
             return record
-    for name in [topic] if topic else [config.topic_name for config in context.topics]:
+    for name in [topic] if topic else context.topics.names():
         for record in context.store.query_message(name, message_id, 1, 0, 1 << 62):
             stored = commit_log_record.decode(record, check_crc=False)
             if message_properties.find(stored.properties, UNIQ_KEY) == message_id:
                 return record
+        yield
     raise NotFoundError(
         f"no message has the id {message_id}" + (f" in topic {topic}" if topic else ""), pointer="/message_id"
     )

@@ -113,7 +113,7 @@ def _copy(context: Context, due: DueMessage, now: Now) -> PendingMessage:
         raise RequestError(f"queue {queue!r} of topic {name!r} cannot be delivered to")
     queue_id = int(queue)
     topic = context.topics.get(name) or _create_again(context, name, queue_id, now)
-    queues = max(topic.read_queue_nums, topic.write_queue_nums, 1)
+    queues = max(topic.queue_nums, 1)
     return PendingMessage(
         topic=name,
         queue_id=queue_id if queue_id < queues else queue_id % queues,

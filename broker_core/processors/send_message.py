@@ -151,7 +151,7 @@ def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index
             code=ResponseCode.NO_PERMISSION,
             pointer=f"/messages/{index}/sys_flag",
         )
-    if message.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+    if message.queue_id >= topic.queue_nums:
         raise RequestError(
             f"topic {topic.topic_name} has no queue {message.queue_id}; it has {topic.write_queue_nums}",
             pointer=f"/messages/{index}/queue_id",

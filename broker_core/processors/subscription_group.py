@@ -21,6 +21,7 @@ from broker_core.errors import ConflictError
 from broker_core.events import SubscriptionGroupChanged
 from broker_core.processors.context import Context, Request
 from broker_core.topics import validate_group, validate_topic
+from broker_core.walk import Steps, pieces_of
 
 
 def find_or_create_group(context: Context, group: str, now: Now) -> SubscriptionGroupConfig:
@@ -38,7 +39,7 @@ def find_or_create_group(context: Context, group: str, now: Now) -> Subscription
 def update_subscription_group(context: Context, request: Request, now: Now) -> Reply:
     command: UpdateSubscriptionGroup = request.command
     context.require_writable()
-    return _view(context, [_update(context, command.config, now)])
+    return _view(context, _update(context, command.config, now))
 
 
 def update_subscription_group_list(context: Context, request: Request, now: Now) -> Reply:
@@ -64,13 +65,18 @@ def _update(context: Context, config: dict[str, Any], now: Now) -> str:
     return name
 
 
-def get_subscription_groups(context: Context, request: Request, now: Now) -> Reply:
+def get_subscription_groups(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetSubscriptionGroups = request.command
     groups = context.subscription_groups
     if not command.group:
-        return _view(context, [config.group_name for config in groups])
+        version = groups.data_version
+        configs: dict[str, dict[str, Any]] = {}
+        for piece in pieces_of([config.group_name for config in groups]):
+            configs |= {name: groups.entry(name) for name in piece if name in groups}
+            yield
+        return SubscriptionGroups(data_version=version, configs=configs, forbidden=groups.forbidden)
     if command.group in groups:
-        return _view(context, [command.group])
+        return _view(context, command.group)
     if not command.or_default or not context.options.auto_create_subscription_group:
         raise not_exist(command.group)
     config, _ = groups.checked({"groupName": command.group})
@@ -79,12 +85,10 @@ def get_subscription_groups(context: Context, request: Request, now: Now) -> Rep
     )
 
 
-def _view(context: Context, names: list[str]) -> SubscriptionGroups:
+def _view(context: Context, name: str) -> SubscriptionGroups:
     groups = context.subscription_groups
     return SubscriptionGroups(
-        data_version=groups.data_version,
-        configs={name: groups.entry(name) for name in names},
-        forbidden=groups.forbidden,
+        data_version=groups.data_version, configs={name: groups.entry(name)}, forbidden=groups.forbidden
     )
 
 

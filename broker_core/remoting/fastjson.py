@@ -8,6 +8,7 @@ without such keys, which are plain JSON.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,7 +21,15 @@ _STRING = r'"(?:[^"\\]|\\.)*+"'
 _STRING_OR_OBJECT_KEY = re.compile(rf'{_STRING}|(?<=[{{,])(\s*+)(\{{(?:[^{{}}"]|{_STRING})*+\}})(?=\s*+:)')
 _MARK = "\0mq:"
 _PLAIN = frozenset((str, int, float, bool))
+_TEXT = frozenset((str,))
+_WHOLE = frozenset((int,))
 _to_json = msgspec.json.Encoder().encode
+
+
+class Encoded(msgspec.Struct, frozen=True, gc=False):
+    """A part of a body that is encoded already."""
+
+    text: str
 
 
 class _Queue(msgspec.Struct, rename="camel"):
@@ -42,26 +51,45 @@ def encode(value: Any) -> bytes:
     return _encode(value).encode()
 
 
+def encode_table(rows: Iterable[tuple[str, int, str]], broker_name: str) -> Encoded:
+    """A table by MessageQueue, for tables of many rows: (topic, queue id, the row's text)."""
+    head = f'{{"brokerName":{_encode(broker_name)},"queueId":'
+    names: dict[str, str] = {}
+    texts = []
+    for topic, queue_id, row in rows:
+        name = names.get(topic) or names.setdefault(topic, _encode(topic))
+        texts.append(f'{head}{queue_id},"topic":{name}}}:{row}')
+    return Encoded(f"{{{','.join(texts)}}}")
+
+
 def _encode(value: Any) -> str:
     if type(value) is int:
         return str(value)
     if isinstance(value, dict):
-        if all(type(key) is str and type(item) in _PLAIN for key, item in value.items()):
-            return _to_json(value).decode()  # a row of a table, which may have thousands
+        kinds = {*map(type, value.values())}
+        if kinds <= _PLAIN:  # a row of a table, which may have thousands
+            if {*map(type, value)} == _TEXT:
+                return _to_json(value).decode()
+            if kinds == _WHOLE == {*map(type, value)}:
+                return _to_json(value).replace(b'"', b"").decode()
         return (
             "{"
             + ",".join([f"{_encode_key(key)}:{_encode(item)}" for key, item in value.items() if item is not None])
             + "}"
         )
+    if type(value) is Encoded:
+        return value.text
     if isinstance(value, list | tuple):
         return "[" + ",".join([_encode(item) for item in value]) + "]"
     if type(value) is MessageQueue:
-        value = _Queue(value.broker_name, value.queue_id, value.topic)
+        return _encode_key(value)
     return _to_json(value).decode()
 
 
 def _encode_key(key: str | int | MessageQueue) -> str:
-    return str(key) if type(key) is int else _encode(key)
+    if type(key) is MessageQueue:
+        return _to_json(_Queue(key.broker_name, key.queue_id, key.topic)).decode()
+    return str(key) if type(key) is int else _to_json(key).decode()
 
 
 def decode(data: bytes) -> dict[str | int | MessageQueue, Any]:

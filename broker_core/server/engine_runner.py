@@ -1,16 +1,17 @@
 """The one owner of an engine: its inbox, its timer, its flush thread, its slow file work.
 
     submit ----> inbox --(next turn of the loop)--> engine.handle_batch --> replies, grouped by sink
-           '--> aside --(one a turn)----------------------^                and, before them, topics that changed
+           '--> questions --(pieces of one a turn)--------^                and, before them, topics that changed
     timer -----------------------------------------> engine.tick         --> the same
     flush thread: flush.run() ---------------------> engine.flushed      --> the same
     file thread:  work.run()  ---------------------> engine.file_work_done
     journal thread <------------------------------- what each turn did (``poll_journal``)
 
 A turn is bounded by the weight of its commands. Commands that do not fit into it are delayed (``DelayedCommands``): the
-connections take turns then, and a command that waits too long is answered SYSTEM_BUSY. Questions about whole tables,
-which may take 100 ms each, are set aside. One is answered in each turn, the connections taking turns, so other requests
-are late by at most one of them. None is answered before the commands that its connection submitted before it.
+connections take turns then, and a command that waits too long is answered SYSTEM_BUSY. Questions about whole tables are
+set aside (``Questions``). They are answered one after another, the connections taking turns, in pieces of some
+milliseconds a turn, so other requests are late by at most one of these pieces. No question is begun before the commands
+that its connection submitted before it are handled.
 
 Everything but the two ``run`` calls happens on the event loop's thread, so the engine needs no lock. Commands that
 arrive during a turn are handled as one batch in the next one: the busier the engine, the larger the batches.
@@ -24,12 +25,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from broker_core import commands
-from broker_core.clock import Clock
+from broker_core.clock import Clock, Now
 from broker_core.codes import ResponseCode
 from broker_core.commands import Command, Failed, Reply, SendMessage
 from broker_core.engine import Engine, FileWork, Out
 from broker_core.server.delayed_commands import DelayedCommands
 from broker_core.server.poll_journal import PollJournal
+from broker_core.server.questions import WHOLE_TABLES, Questions
 from broker_core.store.flush import Flush
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ WEIGHTS: dict[type[Command], int] = {
     commands.ViewMessage: 8,
     commands.HeartBeat: 32,
     commands.DeleteTopic: 32,
+    commands.UpdateAndCreateTopic: 8,
     commands.QueryMessage: 128,
     commands.GetQueues: 128,
     commands.GetTopicStats: 128,
@@ -55,33 +58,6 @@ WEIGHTS: dict[type[Command], int] = {
 }
 """Commands that read or write much. A pull reads 256 KiB, or one larger message: 64 pulls read 16 MiB, the limit of
 wake-ups in a turn."""
-
-_ALWAYS: tuple[type[Command], ...] = (
-    commands.GetTopics,
-    commands.GetConsumerGroups,
-    commands.GetConsumerGroup,
-    commands.GetConsumeStats,
-    commands.GetBrokerConsumeStats,
-    commands.GetAllConsumerOffset,
-    commands.QueryTopicConsumeByWho,
-    commands.QueryTopicsByConsumer,
-    commands.QueryConsumeTimeSpan,
-    commands.GetClients,
-    commands.GetProducerConnections,
-    commands.GetConsumerConnections,
-    commands.GetBrokerRuntimeInfo,
-    commands.GetSnapshot,
-    commands.GetHolds,
-    commands.QueryCorrectionOffset,
-    commands.GetMessageTimeline,
-)
-WHOLE_TABLES: dict[type[Command], str] = dict.fromkeys(_ALWAYS, "") | {
-    commands.GetTopicConfigs: "topic",
-    commands.GetQueues: "topic",
-    commands.GetSubscriptionGroups: "group",
-}
-"""Questions about whole tables or all recent events, unless the named field is set, which narrows them to one thing.
-They change nothing."""
 
 MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
@@ -113,46 +89,6 @@ class Connection:
 Submission = tuple[Connection, int, Command]
 
 
-class _WaitingQuestions:
-    """Questions about whole tables. The connections take turns; each connection's questions keep their order."""
-
-    def __init__(self) -> None:
-        self._by_connection: dict[Connection, deque[tuple[int, Submission]]] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, connection: Connection) -> bool:
-        return connection in self._by_connection
-
-    def put(self, question: Submission, after: int) -> bool:
-        """Add a question to be answered after so many commands. False if too many of its connection wait."""
-        waiting = self._by_connection.setdefault(question[0], deque())
-        if len(waiting) >= question[0].questions:
-            return False
-        waiting.append((after, question))
-        self._count += 1
-        return True
-
-    def drop(self, connection: Connection) -> None:
-        """Drop the questions of a connection that has closed."""
-        self._count -= len(self._by_connection.pop(connection, ()))
-
-    def take(self, delayed: DelayedCommands) -> Submission | None:
-        """The next question; None if its connection has delayed commands that were submitted before it."""
-        connection, waiting = next(iter(self._by_connection.items()))
-        after, question = waiting[0]
-        del self._by_connection[connection]
-        is_due = not delayed.has_before(connection, after)
-        if is_due:
-            waiting.popleft()
-            self._count -= 1
-        if waiting:
-            self._by_connection[connection] = waiting
-        return question if is_due else None
-
-
 class EngineRunner:
     """Runs an engine on the event loop that ``start`` is called on."""
 
@@ -162,7 +98,7 @@ class EngineRunner:
         self._journal = journal
         self._inbox: deque[Submission] = deque()
         self._delayed = DelayedCommands()
-        self._questions = _WaitingQuestions()
+        self._questions = Questions()
         self.handled = 0
         """Commands that were handled or delayed, without those set aside."""
         self._turn_scheduled = False
@@ -234,8 +170,8 @@ class EngineRunner:
     def submit(self, connection: Connection, request_id: int, command: Command) -> None:
         """Submit a command to the next turn. Call this on the loop's thread."""
         kind = type(command)
-        narrowing_field = WHOLE_TABLES.get(kind)
-        if narrowing_field is None or (narrowing_field and getattr(command, narrowing_field)):
+        narrowing_fields = WHOLE_TABLES.get(kind)
+        if narrowing_fields is None or any(getattr(command, field) for field in narrowing_fields):
             self._inbox.append((connection, request_id, command))
             if kind is commands.CloseConnection:
                 self._questions.drop(connection)
@@ -264,10 +200,11 @@ class EngineRunner:
         tick_waited, self._tick_waits = self._tick_waits, False
         try:
             if self._inbox or self._delayed or self._questions:
-                batch, refused = self._next_batch(now.mono_ns)
+                batch, refused = self._next_batch(now)
                 out = self.engine.handle_batch(batch, now)
-                if refused:
-                    out.replies.extend(refused)
+                out.replies.extend(refused)
+                if self._questions:
+                    out.replies.extend(self._questions.answer(self._clock))
                 self._tick_waits = bool(out.replies) and not tick_waited
                 self._deliver(out)
             due = self.engine.next_deadline()
@@ -285,8 +222,11 @@ class EngineRunner:
         if not self._tick_waits:
             self._arm(pause)
 
-    def _next_batch(self, now_ns: int) -> tuple[list[Submission], list[tuple[Connection, int, Reply]]]:
-        """Take the commands of the next turn. Also returns the answers to those that have waited too long."""
+    def _next_batch(self, now: Now) -> tuple[list[Submission], list[tuple[Connection, int, Reply]]]:
+        """Take the commands of the next turn. Also returns the answers to those that have waited too long.
+
+        Begins with the next question that is answered in pieces, if no other is being answered.
+        """
         inbox, delayed, room = self._inbox, self._delayed, MAX_BATCH
         batch: list[Submission] = []
         refused: list[tuple[Connection, int, Reply]] = []
@@ -298,14 +238,14 @@ class EngineRunner:
                 batch.append(inbox.popleft())
         self.handled += len(batch)
         if is_overloaded:
-            delayed.add(inbox, self.handled, now_ns)
+            delayed.add(inbox, self.handled, now.mono_ns)
             self.handled += len(inbox)
             inbox.clear()
             if not batch:
                 room = MAX_DELAYED_BATCH if delayed.connections > 1 else MAX_BATCH
-                batch, refused = delayed.take(_weigh, room, now_ns, self._wait_limits_ns())
+                batch, refused = delayed.take(_weigh, room, now.mono_ns, self._wait_limits_ns())
         question = self._questions.take(delayed) if self._questions else None
-        if question is not None:
+        if question is not None and not self._questions.begin(question, self.engine, now):
             batch.append(question)
         return batch, refused
 

@@ -26,6 +26,7 @@ class ConsumeQueueStore:
         self._file_size = file_size
         self._ext: dict[tuple[str, int], ConsumeQueueExt] = {}
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
+        self._by_topic: dict[str, dict[int, ConsumeQueue]] = {}
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, created if it does not exist. Its first file is created with its first unit."""
@@ -35,8 +36,21 @@ class ConsumeQueueStore:
                 raise RequestError(f"{topic!r} cannot be the name of a topic, or {queue_id} not the id of a queue")
             if len(topic.encode()) > TOPIC_LENGTH_MAX:
                 raise RequestError(f"the topic name is longer than {TOPIC_LENGTH_MAX} bytes")
-            queue = self.table[topic, queue_id] = self._make(topic, queue_id)
+            queue = self._add(topic, queue_id)
         return queue
+
+    def _add(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queue = self.table[topic, queue_id] = self._make(topic, queue_id)
+        self._by_topic.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def message_count(self, topic: str, queue_nums: int, min_physical_offset: int) -> int:
+        """How many messages from ``min_physical_offset`` on the first ``queue_nums`` queues of a topic have."""
+        return sum(
+            queue.max_offset - queue.min_offset(min_physical_offset)
+            for queue_id, queue in self._by_topic.get(topic, {}).items()
+            if queue_id < queue_nums
+        )
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
         folder = self._folder / topic / str(queue_id)
@@ -48,7 +62,7 @@ class ConsumeQueueStore:
         for topic in self._files.names(self._folder):
             for name in self._files.names(self._folder / topic):
                 if name.isdigit():
-                    queue = self.table[topic, int(name)] = self._make(topic, int(name))
+                    queue = self._add(topic, int(name))
                     steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
                     self._load_ext(topic, int(name))
         return steps
@@ -105,10 +119,10 @@ class ConsumeQueueStore:
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic and their files."""
-        for key in [key for key in self.table if key[0] == topic]:
-            queue = self.table.pop(key)
+        for queue_id, queue in self._by_topic.pop(topic, {}).items():
+            del self.table[topic, queue_id]
             queue.deleted = True
-            self._ext.pop(key, None)
+            self._ext.pop((topic, queue_id), None)
             for file in queue.mapped_files.all():
                 queue.mapped_files.take_out(file)
         self._files.remove_folder(self._folder / topic)

@@ -97,6 +97,7 @@ class MessageStore:
         self.query_message = self.query.query_message
         self.offset_by_time = self.query.offset_by_time
         self.store_time = self.query.store_time
+        self.message_count = self.query.message_count
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
         self.clean = CleanCommitLogService(

@@ -69,6 +69,10 @@ class MessageQuery:
             low, queue.first_offset_where(low, lambda offset: self._time_in_order(queue, offset) > timestamp_ms) - 1
         )
 
+    def message_count(self, topic: str, queue_nums: int) -> int:
+        """How many messages the first ``queue_nums`` queues of a topic have that can still be read."""
+        return self._queues.message_count(topic, queue_nums, self._log.min_offset)
+
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """When a queue's message was stored, ms; None if the queue does not have it (any more)."""
         queue = self._queues.table.get((topic, queue_id))

@@ -230,3 +230,31 @@ async def test_retries_do_not_displace_client_events(fanout: Fanout, monkeypatch
     ]
     assert found.dropped == 2
     assert [event["seq"] for event in found.client_events] == sorted(event["seq"] for event in found.client_events)
+
+
+async def test_queues_that_find_no_room_are_counted_and_not_looked_at(
+    fanout: Fanout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[tuple[str, int]] = []
+    mark = fanout.fanout._mark_queue
+
+    def noted(topic: str, queue_id: int) -> None:
+        looked_at.append((topic, queue_id))
+        mark(topic, queue_id)
+
+    monkeypatch.setattr(fanout.fanout, "_mark_queue", noted)
+    for number in range(4):
+        fanout.bench.call(UpdateAndCreateTopic(topic=f"large-{number}", read_queues=1024, write_queues=1024))
+    assert len(looked_at) == event_fanout.MAX_QUEUES
+    delta = fanout.delta()
+    assert (len(delta.queues), delta.dropped) == (event_fanout.MAX_QUEUES, 4 * 1024 - event_fanout.MAX_QUEUES)
+
+
+async def test_a_topic_that_was_deleted_and_created_again_is_not_removed_for_lack_of_room(
+    fanout: Fanout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_fanout, "MAX_QUEUES", 4)
+    fanout.bench.call(UpdateAndCreateTopic(topic="filler", read_queues=4, write_queues=4))
+    fanout.bench.call(DeleteTopic(topic="t"))
+    fanout.bench.call(UpdateAndCreateTopic(topic="t", read_queues=4, write_queues=4))
+    assert fanout.delta().queues_removed == []

@@ -34,6 +34,7 @@ from broker_core.processors.group_view import group_detail, is_known_group
 from broker_core.processors.retry_message import RETRY_PREFIX
 from broker_core.processors.why.live_state import returned_messages
 from broker_core.topics import PERM_READ
+from broker_core.walk import Steps
 
 MAX_WINDOWS = 100
 MAX_TOPICS = 16
@@ -48,12 +49,13 @@ MAX_MEMBERS = 8
 """Members of a disagreeing group that are named."""
 
 
-def get_group_facts(context: Context, request: Request, now: Now) -> Reply:
+def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetGroupFacts = request.command
     group = command.group
     if not is_known_group(context, group) and group not in context.refused_pulls:
         raise not_exist(group)
-    detail = group_detail(context, group, frozenset(), now)
+    detail = yield from group_detail(context, group, frozenset(), context.events.seq, now)
+    recent = yield from _recent_messages(context, detail)
     info, config = context.consumers.get(group), context.subscription_groups.get(group)
     changed_ns = info.changed_ns if info is not None else 0
     return GroupFacts(
@@ -78,7 +80,7 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Reply:
         ],
         disagreements=_disagreements(context, group),
         windows=list(_windows(context, group)),
-        recent=_recent_messages(context, detail),
+        recent=recent,
         returned=_returned(context, detail, now),
     )
 
@@ -145,7 +147,7 @@ def _disagreements(context: Context, group: str) -> list[MemberSubscription]:
     return found
 
 
-def _recent_messages(context: Context, detail: ConsumerGroupDetail) -> list[RecentMessages]:
+def _recent_messages(context: Context, detail: ConsumerGroupDetail) -> Steps[list[RecentMessages]]:
     """Of each topic with a filter, what the filter does to its newest messages."""
     info = context.consumers.get(detail.group)
     if info is None:
@@ -159,6 +161,7 @@ def _recent_messages(context: Context, detail: ConsumerGroupDetail) -> list[Rece
         recent = _recent(context, detail, subscription, differing)
         if recent is not None:
             found.append(recent)
+        yield
     return found
 
 

@@ -11,12 +11,16 @@ from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context
 from broker_core.verdicts.progress import group_progress, group_state, queue_progress
 from broker_core.verdicts.verdict import State
+from broker_core.walk import Steps
 
 POLLING_MS = 10_000
 """After the answer to its last pull, a client is assumed to send the next one within this time."""
 HTTP_POLLING_MS = 3000
 """The same for a client without an open connection."""
 MAX_QUEUES = 2000
+
+LOOKED_AT = 100
+"""Queues of a piece."""
 
 
 def polling_ms(last: LastPull, online: Set[str]) -> int:
@@ -33,10 +37,14 @@ class LiveState(NamedTuple):
     unknown_queues: int
 
 
-def live_state(context: Context, group: str, topics: Iterable[str], online: Set[str], now: Now) -> LiveState:
+def live_state(context: Context, group: str, topics: Iterable[str], online: Set[str], now: Now) -> Steps[LiveState]:
     """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad."""
     topics = list(topics)
-    queues = list(islice(_queues(context, group, topics, online, now), MAX_QUEUES + 1))
+    views = _queues(context, group, topics, online, now)
+    queues: list[GroupQueueView] = []
+    while len(queues) <= MAX_QUEUES and (piece := list(islice(views, LOOKED_AT))):
+        queues += piece
+        yield
     progress = group_progress(map(queue_progress, queues[:MAX_QUEUES]))
     info = context.consumers.get(group)
     refused = next(context.refused_pulls.present(group, context.pulls, now.mono_ns), None) is not None
@@ -93,7 +101,7 @@ def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:
 
 def _ms_ago(mono_ns: int, now: Now) -> int | None:
     """The age of a monotonic time; None for 0, which is unknown."""
-    return (now.mono_ns - mono_ns) // 1_000_000 if mono_ns else None
+    return max(0, now.mono_ns - mono_ns) // 1_000_000 if mono_ns else None
 
 
 def returned_messages(context: Context, group: str, topics: Iterable[str], now: Now) -> ReturnedMessages:

@@ -22,6 +22,7 @@ from broker_core.commands import (
     MessageQueue,
     OffsetsReset,
     OffsetTable,
+    OffsetWrapper,
     QueryAssignment,
     QueryConsumeTimeSpan,
     QueryCorrectionOffset,
@@ -62,16 +63,17 @@ def _consume_stats(stats: ConsumeStats, identity: Identity) -> dict[str, Any]:
     """RocketMQ's ConsumeStats."""
     return {
         "consumeTps": stats.consume_tps,
-        "offsetTable": {
-            MessageQueue(topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id): {
-                "brokerOffset": queue.broker_offset,
-                "consumerOffset": queue.consumer_offset,
-                "lastTimestamp": queue.last_timestamp,
-                "pullOffset": queue.pull_offset,
-            }
-            for queue in stats.queues
-        },
+        "offsetTable": fastjson.encode_table(
+            [(queue.topic, queue.queue_id, _offset_wrapper(queue)) for queue in stats.queues], identity.broker_name
+        ),
     }
+
+
+def _offset_wrapper(queue: OffsetWrapper) -> str:
+    return (
+        f'{{"brokerOffset":{queue.broker_offset},"consumerOffset":{queue.consumer_offset},'
+        f'"lastTimestamp":{queue.last_timestamp},"pullOffset":{queue.pull_offset}}}'
+    )
 
 
 class GetConsumeStatsInBrokerRequestHeader(Header):

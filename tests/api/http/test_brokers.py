@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import structs
 
 from api.http import brokers
 from bridge.port import NotFoundError, PortUnavailable, ResponseCode, commands, set_ports
@@ -77,6 +78,19 @@ async def test_a_list_says_whose_part_is_missing(client: httpx.AsyncClient, two:
     assert (len(answer["queues"]), answer["unavailable"]) == (1, ["broker-a"])
     two[1].replies[commands.GetQueues] = PortUnavailable("away too")
     assert (await client.get("/api/v1/queues")).status_code == 503
+
+
+async def test_a_page_of_several_brokers_ends_where_the_first_of_theirs_ends(
+    client: httpx.AsyncClient, two: tuple[FakePort, FakePort]
+) -> None:
+    a, b, c = (structs.replace(queue_view(), topic=topic) for topic in "ABC")
+    two[0].replies[commands.GetQueues] = commands.Queues(seq=3, queues=[a, b], next="B@0")
+    two[1].replies[commands.GetQueues] = commands.Queues(seq=4, queues=[b, c], next="C@0")
+    answer = (await client.get("/api/v1/queues?limit=2")).json()
+    assert ([queue["topic"] for queue in answer["queues"]], answer["next"]) == (["A", "B", "B"], "B@0")
+    two[0].replies[commands.GetQueues] = commands.Queues(seq=3, queues=[])
+    answer = (await client.get("/api/v1/queues?limit=2&after=B%400")).json()
+    assert ([queue["topic"] for queue in answer["queues"]], answer["next"]) == (["B", "C"], "C@0")
 
 
 async def test_a_broker_without_the_topic_is_skipped(client: httpx.AsyncClient, two: tuple[FakePort, FakePort]) -> None:

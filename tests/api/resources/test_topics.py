@@ -102,7 +102,18 @@ async def test_queues_of_one_topic_and_of_all(client: httpx.AsyncClient, port: F
         ],
     }
     await client.get("/api/v1/queues")
-    assert port.commands == [commands.GetQueues(topic="T"), commands.GetQueues(topic="")]
+    assert port.commands == [commands.GetQueues(topic="T"), commands.GetQueues(topic="", limit=1000)]
+
+
+async def test_a_page_of_queues(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetQueues] = commands.Queues(seq=5, queues=[queue_view()], next="T@0")
+    answer = (await client.get("/api/v1/queues?limit=1&after=A%40b%253")).json()
+    assert answer["errors"][0]["pointer"] == "/after"
+    answer = (await client.get("/api/v1/queues?limit=1&after=A%403")).json()
+    assert (len(answer["queues"]), answer["next"]) == (1, "T@0")
+    assert port.commands == [commands.GetQueues(after="A@3", limit=1)]
+    port.replies[commands.GetQueues] = commands.Queues(seq=5, queues=[queue_view()])
+    assert "next" not in (await client.get("/api/v1/queues?after=T%400")).json()
 
 
 async def test_the_offset_at_a_time(client: httpx.AsyncClient, port: FakePort) -> None:

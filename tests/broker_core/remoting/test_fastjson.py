@@ -35,6 +35,19 @@ def test_topic_stats_byte_for_byte() -> None:
     assert fastjson.decode(TOPIC_STATS) == TOPIC_STATS_VALUE
 
 
+@given(st.lists(st.tuples(st.text(max_size=9), st.integers(0, 9), st.integers()), unique_by=lambda row: row[:2]))
+def test_a_long_table_is_encoded_as_any_other(rows: list[tuple[str, int, int]]) -> None:
+    table = fastjson.encode_table([(topic, queue_id, str(row)) for topic, queue_id, row in rows], 'b"\u00e9')
+    as_dict = {queue(queue_id, topic, 'b"\u00e9'): row for topic, queue_id, row in rows}
+    assert fastjson.encode({"t": table}) == fastjson.encode({"t": as_dict})
+
+
+@given(st.dictionaries(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-(1 << 63), (1 << 63) - 1)))
+def test_whole_numbers_as_keys_have_no_quotes(offsets: dict[int, int]) -> None:
+    expected = "{" + ",".join(f"{key}:{value}" for key, value in offsets.items()) + "}"
+    assert fastjson.encode(offsets) == expected.encode()
+
+
 def test_a_table_of_queues_in_a_table_of_clients() -> None:
     status = {"consumerTable": {"10.0.0.2@1": {queue(0): 5, queue(3): 0}, "10.0.0.3@1": {}}, "messageQueueTable": {}}
     body = fastjson.encode(status)

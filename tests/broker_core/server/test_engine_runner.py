@@ -23,11 +23,11 @@ from broker_core.server.engine_runner import (
     MAX_DELAYED_BATCH,
     MAX_QUESTIONS,
     WEIGHTS,
-    WHOLE_TABLES,
     Connection,
     EngineRunner,
 )
 from broker_core.server.poll_journal import PollJournal
+from broker_core.server.questions import WHOLE_TABLES
 from broker_core.store.flush import Flush
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, SMALL, context_of, send
@@ -175,8 +175,8 @@ async def test_questions_about_whole_tables_are_set_aside(question: c.Command) -
 def test_a_command_of_any_weight_gets_a_turn() -> None:
     assert all(1 < weight <= MAX_BATCH for weight in WEIGHTS.values())
     assert {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}
-    assert all(one in kind.__struct_fields__ for kind, one in WHOLE_TABLES.items() if one)
-    assert not any(kind in WEIGHTS for kind, one in WHOLE_TABLES.items() if not one)
+    assert all({*fields} <= {*kind.__struct_fields__} for kind, fields in WHOLE_TABLES.items())
+    assert not any(kind in WEIGHTS for kind, fields in WHOLE_TABLES.items() if not fields)
 
 
 async def test_a_question_about_one_thing_is_a_command_like_others() -> None:

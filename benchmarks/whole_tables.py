@@ -1,0 +1,257 @@
+"""The longest turn of the engine with 2,000 topics of 1,024 queues, 100,000 held pulls and 2 million offsets.
+
+    python benchmarks/whole_tables.py [--topics N] [--queues N] [--holds N]
+
+A turn is everything that the engine does before the event loop can serve another connection: it includes encoding the
+answer for a web process. For each question about whole tables, and for other work that grows with the tables, the
+longest turn and the time until the answer are printed. Goal: no turn above 20 ms.
+"""
+
+import argparse
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from common import engine, title
+
+from bridge import wire
+from broker_core import commands as c
+from broker_core.clock import SystemClock
+from broker_core.engine import Engine
+from broker_core.processors import pull_message
+from broker_core.server.engine_runner import Connection, EngineRunner
+
+GROUP = "readers"
+HOLDING = 1000
+"""Connections with held pulls."""
+
+LONG_MS = 3_600_000
+"""How long a pull is held, so that none ends while something else is measured."""
+
+TURNS = ("_turn", "_on_flushed", "_look_for_file_work", "_on_file_work")
+
+
+class Bench:
+    """One engine with its runner, a client, and the time of each turn."""
+
+    def __init__(self, broker: Engine) -> None:
+        self.runner = EngineRunner(lambda: broker, SystemClock())
+        self.connection = Connection(self._sink)
+        self.turns: list[float] = []
+        self.cpu: list[float] = []
+        self.bytes = 0
+        self._answers: dict[int, asyncio.Future[c.Reply]] = {}
+        self._asked = 0
+        for name in TURNS:
+            self._time(name)
+
+    def _time(self, name: str) -> None:
+        turn: Callable[..., None] = getattr(self.runner, name)
+
+        def timed(*arguments: Any) -> None:
+            began, began_cpu = time.perf_counter_ns(), time.thread_time_ns()
+            turn(*arguments)
+            self.note((time.perf_counter_ns() - began) / 1e6, (time.thread_time_ns() - began_cpu) / 1e6)
+
+        setattr(self.runner, name, timed)
+
+    def note(self, wall_ms: float, cpu_ms: float) -> None:
+        """Note one turn, with all of its time and with the part in which it had the processor."""
+        self.turns.append(wall_ms)
+        self.cpu.append(cpu_ms)
+
+    def _sink(self, replies: list[tuple[Connection, int, c.Reply]]) -> None:
+        for _, request_id, reply in replies:
+            self.bytes += len(wire.encode_reply(reply))  # as the bridge does it
+            answer = self._answers.pop(request_id, None)
+            if answer is not None:
+                answer.set_result(reply)
+
+    async def ask(self, command: c.Command) -> c.Reply:
+        self._asked += 1
+        answer = self._answers[self._asked] = asyncio.get_running_loop().create_future()
+        self.runner.submit(self.connection, self._asked, command)
+        return await answer
+
+    async def measure(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        """Print how long this work takes, and the longest turn meanwhile."""
+        await asyncio.sleep(0.3)
+        self.turns.clear()
+        self.cpu.clear()
+        self.bytes = 0
+        began = time.perf_counter()
+        reply = await work()
+        taken = (time.perf_counter() - began) * 1000
+        outcome = reply.remark[:60] if isinstance(reply, c.Failed) else f"{self.bytes / 1024:,.0f} KiB"
+        longest, cpu = max(self.turns, default=0), max(self.cpu, default=0)
+        print(f"  {name:34} {longest:9.1f} {cpu:9.1f} {taken:11.1f}   {outcome}", flush=True)
+
+    async def idle(self, done: Callable[[], bool]) -> None:
+        while not done():
+            await asyncio.sleep(0.01)
+
+
+def pull(number: int, topics: int, queues: int, wait_ms: int = LONG_MS) -> c.PullMessage:
+    return c.PullMessage(
+        topic=f"topic-{number % topics:05}",
+        queue_id=number // topics % queues,
+        queue_offset=1 if number // topics % queues == 0 else 0,
+        suspend_timeout_ms=wait_ms,
+        consumer_group=GROUP,
+        client_id=f"client-{number % HOLDING}",
+        protocol="remoting",
+    )
+
+
+async def fill(bench: Bench, topics: int, queues: int, holds: int) -> None:
+    names = [f"topic-{number:05}" for number in range(topics)]
+    for name in names:
+        await bench.ask(c.UpdateAndCreateTopic(topic=name, read_queues=queues, write_queues=queues))
+        await bench.ask(c.SendMessage(topic=name, messages=[c.OutgoingMessage(body=b"x", queue_id=0)]))
+        await bench.ask(
+            c.UpdateConsumerOffset(
+                group=GROUP, offsets=[c.QueueOffset(topic=name, queue_id=n, offset=0) for n in range(queues)]
+            )
+        )
+    await hold(bench, topics, queues, holds)
+
+
+async def hold(bench: Bench, topics: int, queues: int, holds: int, wait_ms: int = LONG_MS) -> None:
+    connections = [Connection(bench._sink) for _ in range(HOLDING)]
+    for number in range(holds):
+        bench.runner.submit(connections[number % HOLDING], -2 - number, pull(number, topics, queues, wait_ms))
+        if number % 200 == 199:
+            await asyncio.sleep(0)
+    await bench.idle(lambda: not bench.runner.backlog)
+
+
+async def questions(bench: Bench, topic: str) -> None:
+    for command in (
+        c.GetTopics(),
+        c.GetQueues(),
+        c.GetTopicConfigs(),
+        c.GetConsumerGroups(),
+        c.GetConsumerGroup(group=GROUP),
+        c.GetSubscriptionGroups(),
+        c.GetConsumeStats(group=GROUP, topics=[topic]),
+        c.GetConsumeStats(group=GROUP),
+        c.GetBrokerConsumeStats(),
+        c.GetAllConsumerOffset(),
+        c.QueryConsumerOffset(group=GROUP),
+        c.QueryTopicConsumeByWho(topic=topic),
+        c.QueryTopicsByConsumer(group=GROUP),
+        c.QueryConsumeTimeSpan(topic=topic, group=GROUP),
+        c.QueryCorrectionOffset(topic=topic),
+        c.GetClients(),
+        c.GetProducerConnections(),
+        c.GetConsumerConnections(group=GROUP),
+        c.GetBrokerRuntimeInfo(),
+        c.GetSnapshot(),
+        c.GetSnapshot(max_holds=2000),
+        c.GetHolds(limit=5000),
+        c.GetHolds(topic=topic),
+        c.GetEvents(limit=5000),
+        c.ViewMessage(message_id="7F0000010001000000000000000000FF"),
+        c.GetMessageTimeline(message_id="7F0000010001000000000000000000FF"),
+        c.GetQueues(topic=topic),
+        c.GetTopicStats(topic=topic),
+    ):
+        fields = ", ".join(str(value) for value in msgspec.structs.astuple(command) if value not in ("", [], None))
+        await bench.measure(f"{type(command).__name__} {fields}", lambda asked=command: bench.ask(asked))  # type: ignore[misc]
+
+
+async def run(topics: int, queues: int, holds: int) -> None:
+    with engine(
+        max_holds=2 * holds,
+        max_holds_per_connection=2 * holds,
+        wait_time_mills_in_pull_queue=600_000,
+        mapped_file_size_consume_queue=20_000,
+        flush_consumer_offset_interval=1000,
+    ) as broker:
+        pull_message.MAX_SUSPEND_MS = LONG_MS
+        bench = Bench(broker)
+        await bench.runner.start()
+        began = time.perf_counter()
+        await fill(bench, topics, queues, holds)
+        print(f"  filled in {time.perf_counter() - began:.0f} s, {broker.hold_count:,} holds")
+        print(f"  {'':34} {'longest':>9} {'processor':>9} {'until the':>11}")
+        print(f"  {'work':34} {'turn, ms':>9} {'time, ms':>9} {'answer, ms':>11}   answer")
+        await questions(bench, "topic-00000")
+        await other_work(bench, topics, queues, holds)
+
+
+async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None:
+    runner, broker = bench.runner, bench.runner.engine
+    files = broker.next_file_work
+    writes: list[str] = []
+
+    def noted(now: Any) -> Any:
+        work = files(now)
+        writes.append(getattr(work, "name", ""))
+        return work
+
+    broker.next_file_work = noted  # type: ignore[method-assign]
+    await bench.measure("create a topic", lambda: bench.ask(new_topic("new", queues)))
+    await bench.measure(
+        "create 512 topics at once",
+        lambda: asyncio.gather(*(bench.ask(new_topic(f"new-{number}", queues)) for number in range(512))),
+    )
+
+    async def write_offsets() -> None:
+        writes.clear()
+        await bench.ask(c.UpdateConsumerOffset(group=GROUP, offsets=[c.QueueOffset(topic="new", queue_id=0, offset=1)]))
+        await bench.idle(lambda: "consumerOffset" in writes and runner._file_work is None)
+
+    await bench.measure("write consumerOffset.json", write_offsets)
+    await bench.measure("delete a topic", lambda: bench.ask(c.DeleteTopic(topic="topic-00001")))
+    await bench.measure(
+        "long polling off", lambda: bench.ask(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))
+    )
+    await bench.measure("  and the check that follows", lambda: bench.idle(lambda: not broker._context.holds.checking))
+    await bench.ask(c.UpdateBrokerConfig(changes={"longPollingEnable": True}))
+    await bench.measure("the periodic check", lambda: asyncio.sleep(6))
+    gone = Connection(bench._sink)
+    for number in range(10_000):
+        runner.submit(gone, -2 - number, pull(number, topics, queues))
+    await bench.idle(lambda: not runner.backlog)
+    await bench.measure("a connection with 10,000 holds goes", lambda: close(bench, gone))
+    await hold(bench, topics, queues, holds, 2000)
+    await bench.measure("half of the holds time out", lambda: bench.idle(lambda: broker.hold_count <= holds))
+
+    async def collect() -> None:
+        began, began_cpu = time.perf_counter_ns(), time.thread_time_ns()
+        gc.collect()
+        bench.note((time.perf_counter_ns() - began) / 1e6, (time.thread_time_ns() - began_cpu) / 1e6)
+
+    await bench.measure("a full garbage collection", collect)
+    await bench.measure(
+        "delete the group", lambda: bench.ask(c.DeleteSubscriptionGroup(group=GROUP, clean_offset=True))
+    )
+    await bench.measure("stop", runner.stop)
+
+
+def new_topic(name: str, queues: int) -> c.UpdateAndCreateTopic:
+    return c.UpdateAndCreateTopic(topic=name, read_queues=queues, write_queues=queues)
+
+
+async def close(bench: Bench, connection: Connection) -> None:
+    bench.runner.submit(connection, 0, c.CloseConnection())
+    while bench.runner.backlog or bench.runner.engine.next_deadline() == 0:
+        await asyncio.sleep(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--topics", type=int, default=2000)
+    parser.add_argument("--queues", type=int, default=1024)
+    parser.add_argument("--holds", type=int, default=100_000)
+    arguments = parser.parse_args()
+    title(f"Longest turns: {arguments.topics:,} topics of {arguments.queues:,} queues, {arguments.holds:,} holds")
+    asyncio.run(run(arguments.topics, arguments.queues, arguments.holds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Questions about whole tables, answered in pieces.
+
+A processor of such a question is a generator, a walk. It yields after each piece of work, which takes about a
+millisecond at most, and returns the reply. Between two pieces the engine handles other commands. So a walk never
+iterates over a table itself but over a copy of its keys, and looks each key up again: it may be gone by then.
+
+``seq`` of a reply is the number of the last event before the first piece. Rows that were read later may be newer than
+that. All events from ``seq`` on may be applied to them, because an event contains the new state, not a difference.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, TypeVar
+
+from broker_core.errors import RequestError
+
+PIECE = 200
+"""Rows of a piece, where a row takes some microseconds."""
+
+MAX_PAGE = 5000
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+
+
+def pieces_of(items: Sequence[Item], size: int = 0) -> Iterator[Sequence[Item]]:
+    """The items in slices of ``size``, or of PIECE."""
+    size = size or PIECE
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def page_limit(limit: int) -> int:
+    """How many rows a page has. Raises RequestError."""
+    if limit < 1:
+        raise RequestError("limit is 1 or more", pointer="/limit")
+    return min(limit, MAX_PAGE)
+
+
+def finish(steps: Generator[Any, None, Result]) -> Result:
+    """Take all steps at once. Returns the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from broker_core.client.message import MessageExt
 from broker_core.client.process_queue import ProcessQueue
@@ -46,7 +46,10 @@ MessageListener = Callable[
     [list[MessageExt], ConsumeConcurrentlyContext],
     ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None,
 ]
-"""A function or a coroutine function. The messages are consumed unless it raises or returns RECONSUME_LATER."""
+"""A function or a coroutine function. The messages are consumed unless it raises or returns RECONSUME_LATER.
+
+An awaitable that a function returns is awaited on the event loop; its result is the status.
+"""
 
 
 class Owner(Protocol):
@@ -64,14 +67,29 @@ class Owner(Protocol):
 class ConsumeRequest:
     """RocketMQ's ConsumeRequest: messages for one call of the listener."""
 
-    __slots__ = ("context", "message_queue", "messages", "process_queue", "succeeded")
+    __slots__ = ("consumed", "context", "message_queue", "messages", "process_queue")
 
     def __init__(self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue) -> None:
         self.messages = messages
         self.process_queue = process_queue
         self.message_queue = queue
         self.context = ConsumeConcurrentlyContext(queue)
-        self.succeeded = False
+        self.consumed = 0
+        """How many of the messages, counted from the first, were consumed."""
+
+    def set_status(self, status: object) -> None:
+        """Note what the listener returned. TypeError if it wrote something else than integers into its context."""
+        context = self.context
+        if not isinstance(context.ack_index, int) or not isinstance(context.delay_level_when_next_consume, int):
+            raise TypeError(
+                f"the listener must set integers, not ack_index={context.ack_index!r} and "
+                f"delay_level_when_next_consume={context.delay_level_when_next_consume!r}"
+            )
+        self.consumed = 0 if status == "RECONSUME_LATER" else max(0, context.ack_index + 1)
+
+
+async def _await_status(status: Awaitable[Any]) -> Any:
+    return await status
 
 
 class ConsumeMessageConcurrentlyService:
@@ -117,12 +135,12 @@ class ConsumeMessageConcurrentlyService:
                 self._to_threads.put(request)
         self._idle.clear()
         while self._workers < min(self._max_workers, self.unfinished):
-            self._workers += 1
             if self._is_coroutine:
                 start_task(self._work_on_loop(), f"consume messages of {self._owner.group}")
             else:
-                name = f"consume-{self._owner.group}-{self._workers}"
+                name = f"consume-{self._owner.group}-{self._workers + 1}"
                 threading.Thread(target=self._work_in_thread, name=name, daemon=True).start()
+            self._workers += 1  # not if the system refuses another thread
 
     async def stop(self, wait_s: float) -> bool:
         """Take no more messages and wait for the listener. Returns False if it did not return in this time."""
@@ -146,9 +164,12 @@ class ConsumeMessageConcurrentlyService:
                 if self._begin(request):
                     try:
                         status = self._listener(request.messages, request.context)
-                        request.succeeded = (await status) != "RECONSUME_LATER"  # type: ignore[misc]
+                        request.set_status(await status)  # type: ignore[misc]
                     except (Exception, asyncio.CancelledError):
                         self._log_failure(request)
+                        task = asyncio.current_task()
+                        if task is not None and task.cancelling():  # the event loop ends; call no more listeners
+                            raise
                 self._finish(request)
                 if not self.unfinished % CALLS_PER_TURN:
                     await asyncio.sleep(0)
@@ -159,8 +180,11 @@ class ConsumeMessageConcurrentlyService:
         while (request := self._to_threads.get()) is not None:
             if self._begin(request):
                 try:
-                    request.succeeded = self._listener(request.messages, request.context) != "RECONSUME_LATER"
-                except Exception:
+                    status: Any = self._listener(request.messages, request.context)
+                    if inspect.isawaitable(status):
+                        status = asyncio.run_coroutine_threadsafe(_await_status(status), self._loop).result()
+                    request.set_status(status)
+                except BaseException:  # also sys.exit(): this thread has other messages to consume
                     self._log_failure(request)
             self._from_threads.append(request)
             if not self._scheduled:
@@ -191,8 +215,7 @@ class ConsumeMessageConcurrentlyService:
     def _finish(self, request: ConsumeRequest) -> None:
         """RocketMQ's processConsumeResult."""
         if not request.process_queue.dropped:
-            consumed = request.context.ack_index + 1 if request.succeeded else 0
-            failed = request.messages[max(0, consumed) :]
+            failed = request.messages[request.consumed :]
             if failed:  # the request is finished when they are sent back
                 start_task(self._send_back(request, failed), f"send messages of {self._owner.group} back")
                 return
@@ -207,11 +230,13 @@ class ConsumeMessageConcurrentlyService:
     async def _send_back(self, request: ConsumeRequest, failed: list[MessageExt]) -> None:
         """Have failed messages delivered later. Those that no broker takes back are consumed again here."""
         level = request.context.delay_level_when_next_consume
+        if not isinstance(level, int):  # set_status has reported it, or the listener raised anyway
+            level = 0
         work, queue = request.process_queue, request.message_queue
         kept = []
         try:
             for message in failed:
-                if message in work and not await self._owner.send_message_back(message, level):
+                if message in work and not await self._try_send_back(message, level):
                     message.reconsume_times += 1
                     kept.append(message)
             self._commit(work, queue, [message for message in request.messages if message not in kept])
@@ -219,6 +244,14 @@ class ConsumeMessageConcurrentlyService:
             self._end_request()
         if kept and not work.dropped:
             self._loop.call_later(CONSUME_LATER_SECONDS, self.submit_consume_request, kept, work, queue)
+
+    async def _try_send_back(self, message: MessageExt, level: int) -> bool:
+        """Have a message delivered later. Returns False if no broker took it back, for whatever reason."""
+        try:
+            return await self._owner.send_message_back(message, level)
+        except Exception:  # a stored message can have properties that cannot be written again
+            log.exception("%s of group %s could not be sent back", message, self._owner.group)
+            return False
 
     def _commit(self, process_queue: ProcessQueue, queue: MessageQueue, messages: list[MessageExt]) -> None:
         offset = process_queue.remove(messages)
@@ -230,5 +263,5 @@ class ConsumeMessageConcurrentlyService:
         for queue, work in list(queues.items()):
             for message in work.expired(self._clock.mono_ns(), timeout_ns, MAX_EXPIRED):
                 log.warning("the listener of group %s has not returned; %s is sent back", self._owner.group, message)
-                if await self._owner.send_message_back(message, EXPIRED_DELAY_LEVEL):
+                if await self._try_send_back(message, EXPIRED_DELAY_LEVEL):
                     self._commit(work, queue, [message])

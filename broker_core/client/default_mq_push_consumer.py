@@ -223,7 +223,7 @@ class DefaultMQPushConsumer:
         if error is None:
             try:
                 self._take_answer(request, answer.result())
-            except MQClientException as problem:
+            except Exception as problem:  # whatever it is, the pull request must not be lost
                 error = problem
         if error is not None:
             self._pull_failed(request, error)
@@ -255,7 +255,10 @@ class DefaultMQPushConsumer:
         """Pull again later. Of the failures of a queue, the first is logged."""
         if request.message_queue not in self._failing:
             self._failing.add(request.message_queue)
-            log.warning("group %s cannot pull %s: %s; trying again", self.group, request.message_queue, error)
+            cause = None if isinstance(error, (OSError, MQClientException)) else error
+            log.warning(
+                "group %s cannot pull %s: %s; trying again", self.group, request.message_queue, error, exc_info=cause
+            )
         self.pull_service.execute_pull_request_later(request, delay_after_error(error))
 
     # --- For the services -------------------------------------------------------------------------------------

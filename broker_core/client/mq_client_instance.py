@@ -127,6 +127,8 @@ class MQClientInstance:
                     await action()
                 except (OSError, MQClientException) as error:
                     log.warning("%s could not %s: %s", self.client_id, name, error)
+                except Exception:  # an error of the program; the next round is tried all the same
+                    log.exception("%s could not %s", self.client_id, name)
                 await asyncio.sleep(period)
 
         return start_task(run(), name)

@@ -82,11 +82,13 @@ class PullAPIWrapper:
         try:
             header = read_header(PullMessageResponseHeader, answer.ext_fields)
             messages = decode_messages(answer.body, queue.broker_name) if status == "FOUND" else []
+            if status == "FOUND" and not messages:
+                raise RecordError("it says that messages were found, and has none")
         except (RequestError, RecordError) as error:
             remark = f"the answer to a pull of {queue} cannot be read: {error}"
             raise MQBrokerException(ResponseCode.SYSTEM_ERROR, remark, queue.broker_name) from error
         tags = parse_client_subscription(subscription.sub_string, subscription.expression_type)
         if tags is not None:
             wanted = tags.tags_set
-            messages = [message for message in messages if message.tags.encode() in wanted]
+            messages = [message for message in messages if message.tags.encode("utf-8", "surrogateescape") in wanted]
         return PullResult(status, header.next_begin_offset, header.min_offset, header.max_offset, messages)

@@ -48,4 +48,6 @@ class RebalanceService:
             except (OSError, MQClientException) as error:
                 log.warning("group %s could not rebalance: %s", consumer.group, error)
                 finished = False
+            except Exception:  # of the allocate function, say; the other groups and later rounds go on
+                log.exception("group %s could not rebalance", consumer.group)
         return finished

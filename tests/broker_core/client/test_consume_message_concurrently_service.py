@@ -4,6 +4,8 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+
 from broker_core.client.consume_message_concurrently_service import ConsumeMessageConcurrentlyService
 from broker_core.client.message import MessageExt
 from broker_core.client.process_queue import ProcessQueue
@@ -137,3 +139,86 @@ async def test_an_object_with_a_coroutine_method_is_called_on_the_loop() -> None
     assert await service.stop(20)
     assert sorted(owner.sent_back) == [(n, 0) for n in range(100)]
     assert owner.commits[-1] == 100
+
+
+async def test_the_awaitable_of_a_plain_function_is_awaited() -> None:
+    owner, work, calls = Owner(), ProcessQueue(0), []
+
+    async def handle(messages: list[MessageExt]) -> str:
+        await asyncio.sleep(0)
+        calls.append(messages[0].queue_offset)
+        return "RECONSUME_LATER" if messages[0].queue_offset == 1 else "CONSUME_SUCCESS"
+
+    service = service_of(owner, lambda messages, context: handle(messages))
+    submit(service, work, 3)
+    assert await service.stop(20)
+    assert (sorted(calls), owner.sent_back, owner.commits[-1]) == ([0, 1, 2], [(1, 0)], 3)
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), KeyboardInterrupt()])
+async def test_no_error_of_a_listener_ends_its_thread(error: BaseException) -> None:
+    owner, work = Owner(), ProcessQueue(0)
+
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        raise error
+
+    service = service_of(owner, listener, threads=1)
+    submit(service, work, 3)
+    assert await service.stop(20)
+    assert sorted(owner.sent_back) == [(n, 0) for n in range(3)]
+
+
+async def test_no_listener_is_called_when_the_event_loop_ends() -> None:
+    owner, work, calls = Owner(), ProcessQueue(0), []
+    began = asyncio.Event()
+
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        calls.append(messages[0].queue_offset)
+        began.set()
+        await asyncio.Event().wait()
+
+    service = service_of(owner, listener, threads=1)
+    submit(service, work, 3)
+    await began.wait()
+    [worker] = [task for task in asyncio.all_tasks() if task.get_name() == "consume messages of g"]
+    worker.cancel()
+    done, _ = await asyncio.wait([worker], timeout=20)
+    assert (bool(done), calls, owner.commits) == (True, [0], [])
+
+
+@pytest.mark.parametrize("name", ["ack_index", "delay_level_when_next_consume"])
+@pytest.mark.parametrize("raises", [False, True])
+async def test_a_context_without_integers_is_a_failure(
+    name: str, raises: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner, work = Owner(), ProcessQueue(0)
+
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        setattr(context, name, None)
+        if raises:
+            raise ValueError("the listener's own")
+
+    service = service_of(owner, listener)
+    submit(service, work, 2)
+    assert await service.stop(20)
+    assert (sorted(owner.sent_back), owner.commits[-1]) == ([(0, 0), (1, 0)], 2)
+    assert ("the listener's own" if raises else f"{name}=None") in caplog.text
+
+
+async def test_a_message_that_cannot_be_sent_back_is_not_committed(caplog: pytest.LogCaptureFixture) -> None:
+    class FailingOwner(Owner):
+        async def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
+            raise ValueError("properties that cannot be written")
+
+    owner, work = FailingOwner(), ProcessQueue(0)
+
+    async def listener(messages: list[MessageExt], context: Any) -> str:
+        return "RECONSUME_LATER" if messages[0].queue_offset == 0 else "CONSUME_SUCCESS"
+
+    service = service_of(owner, listener)
+    submit(service, work, 2)
+    assert await service.stop(20)
+    assert (len(work), set(owner.commits)) == (1, {0})
+    await service.clean_expired({QUEUE: work}, -1)
+    assert len(work) == 1
+    assert caplog.text.count("could not be sent back") == 2

@@ -410,6 +410,32 @@ def test_pulls_that_are_refused_are_repeated_every_second(caplog: pytest.LogCapt
     assert "pulls MessageQueue(topic='orders'" in caplog.text
 
 
+def test_an_answer_that_cannot_be_handled_is_asked_for_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        one_broker(cluster)
+        inbox = Inbox()
+        async with producer_of(cluster) as producer, consumer_of(cluster, inbox) as consumer:
+            await producer.send(Message("orders", b"1"))
+            await inbox.until(1)
+            take, errors = consumer._take_answer, [KeyError("a defect")]
+
+            def fail_once(*arguments: Any) -> None:
+                if errors:
+                    raise errors.pop()
+                take(*arguments)
+
+            monkeypatch.setattr(consumer, "_take_answer", fail_once)
+            begin = cluster.loop.time()
+            await producer.send(Message("orders", b"2"))
+            await inbox.until(2)
+            assert cluster.loop.time() - begin == pytest.approx(1, abs=0.1)
+
+    run_virtually(story)
+    assert "Traceback" in caplog.text and "KeyError: 'a defect'" in caplog.text
+
+
 def test_a_connection_whose_answers_are_lost_is_replaced() -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker = one_broker(cluster)

@@ -101,3 +101,25 @@ def test_the_clients_own_address() -> None:
     assert local_host(("127.0.0.1", 9)) == "127.0.0.1"
     assert local_host(("::1", 9)) in ("::1", "127.0.0.1")
     assert MQClientInstance("127.0.0.1:1").client_id != MQClientInstance("127.0.0.1:1").client_id
+
+
+def test_an_unexpected_error_does_not_end_a_timer(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        async with consumer_of(cluster, Inbox()) as consumer:
+            rounds: list[float] = []
+
+            async def fail() -> None:
+                rounds.append(cluster.loop.time())
+                raise KeyError("unexpected")
+
+            monkeypatch.setattr(consumer, "persist_offsets", fail)
+            await asyncio.sleep(21)
+            assert len(rounds) == 3
+            monkeypatch.undo()
+
+    run_virtually(story)
+    assert caplog.text.count("could not persist offsets") == 3

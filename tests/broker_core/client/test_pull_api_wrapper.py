@@ -72,6 +72,8 @@ def test_answers() -> None:
     found = PullAPIWrapper.process_pull_result(QUEUE, subscription("A || B"), answer(0, body=records("A", "C", "B")))
     assert [message.tags for message in found.messages] == ["A", "B"]
     assert found[:4] == ("FOUND", 9, 1, 12)
+    others = PullAPIWrapper.process_pull_result(QUEUE, subscription("A"), answer(0, body=records("C", "\udcff")))
+    assert (others.status, others.messages) == ("FOUND", [])
     everything = PullAPIWrapper.process_pull_result(QUEUE, subscription(), answer(0, body=records("A", "C")))
     assert len(everything.messages) == 2
     for code, status in ((19, "NO_NEW_MSG"), (20, "NO_MATCHED_MSG"), (21, "OFFSET_ILLEGAL")):
@@ -81,6 +83,12 @@ def test_answers() -> None:
 def test_answers_that_are_errors() -> None:
     with pytest.raises(MQBrokerException, match="a answered 24: why"):
         PullAPIWrapper.process_pull_result(QUEUE, subscription(), answer(24))
-    for fields, body in (({}, b""), (FIELDS, records("A")[:-1]), (FIELDS, b"x"), (FIELDS | {"maxOffset": "x"}, b"")):
+    for fields, body in (
+        ({}, b""),
+        (FIELDS, records("A")[:-1]),
+        (FIELDS, b"x"),
+        (FIELDS, b""),
+        (FIELDS | {"maxOffset": "x"}, b""),
+    ):
         with pytest.raises(MQBrokerException, match="cannot be read"):
             PullAPIWrapper.process_pull_result(QUEUE, subscription(), answer(0, fields, body))

@@ -28,6 +28,20 @@ class Consumer:
         return result
 
 
+def test_an_unexpected_error_does_not_end_the_rounds(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        consumer = Consumer(cluster.loop)
+        instance = type("Instance", (), {"consumers": {"g": consumer}})()
+        task = asyncio.create_task(RebalanceService(instance).run())
+        consumer.results = [KeyError("of the allocate function")]
+        await asyncio.sleep(45)
+        assert consumer.rounds == pytest.approx([20, 40])
+        task.cancel()
+
+    run_virtually(story)
+    assert "of the allocate function" in caplog.text
+
+
 def test_rounds() -> None:
     async def story(cluster: VirtualCluster) -> None:
         consumer = Consumer(cluster.loop)

@@ -12,6 +12,7 @@ SENT_TO_TASKS = (
     "spark_jobs/__init__.py",
     "spark_jobs/errors.py",
     "spark_jobs/lake/__init__.py",
+    "spark_jobs/lake/storage.py",
     "spark_jobs/lake/tasks.py",
     "spark_jobs/sources/*.py",
 )

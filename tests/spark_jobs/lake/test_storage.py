@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyarrow import dataset
 
 from broker_core.formats import lake_position
 from spark_jobs.errors import LakeBusyError, LakeError, UnsupportedUrlError
 from spark_jobs.lake import delta
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import read_notes
-from spark_jobs.lake.storage import files_of, filesystem_of, lake_location, remove_file, write_whole
+from spark_jobs.lake.storage import files_of, lake_location, remove_file, write_whole
 from spark_jobs.lake.sync import Synced, Wanted, sync
+from spark_jobs.lake.tables import read_remote
 from spark_jobs.lake.tasks import carry_out
 from spark_jobs.sources.commit_log_files import joined, read_start
 from tests.conftest import PROJECT
@@ -86,10 +87,14 @@ def lake_of(tmp_path: Path, url: str) -> Lake:
 
 
 def offsets(lake: Lake) -> list[int]:
-    filesystem, _ = filesystem_of(lake.folder)
-    paths = [filesystem_of(file.path)[1] for file in lake.messages]
-    table = dataset.dataset(paths, filesystem=filesystem, format="parquet").to_table(columns=["physical_offset"])
-    return sorted(table.column("physical_offset").to_pylist())
+    paths = [file.path for file in lake.messages]
+    numbers = [pa.RecordBatch.from_pydict({"id": range(len(paths))})]
+    window = ("store_ts", None, None)
+    return sorted(
+        offset
+        for rows in read_remote(paths, ["physical_offset"], window, numbers)
+        for offset in rows.column("physical_offset").to_pylist()
+    )
 
 
 def test_files_behind_a_url(url: str) -> None:

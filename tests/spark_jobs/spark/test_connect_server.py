@@ -126,7 +126,8 @@ def test_a_refused_token_gives_the_reason(
 
 def test_the_lake_is_filled_and_read(do: Any, store: Path, tmp_path: Path) -> None:
     rounds = [
-        do("lake", store=store, lakes=tmp_path / "lakes", with_bodies=False, keep_days=0)["done"] for _ in range(2)
+        do("lake", stores=[str(store)], lakes=tmp_path / "lakes", with_bodies=False, keep_days=0)["done"]
+        for _ in range(2)
     ]
     assert [(done["messages"], done["is_all"]) for done in rounds] == [(RECORDS, True), (0, True)]
     answer = do(

@@ -15,10 +15,12 @@ class LastPull(msgspec.Struct, gc=False):
     """``pull_offset`` is the offset of the next pull; ``mono_ns`` is when this one was answered or held, 0 without a
     pull. A client that pulls over the ``protocol`` http has no connection that stays open.
 
-    ``first_offset``: the oldest offset from which the group pulled. ``handed`` messages were sent since the committed
-    offset last reached ``pull_offset``, the first of them at ``handed_ns``. ``moved_ns``: when the committed offset
-    last moved forwards. At the commits at ``lag_ns`` and, earlier, ``lag_before_ns`` the lag was ``lag`` and
-    ``lag_before``. Times are monotonic, 0 if unknown. A row has about 300 bytes with its numbers.
+    ``first_offset``: the oldest offset from which the group pulled. ``handed`` messages were sent to this client since
+    the committed offset last reached ``pull_offset``; a pull from an earlier offset begins to count again.
+    ``handed_ns``: when the first message after that commit was sent to any client; pulling the same messages again does
+    not change it. ``moved_ns``: when the committed offset last moved forwards. At the commits at ``lag_ns`` and,
+    earlier, ``lag_before_ns`` the lag was ``lag`` and ``lag_before``. Times are monotonic, 0 if unknown.
+    A row has about 300 bytes with its numbers.
     """
 
     client_id: str
@@ -78,7 +80,7 @@ class PullOffsetTable:
             previous = row.client_id
         if previous != client_id or from_offset < row.pull_offset:
             row.client_id, row.protocol = client_id, protocol
-            row.handed = row.handed_ns = 0
+            row.handed = 0
             if from_offset < row.first_offset:
                 row.first_offset = from_offset
         row.mono_ns = now_ns

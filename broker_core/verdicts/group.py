@@ -4,7 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from broker_core.commands import ClientView, GroupFacts, GroupQueueView
-from broker_core.verdicts.progress import GroupProgress, QueueProgress, group_progress, queue_progress
+from broker_core.verdicts.progress import (
+    GroupProgress,
+    QueueProgress,
+    does_every_message_fail,
+    group_progress,
+    queue_progress,
+    uncommitted_messages,
+)
 
 RETRY_PREFIX = "%RETRY%"
 EXPIRES_MS = 120_000
@@ -27,10 +34,7 @@ class Queue(NamedTuple):
     @property
     def uncommitted(self) -> int:
         """The messages that were handed to a client and are not committed."""
-        view = self.view
-        if view.offset is None or view.pull_offset is None:
-            return view.handed
-        return max(0, min(view.handed, view.pull_offset - view.offset))
+        return uncommitted_messages(self.view)
 
     @property
     def still_ms(self) -> int:
@@ -94,8 +98,7 @@ class Group:
         """Whether the group sent back each message that it received."""
         returned = sum(one.returned.returned for one in self.facts)
         delivered = sum(one.returned.delivered for one in self.facts)
-        in_hand = sum(queue.uncommitted for queue in self.queues)
-        return returned > 0 and delivered - in_hand <= returned
+        return does_every_message_fail(delivered, returned, sum(queue.uncommitted for queue in self.queues))
 
 
 def _place(view: GroupQueueView, broker: str) -> str:

@@ -44,8 +44,9 @@ def _failing(group: Group) -> Iterator[Verdict]:
             "next_due_ms": due,
             "waiting": waiting,
         }
-        tried = max(returned, delivered - sum(queue.uncommitted for queue in group.queues))
-        text = f"{returned:,} of {tried:,} came back in the last {span(window)}"
+        tried = delivered - sum(queue.uncommitted for queue in group.queues)
+        text = f"{returned:,} of {max(returned, tried):,}" if tried > 0 else plural(returned, "message")
+        text += f" came back in the last {span(window)}"
         text += f", try {tries}" if tries is not None else ""
         text += f", next {_in(due - group.now_ms)}" if due is not None else ""
         if group.is_failing:

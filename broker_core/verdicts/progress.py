@@ -66,6 +66,22 @@ def waiting_messages(queue: GroupQueueView) -> int | None:
     return max(0, queue.max_offset - queue.pull_offset)
 
 
+def uncommitted_messages(queue: GroupQueueView) -> int:
+    """The messages of a queue that were handed to a client and are not committed."""
+    if queue.offset is None or queue.pull_offset is None:
+        return queue.handed
+    return max(0, min(queue.handed, queue.pull_offset - queue.offset))
+
+
+def does_every_message_fail(delivered: int, returned: int, in_hand: int) -> bool:
+    """Whether a group sent back each message that it received and that it does not have in hand any more.
+
+    Some of the messages ``in_hand`` may have been delivered before the window in which ``delivered`` counts. If they
+    are not fewer than the delivered ones, nothing proves that every message fails.
+    """
+    return 0 < delivered - in_hand <= returned
+
+
 class GroupProgress(NamedTuple):
     """The sums over a group's queues. ``waiting`` counts what is known; ``unknown`` queues may have more."""
 

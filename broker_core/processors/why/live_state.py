@@ -9,7 +9,13 @@ from broker_core.commands import GroupQueueView, ReturnedMessages
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context
-from broker_core.verdicts.progress import group_progress, group_state, queue_progress
+from broker_core.verdicts.progress import (
+    does_every_message_fail,
+    group_progress,
+    group_state,
+    queue_progress,
+    uncommitted_messages,
+)
 from broker_core.verdicts.verdict import State
 from broker_core.walk import Steps
 
@@ -49,11 +55,11 @@ def live_state(context: Context, group: str, topics: Iterable[str], online: Set[
     info = context.consumers.get(group)
     refused = next(context.refused_pulls.present(group, context.pulls, now.mono_ns), None) is not None
     returned = returned_messages(context, group, topics, now)
-    in_hand = sum(queue.handed for queue in queues)
+    in_hand = sum(map(uncommitted_messages, queues))
     state = group_state(
         progress,
         is_consumed=info is not None or any(queue.state in ("held", "polling") for queue in queues),
-        is_failing=refused or 0 < returned.returned >= returned.delivered - in_hand,
+        is_failing=refused or does_every_message_fail(returned.delivered, returned.returned, in_hand),
         is_broadcasting=info is not None and info.message_model == "BROADCASTING",
     )
     return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown)

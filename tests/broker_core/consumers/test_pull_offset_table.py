@@ -65,13 +65,13 @@ def test_messages_are_in_hand_until_the_commit_reaches_the_next_pull() -> None:
     assert (row(table).handed, row(table).handed_ns, row(table).moved_ns) == (0, 0, 50)
 
 
-def test_another_client_or_a_step_back_begins_to_count_again() -> None:
+def test_another_client_or_a_step_back_counts_again_but_keeps_the_time() -> None:
     table = PullOffsetTable()
     note(table, begin=4, end=9, messages=5, at=10)
     note(table, "B", begin=4, end=6, messages=2, at=20)
-    assert (row(table).handed, row(table).handed_ns, row(table).first_offset) == (2, 20, 4)
+    assert (row(table).handed, row(table).handed_ns, row(table).first_offset) == (2, 10, 4)
     note(table, "B", begin=2, end=3, messages=1, at=30)
-    assert (row(table).handed, row(table).handed_ns, row(table).first_offset) == (1, 30, 2)
+    assert (row(table).handed, row(table).handed_ns, row(table).first_offset) == (1, 10, 2)
     table.answered("g", "t", 0, "A", 9, 4, 40)
     assert (row(table).handed, row(table).pull_offset) == (1, 3), "the queue has another client"
 

@@ -28,6 +28,13 @@ def test_messages_in_the_listeners_hands_have_not_failed_yet() -> None:
     assert ids(verdicts(facts(in_hand, returned=returned(24, 20))))[0] == "some_messages_fail"
 
 
+def test_messages_in_hand_since_before_the_window_prove_nothing() -> None:
+    slow = queue(offset=60, pull_offset=100, handed=40, handed_ms_ago=1000, moved_ms_ago=2000, lag_ms=1000)
+    answer = verdicts(facts(slow, returned=returned(18, 1, None)))
+    assert answer.state == "ok" and ids(answer) == ["some_messages_fail"]
+    assert answer.verdicts[0].sentence == "Some messages fail: 1 message came back in the last 10 min 0 s."
+
+
 def test_some_messages_fail() -> None:
     answer = verdicts(facts(returned=returned(20, 3, None)))
     assert answer.state == "ok" and ids(answer) == ["some_messages_fail"]

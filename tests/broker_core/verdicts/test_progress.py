@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from broker_core.verdicts.progress import GroupProgress, group_progress, group_state, queue_progress
+from broker_core.verdicts.progress import (
+    GroupProgress,
+    does_every_message_fail,
+    group_progress,
+    group_state,
+    queue_progress,
+)
 from broker_core.verdicts.verdict import State
 from tests.fakes.facts import queue
 
@@ -70,3 +76,12 @@ def test_the_state_of_a_group(progress: dict[str, Any], state: State) -> None:
     assert group_state(sums, is_consumed=True) == state
     assert group_state(sums, is_consumed=False) == "stopped"
     assert group_state(sums, is_consumed=True, is_failing=True) == "stalled"
+
+
+def test_every_message_fails_only_if_some_are_out_of_hand() -> None:
+    assert does_every_message_fail(delivered=20, returned=20, in_hand=0)
+    assert does_every_message_fail(delivered=23, returned=20, in_hand=3)
+    assert not does_every_message_fail(delivered=24, returned=20, in_hand=3)
+    assert not does_every_message_fail(delivered=18, returned=1, in_hand=18)
+    assert not does_every_message_fail(delivered=18, returned=1, in_hand=40)
+    assert not does_every_message_fail(delivered=5, returned=0, in_hand=0)

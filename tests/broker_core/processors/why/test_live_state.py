@@ -81,6 +81,33 @@ def test_every_message_comes_back() -> None:
     assert states(bench) == ("stalled", "stalled")
 
 
+def test_one_returned_message_does_not_stall_a_busy_group() -> None:
+    """It has been handed far more messages since it last reached the end than are not committed."""
+    bench = Bench(default_topic_queue_nums=1)
+    for _ in range(20):
+        bench.send("orders", b"x")
+    join(bench, "A")
+    for offset in range(10):
+        pull(bench, offset, max_msg_nums=1, commit_offset=max(0, offset - 1))
+    ((physical_offset, _, _),) = bench.context.store.reader.queue_units("orders", 0, 0, 1)
+    back = c.ConsumerSendMsgBack(
+        group="g", physical_offset=physical_offset, delay_level=3, origin_topic="orders", max_reconsume_times=16
+    )
+    assert bench.call(back, "A") == c.Done()
+    row = bench.context.pulls.queues("g")["orders", 0]
+    assert (row.handed, row.pull_offset) == (10, 10)
+    assert states(bench) == ("ok", "ok")
+
+
+def test_messages_that_are_pulled_again_and_again_and_never_committed() -> None:
+    bench = orders()
+    pull(bench, 0, commit_offset=1)
+    for _ in range(10):
+        pull(bench, 1)
+        wait(bench, 5000)
+    assert states(bench) == ("stalled", "stalled")
+
+
 def test_broadcasting_is_unknown() -> None:
     bench = orders(model="BROADCASTING")
     pull(bench, 0, commit_offset=2)

@@ -92,12 +92,14 @@ const GROUP_STATES = {
 };
 const SEVERITY_TONES = { error: "bad", warning: "warn", info: "none", ok: "good" };
 
+/** Whether a group of the list is stopped while nothing waits for it. */
+const isOver = ({ state, lag, unknown_queues: unknown }) => state === "stopped" && lag !== undefined && !lag && !unknown;
+
 /** Mark, word, tone and rank (the worst first) of the state that the server gives a group. A stopped group is no problem
  * while nothing waits for it. `lag` and `unknown_queues` are those of the list, or undefined. */
-export function groupState({ state, lag, unknown_queues: unknown }) {
-  const known = GROUP_STATES[state] ?? { mark: "·", tone: "none", rank: 3 };
-  const isOver = state === "stopped" && lag !== undefined && !lag && !unknown;
-  return { ...known, ...(isOver ? { mark: "○", tone: "none", rank: 5 } : {}), word: String(state) };
+export function groupState(group) {
+  const known = GROUP_STATES[group.state] ?? { mark: "·", tone: "none", rank: 3 };
+  return { ...known, ...(isOver(group) ? { mark: "○", tone: "none", rank: 5 } : {}), word: String(group.state) };
 }
 
 /** "3 stalled · 1 stopped · 17 ok", the worst first. */
@@ -140,8 +142,10 @@ export function knownSum(list, name) {
   return known.length || !list.length ? known.reduce((total, value) => total + value, 0) : null;
 }
 
-/** The worse state of a group at two brokers. A group that is stopped at one of them only is not connected there. */
+/** The worse state of a group at two brokers. A broker where the group is stopped and nothing waits has only its old
+ * offsets, so the other broker's state counts. */
 function worse(one, other) {
+  if (isOver(one) !== isOver(other)) return isOver(one) ? other.state : one.state;
   return groupState(one).rank <= groupState(other).rank ? one.state : other.state;
 }
 

@@ -98,6 +98,20 @@ test("entries of one group on several brokers are merged", () => {
       unknown_queues: 0, brokers: ["a"] }]);
 });
 
+test("a broker with only old offsets of a group does not stop it", () => {
+  const line = (broker, state, lag, unknown = 0) => ({ broker, group: "g", topics: [], lag, holds: 0, members: 0, message_model: "",
+    state, unknown_queues: unknown });
+  const state = (...lines) => mergeBrokers(lines)[0].state;
+  const ok = line("a", "ok", 3);
+  const over = line("b", "stopped", 0);
+  assert.equal(state(ok, over), "ok");
+  assert.equal(state(over, ok), "ok");
+  assert.equal(state(over, ok, over), "ok");
+  assert.equal(state(over, over), "stopped");
+  assert.equal(state(ok, line("b", "stopped", 1)), "stopped", "messages wait there");
+  assert.equal(state(ok, line("b", "stopped", 0, 1)), "stopped", "messages may wait there");
+});
+
 test("an unknown lag stays unknown when brokers are merged", () => {
   const line = (broker, lag) => ({ broker, group: "g", topics: [], lag, holds: 0, members: 0, message_model: "" });
   assert.deepEqual([[null, null], [null, 2], [3, null]].map(([a, b]) => mergeBrokers([line("a", a), line("b", b)])[0].lag), [null, 2, 3]);

@@ -205,12 +205,14 @@ def get_max_offset(context: Context, request: Request, now: Now) -> Reply:
     """0 for a queue that does not exist, as in RocketMQ: clients ask before the first message is sent."""
     command: GetMaxOffset = request.command
     validate_topic(command.topic)
+    context.require_complete_queues()
     return FoundOffset(offset=context.store.max_offset(command.topic, command.queue_id))
 
 
 def get_min_offset(context: Context, request: Request, now: Now) -> Reply:
     command: GetMinOffset = request.command
     _require_queue(context, command.topic, command.queue_id)
+    context.require_complete_queues()
     return FoundOffset(offset=context.store.min_offset(command.topic, command.queue_id))
 
 
@@ -225,6 +227,7 @@ def get_earliest_msg_store_time(context: Context, request: Request, now: Now) ->
 def search_offset(context: Context, request: Request, now: Now) -> Reply:
     command: SearchOffset = request.command
     _require_queue(context, command.topic, command.queue_id)
+    context.require_complete_queues()
     return FoundOffset(
         offset=context.store.offset_by_time(command.topic, command.queue_id, command.timestamp_ms, command.boundary)
     )

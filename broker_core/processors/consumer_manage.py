@@ -131,6 +131,7 @@ def query_offset(context: Context, request: Request, now: Now) -> Reply:
         offset = context.offsets.query(group, topic, queue_id)
     if offset is not None:
         return FoundOffset(offset=offset)
+    context.require_complete_queues()
     if command.set_zero_if_not_found and context.store.is_in_memory(topic, queue_id, 0):
         return FoundOffset(offset=0)
     raise NotFoundError(f"group {group} has no offset in queue {queue_id} of topic {topic}: it is new there")

@@ -9,6 +9,7 @@ import msgspec
 
 from broker_core.broker_stats import BrokerStatsManager, BrokerTotals
 from broker_core.clock import Clock, Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, WakeCause
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
@@ -20,7 +21,7 @@ from broker_core.consumers.refused_pulls import RefusedPulls
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager, retry_topic
 from broker_core.consumers.waiting_retries import WaitingRetries
 from broker_core.counters import Counters
-from broker_core.errors import StoreReadOnlyError
+from broker_core.errors import StoreReadOnlyError, UnavailableError
 from broker_core.event_log import EventLog, Recorded
 from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.longpolling.pull_request import PullRequest
@@ -198,6 +199,18 @@ class Context:
         if self.draining:
             return "the broker is shutting down"
         return self.store.problem
+
+    def require_complete_queues(self) -> None:
+        """UnavailableError (SERVICE_NOT_AVAILABLE) if recovery waits for disk space to put messages into their queues.
+
+        Until then queues end too early, or begin too late, and a client that believed them would move its offsets.
+        """
+        store = self.store
+        if store.unfinished_recovery is not None and store.dispatched_offset < store.appended_offset:
+            raise UnavailableError(
+                f"the offsets of queues are not known until recovery is finished: {store.problem}",
+                code=ResponseCode.SERVICE_NOT_AVAILABLE,
+            )
 
     def queue_view(self, topic: str, queue_id: int) -> QueueView:
         """A queue as the dashboard shows it."""

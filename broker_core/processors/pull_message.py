@@ -105,6 +105,8 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
         message_filter,
     )
     code = response_code(result.status, command.queue_offset)
+    if code is ResponseCode.PULL_OFFSET_MOVED:
+        context.require_complete_queues()
     if code is ResponseCode.PULL_NOT_FOUND and command.suspend_timeout_ms > 0:
         return _hold(context, request, client_id, message_filter, result.max_offset, now)
     context.counters.pulls_answered_at_once += 1
@@ -305,6 +307,9 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
             result = context.store.get_message(
                 topic, queue_id, offset, request.max_msg_nums, request.max_msg_bytes, message_filter
             )
+        code = ResponseCode.SUCCESS if result.message_count else response_code(result.status, offset)
+        if code is ResponseCode.PULL_OFFSET_MOVED:
+            context.require_complete_queues()
     except Exception as error:
         release(context, request, "cancelled", now, failed(error))
         return 0
@@ -326,7 +331,6 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     )
     context.wakeups.append(events.last)
     outcome = HoldOutcome(hold_id, held_us, wake_us, cause)
-    code = ResponseCode.SUCCESS if result.message_count else response_code(result.status, offset)
     reply = _answer(
         context,
         result,

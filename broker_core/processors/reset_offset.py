@@ -18,6 +18,7 @@ def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply
     """Store the new offsets. Members get them with the answer to their next pull; held pulls are answered now."""
     command: ResetConsumerOffset = request.command
     validate_group(command.group)
+    context.require_complete_queues()
     topic = context.topics.require(command.topic)
     if command.queue_id >= topic.read_queue_nums:
         raise RequestError(f"topic {command.topic} has no queue {command.queue_id}", pointer="/queue_id")

@@ -66,7 +66,7 @@ class MessageStore:
         self._refused_size = 1
         """About how many bytes of the log the last refused messages needed."""
         self._dispatch_failed = False
-        self._unfinished: Recovery | None = None
+        self.unfinished_recovery: Recovery | None = None
         """The recovery, if parts of it wait for disk space."""
         self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
@@ -185,7 +185,7 @@ class MessageStore:
             self._reput.touched.update(self._queues.table.values())
         recovery.postponed.run(self._mark_as_running)
         if recovery.postponed or self._reput.position < self._log.max_offset:
-            self._unfinished = recovery
+            self.unfinished_recovery = recovery
         self._prepare(now)
         self._flush_everything(now)
         self.recovery_steps += self.delayed.load(now)
@@ -196,12 +196,12 @@ class MessageStore:
 
     def _finish_recovery(self) -> None:
         """Do what recovery postponed. OSError while the disk is still full."""
-        if self._unfinished is not None:
-            self._unfinished.finish()
+        if self.unfinished_recovery is not None:
+            self.unfinished_recovery.finish()
             if self._reput.position < self._log.max_offset:  # the next messages' queue offsets are not known yet
                 raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")
-            self.damaged = self._unfinished.damaged()
-            self._unfinished = None
+            self.damaged = self.unfinished_recovery.damaged()
+            self.unfinished_recovery = None
 
     def _prepare(self, now: Now) -> None:
         """Create the files now that the first message, and its consumers, would wait some milliseconds for."""
@@ -223,7 +223,7 @@ class MessageStore:
 
     def _note_no_room(self, error: OSError, now: Now) -> None:
         """Note that the disk refused space, and make retention look at it at once."""
-        unfinished = " (recovery waits for space too)" if self._unfinished is not None else ""
+        unfinished = " (recovery waits for space too)" if self.unfinished_recovery is not None else ""
         self._no_room = f"the disk accepts no more messages: {error.strerror or error}{unfinished}"
         self._look_for_room_ns = now.mono_ns + LOOK_FOR_ROOM_NS
         self.clean.look_now(now)
@@ -241,7 +241,7 @@ class MessageStore:
                     self.reput(1 << 62)
                     self._flush_everything(now)
                 self.delayed.write(self.flushed_offset, now)
-                if self._unfinished is None:
+                if self.unfinished_recovery is None:
                     self._files.remove(self.root / "abort")
                     self._files.sync_folder(self.root)
         finally:
@@ -299,7 +299,7 @@ class MessageStore:
         """
         if self.read_only:
             raise StoreReadOnlyError(READ_ONLY_PROBLEM)
-        if self._failure or self._unfinished is not None or self.clean.disk_used_percent >= WARNING_PERCENT:
+        if self._failure or self.unfinished_recovery is not None or self.clean.disk_used_percent >= WARNING_PERCENT:
             raise UnavailableError(self.problem, code=ResponseCode.SERVICE_NOT_AVAILABLE)
         self._dispatch_failed = False
         try:
@@ -409,7 +409,7 @@ class MessageStore:
 
     def _make_flush(self, now: Now, *, queues_due: bool) -> Flush:
         """Freeze what is dirty. The log is always included: a queue unit must not reach the disk before its record."""
-        queues = queues_due and self._unfinished is None  # the next start must recover from the same position again
+        queues = queues_due and self.unfinished_recovery is None  # the next start recovers from the same position
         if queues:
             self.build_index()
             queues = not self._reput.index_is_behind  # messages that the marks count as dispatched must be indexed

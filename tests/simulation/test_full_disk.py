@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker_core import commands
+from broker_core.codes import ResponseCode
 from broker_core.commands import BrokerView, Failed
 from broker_core.errors import UnavailableError
 from broker_core.store.clean_commit_log import Clean
@@ -123,6 +124,43 @@ def test_a_start_with_a_torn_tail_on_a_full_disk_recovers_by_itself(caplog: pyte
     assert problem(again) == ""
     assert not isinstance(again.call(send("orders", b"again")), Failed)
     assert any("are not valid records; they are kept in quarantine" in record.message for record in caplog.records)
+
+
+def test_offsets_are_not_answered_while_messages_wait_for_space_in_their_queues() -> None:
+    """Otherwise the answer to a pull would move a consumer back to 0, and it would consume everything again."""
+    bench = Bench(mapped_file_size_commit_log=65_536)
+    for _ in range(100):
+        bench.send("orders", b"x" * 100)
+    bench.tick(20_000)
+    bench.file_work()
+    bench.flush()
+    bench.files.kill()
+    bench.files.remove_folder(bench.context.store.root / "consumequeue")
+    bench.files.full = True
+    again = Bench(files=bench.files, clock=bench.clock, mapped_file_size_commit_log=65_536)
+    queue = {"topic": "orders", "queue_id": 0}
+    questions = [
+        commands.PullMessage(**queue, queue_offset=100, suspend_timeout_ms=15_000, consumer_group="g"),
+        commands.PullMessage(**queue, queue_offset=50, consumer_group="g"),
+        commands.GetMaxOffset(**queue),
+        commands.GetMinOffset(**queue),
+        commands.SearchOffset(**queue, timestamp_ms=0),
+        commands.QueryOffset(**queue, group="g"),
+        commands.ResetConsumerOffset(topic="orders", group="g", to="max"),
+    ]
+    for question in questions:
+        answer = again.call(question)
+        assert isinstance(answer, Failed) and answer.code == ResponseCode.SERVICE_NOT_AVAILABLE, answer
+        assert "recovery waits for space" in answer.remark
+    again.files.full = False
+    for _ in range(3):
+        again.tick(2000)
+        again.file_work()
+    assert problem(again) == ""
+    assert again.call(commands.GetMaxOffset(**queue)) == commands.FoundOffset(offset=100)
+    request_id = again.pull("orders", 100)
+    assert again.final(request_id) is None
+    assert again.pulled(again.pull("orders", 50)).records
 
 
 def test_readiness_does_not_forget_a_queue_without_space() -> None:

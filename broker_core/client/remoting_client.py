@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand, RemotingProtocolError
-from broker_core.tasks import start_task
+from broker_core.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ class RemotingClient:
         self.unmatched_answers = 0
         self.on_request = on_request
         self._connection: _Connection | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[_Connection] | None = None
+        """The attempt to connect, which all callers share."""
         self._opaque = 0
 
     @property
@@ -44,15 +45,15 @@ class RemotingClient:
     async def invoke(
         self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float = 3.0
     ) -> RemotingCommand:
-        """Send a request and return its answer.
+        """Send a request and return its answer, within ``timeout_s`` from now, also if a connection is opened first.
 
         If none comes in time and nothing else was received since the request was sent, the connection is closed. (Java
         closes it in any case, and all other calls on it fail.)
         """
-        connection = await self._connect()
-        if not connection.writable.is_set():
-            await connection.wait_writable(timeout_s)
-        return await connection.call(self._request(code, ext_fields, body), timeout_s)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        connection = await self._writable_connection(timeout_s)
+        return await connection.call(self._request(code, ext_fields, body), deadline - loop.time())
 
     def begin(
         self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float
@@ -66,9 +67,7 @@ class RemotingClient:
 
     async def oneway(self, code: int, ext_fields: dict[str, str], body: bytes = b"") -> None:
         """Send a request that has no answer."""
-        connection = await self._connect()
-        if not connection.writable.is_set():
-            await connection.wait_writable(CONNECT_SECONDS)
+        connection = await self._writable_connection(CONNECT_SECONDS)
         connection.write(self._request(code, ext_fields, body, oneway=True))
 
     async def wait_closed(self) -> None:
@@ -77,7 +76,8 @@ class RemotingClient:
             await self._connection.ended.wait()
 
     async def close(self) -> None:
-        """Close the connection. A later call opens a new one."""
+        """Close the connection; calls that wait for one fail. A later call opens a new one."""
+        await end_task(self._connecting)
         if self._connection is not None:
             self._connection.close("the client was closed")
             await self._connection.ended.wait()
@@ -86,23 +86,44 @@ class RemotingClient:
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         return RemotingCommand.request(code, ext_fields, body, opaque=self._opaque, oneway=oneway)
 
-    async def _connect(self) -> "_Connection":
-        if self._connection is not None and self.connected:
-            return self._connection
-        async with self._connecting:
-            if not self.connected:
-                loop = asyncio.get_running_loop()
-                try:
-                    async with asyncio.timeout(CONNECT_SECONDS):
-                        _, self._connection = await loop.create_connection(
-                            lambda: _Connection(self), self.host, self.port
-                        )
-                except TimeoutError:
-                    raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s") from None
-                except (OverflowError, UnicodeError) as error:  # an impossible port or host name
-                    raise OSError(str(error)) from error
-            assert self._connection is not None
-            return self._connection
+    async def _writable_connection(self, timeout_s: float) -> "_Connection":
+        """An open connection whose server reads what is sent. OSError if there is none within ``timeout_s``."""
+        connection = self._connection
+        if connection is None or connection.is_closing:
+            begin_s = asyncio.get_running_loop().time()
+            connection = await self._connect(timeout_s)
+            timeout_s -= asyncio.get_running_loop().time() - begin_s
+        if not connection.writable.is_set():
+            await connection.wait_writable(timeout_s)
+        return connection
+
+    async def _connect(self, timeout_s: float) -> "_Connection":
+        """Wait for the attempt to connect that is under way, or begin one.
+
+        One attempt fails for all callers at once: with an attempt for each, the last of many would wait for minutes.
+        """
+        if self._connecting is None or self._connecting.done():
+            name = f"connect to {self.host}:{self.port}"
+            self._connecting = start_task(self._open(), name, expected=(OSError,))
+        attempt = self._connecting
+        await asyncio.wait([attempt], timeout=timeout_s)
+        if not attempt.done():
+            raise TimeoutError(f"no connection within {timeout_s:g} s")
+        if attempt.cancelled():
+            raise ConnectionError("the client was closed")
+        return attempt.result()
+
+    async def _open(self) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, connection = await loop.create_connection(lambda: _Connection(self), self.host, self.port)
+        except TimeoutError:
+            raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s") from None
+        except (OverflowError, UnicodeError) as error:  # an impossible port or host name
+            raise OSError(str(error)) from error
+        self._connection = connection
+        return connection
 
 
 class _ResponseFuture(NamedTuple):
@@ -150,11 +171,11 @@ class _Connection(asyncio.Protocol):
             async with asyncio.timeout(timeout_s):
                 await self.writable.wait()
         except TimeoutError:
-            raise TimeoutError(f"the server has not read what was sent to it for {timeout_s:g} s") from None
+            raise TimeoutError(f"the server has not read what was sent to it for {timeout_s:.3g} s") from None
 
     def _expire(self, opaque: int, timeout_s: float) -> None:
         call = self._calls.pop(opaque)
-        remark = f"no answer within {timeout_s:g} s"
+        remark = f"no answer within {timeout_s:.3g} s"
         if not call.answer.done():
             call.answer.set_exception(TimeoutError(remark))
             if call.reads == self._reads:

@@ -58,6 +58,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector.loop = self
         self.now_s = 1000.0
         self.servers: dict[str, Callable[[Link], Any]] = {}
+        self.dark: set[str] = set()
+        """Addresses from which nothing comes back: attempts to connect to them hang."""
         super().__init__(selector)
 
     def time(self) -> float:
@@ -71,6 +73,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return round(self.now_s * 1e9)
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        if f"{host}:{port}" in self.dark:
+            await self.create_future()
         accept = self.servers.get(f"{host}:{port}")
         if accept is None:
             raise ConnectionRefusedError(f"nobody listens on {host}:{port}")

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from broker_core.client import Message
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance, local_host
 from broker_core.codes import RequestCode, ResponseCode
@@ -57,6 +58,48 @@ def test_a_broker_that_comes_later_gets_a_heartbeat_before_its_queues_are_shared
             assert codes[0] == HEART_BEAT and RequestCode.PULL_MESSAGE in codes
             names = {queue.broker_name for queue in consumer.rebalance.process_queues if queue.topic == "orders"}
             assert names == {"a", "b"}
+
+    run_virtually(story)
+
+
+def test_a_broker_that_cannot_be_reached_does_not_hold_up_the_others() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        dark, well = cluster.add_broker("a"), cluster.add_broker("b")
+        cluster.create_topic("orders", 64, [dark])
+        cluster.create_topic("payments", 1, [well])
+        consumer = consumer_of(cluster, Inbox(), client_id="c1")
+        consumer.subscribe("payments")
+        await consumer.start()
+        await asyncio.sleep(20)
+        cluster.loop.dark.add(dark.address)
+        for link in dark.links:
+            link.abort()
+        before = len(well.sent(HEART_BEAT))
+        for _ in range(300):
+            await asyncio.sleep(1)
+            assert list(context_of(well.engine).consumers.members("g")) == ["c1"]
+        assert len(well.sent(HEART_BEAT)) - before >= 8
+        begin = cluster.loop.time()
+        await consumer.shutdown()
+        assert cluster.loop.time() - begin < 10
+
+    run_virtually(story)
+
+
+def test_a_send_ends_in_time_although_no_connection_is_opened() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        async with producer_of(cluster) as producer:
+            await producer.send(Message("orders", b"1"))
+            cluster.loop.dark.add(broker.address)
+            for link in broker.links:
+                link.abort()
+            await asyncio.sleep(0.1)
+            begin = cluster.loop.time()
+            with pytest.raises(MQClientException, match=r"no connection within 0\.5 s"):
+                await producer.send(Message("orders", b"2"), timeout_ms=500)
+            assert cluster.loop.time() - begin == pytest.approx(0.5)
 
     run_virtually(story)
 

@@ -213,6 +213,42 @@ async def test_a_server_that_never_accepts(monkeypatch: pytest.MonkeyPatch) -> N
         await RemotingClient("127.0.0.1", 1).invoke(10, FIELDS)
 
 
+async def test_all_calls_share_an_attempt_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    async def never(*_: object) -> None:
+        attempts.append(1)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
+    client = RemotingClient("127.0.0.1", 1)
+    with pytest.raises(TimeoutError, match=r"no connection within 0\.01 s"):
+        await client.invoke(10, FIELDS, timeout_s=0.01)
+    calls = [asyncio.create_task(client.invoke(10, FIELDS)) for _ in range(5)]
+    calls[0].cancel()
+    await asyncio.sleep(0)
+    await client.close()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(result) for result in results] == [asyncio.CancelledError, *[ConnectionError] * 4]
+    assert len(attempts) == 1
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("connect to")]
+
+
+async def test_a_failed_attempt_to_connect_is_repeated_by_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving() as running:
+        client = client_of(running)
+
+        async def refuse(*_: object) -> None:
+            raise ConnectionRefusedError
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
+        results = await asyncio.gather(*(client.invoke(10, FIELDS) for _ in range(3)), return_exceptions=True)
+        assert [type(result) for result in results] == [ConnectionRefusedError] * 3
+        monkeypatch.undo()
+        assert (await client.invoke(10, FIELDS, b"x")).body == b"x"
+        await client.close()
+
+
 async def test_a_server_of_something_else() -> None:
     async with serving(Garbage) as running:
         client = client_of(running)

@@ -50,10 +50,13 @@ class RemotingClient:
         If none comes in time and nothing else was received since the request was sent, the connection is closed. (Java
         closes it in any case, and all other calls on it fail.)
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        connection = await self._writable_connection(timeout_s)
-        return await connection.call(self._request(code, ext_fields, body), deadline - loop.time())
+        connection = self._connection
+        if connection is None or connection.is_closing or not connection.writable.is_set():
+            loop = asyncio.get_running_loop()
+            begin_s = loop.time()
+            connection = await self._writable_connection(timeout_s)
+            timeout_s -= loop.time() - begin_s
+        return await connection.call(self._request(code, ext_fields, body), timeout_s)
 
     def begin(
         self, code: int, ext_fields: dict[str, str], body: bytes = b"", *, timeout_s: float

@@ -40,6 +40,9 @@ ONEWAY_FLAG = 2
 LANGUAGE = "PYTHON"
 """The language in all frames that are sent from here."""
 
+MAX_LANGUAGE = 32
+"""Characters of a sender's language that are read. It is stored for each client; RocketMQ's names are shorter."""
+
 SerializeType = Literal["JSON", "ROCKETMQ"]
 
 
@@ -174,7 +177,7 @@ def _decode_json(data: bytes | memoryview, body: bytes) -> RemotingCommand:
         header.opaque,
         header.flag,
         header.remark or "",
-        header.language or "",
+        (header.language or "")[:MAX_LANGUAGE],
         header.version,
     )
 

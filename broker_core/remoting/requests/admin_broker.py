@@ -25,7 +25,7 @@ from broker_core.errors import RequestError
 from broker_core.options import parse_properties
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.admin_group import subscription_data
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
 MAX_CONFIG_BYTES = 65_536
@@ -130,11 +130,11 @@ def decode_update_broker_config(request: RemotingCommand, peer: Peer) -> UpdateB
 
 
 class QueryConsumeQueueRequestHeader(Header):
-    topic: str
+    topic: Name
     queue_id: Int
     index: Long
     count: Int
-    consumer_group: str = ""
+    consumer_group: Name = ""
 
 
 def decode_query_consume_queue(request: RemotingCommand, peer: Peer) -> QueryConsumeQueue:
@@ -182,7 +182,7 @@ def decode_clean(request: RemotingCommand, peer: Peer) -> Done:
 
 
 class _SetMessageRequestModeRequestBody(Header):
-    topic: str
+    topic: Name
     mode: Literal["PULL", "POP"] = "PULL"
 
 

@@ -23,7 +23,7 @@ from broker_core.commands import (
 )
 from broker_core.formats.tags_code import hash_code
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, NonEmpty, json_body, read_body, read_header
+from broker_core.remoting.requests.headers import Header, Name, NonEmpty, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
 MAX_GROUPS = 4096
@@ -90,7 +90,7 @@ def encode_subscription_group_config(
 
 
 class DeleteSubscriptionGroupRequestHeader(Header):
-    group_name: str
+    group_name: Name
     clean_offset: bool = False
 
 
@@ -100,8 +100,8 @@ def decode_delete_subscription_group(request: RemotingCommand, peer: Peer) -> De
 
 
 class UpdateGroupForbiddenRequestHeader(Header):
-    group: str
-    topic: str
+    group: Name
+    topic: Name
     readable: bool | None = None
 
 
@@ -120,7 +120,7 @@ def encode_group_forbidden(reply: GroupForbidden, request: RemotingCommand, iden
 
 
 class GetConsumerConnectionListRequestHeader(Header):
-    consumer_group: str
+    consumer_group: Name
 
 
 def decode_get_consumer_connection_list(request: RemotingCommand, peer: Peer) -> GetConsumerConnections:

@@ -35,7 +35,7 @@ from broker_core.commands import (
 from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.admin_group import subscription_data
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
 # --- Progress ---------------------------------------------------------------------------------------------------------
@@ -44,8 +44,8 @@ from broker_core.remoting.requests.request_type import Identity, Peer
 class GetConsumeStatsRequestHeader(Header):
     """``topic_list`` is separated by semicolons, and overrides ``topic``."""
 
-    consumer_group: str
-    topic: str = ""
+    consumer_group: Name
+    topic: Name = ""
     topic_list: str = ""
 
 
@@ -107,8 +107,8 @@ def encode_broker_consume_stats(
 
 
 class QueryConsumeTimeSpanRequestHeader(Header):
-    topic: str
-    group: str
+    topic: Name
+    group: Name
 
 
 def decode_query_consume_time_span(request: RemotingCommand, peer: Peer) -> QueryConsumeTimeSpan:
@@ -143,7 +143,7 @@ def encode_consume_time_span(reply: ConsumeTimeSpans, request: RemotingCommand, 
 
 
 class QueryTopicConsumeByWhoRequestHeader(Header):
-    topic: str
+    topic: Name
 
 
 def decode_query_topic_consume_by_who(request: RemotingCommand, peer: Peer) -> QueryTopicConsumeByWho:
@@ -155,7 +155,7 @@ def encode_group_list(reply: GroupNames, request: RemotingCommand, identity: Ide
 
 
 class QueryTopicsByConsumerRequestHeader(Header):
-    group: str
+    group: Name
 
 
 def decode_query_topics_by_consumer(request: RemotingCommand, peer: Peer) -> QueryTopicsByConsumer:
@@ -169,8 +169,8 @@ def encode_topic_list(reply: TopicNames, request: RemotingCommand, identity: Ide
 
 
 class QuerySubscriptionByConsumerRequestHeader(Header):
-    group: str
-    topic: str = ""
+    group: Name
+    topic: Name = ""
 
 
 def decode_query_subscription_by_consumer(request: RemotingCommand, peer: Peer) -> QuerySubscriptionByConsumer:
@@ -187,9 +187,9 @@ def encode_subscription(reply: FoundSubscription, request: RemotingCommand, iden
 
 
 class _QueryAssignmentRequestBody(Header):
-    topic: str
-    consumer_group: str
-    client_id: str
+    topic: Name
+    consumer_group: Name
+    client_id: Name
     strategy_name: str | None = ""
     message_model: MessageModel = "CLUSTERING"
 
@@ -224,8 +224,8 @@ def encode_assignment(reply: Assignment, request: RemotingCommand, identity: Ide
 class ResetOffsetRequestHeader(Header):
     """``timestamp`` below 0 is the end. ``offset`` applies to a single queue only; -1 is none."""
 
-    topic: str
-    group: str
+    topic: Name
+    group: Name
     timestamp: Long
     queue_id: Int = -1
     offset: Long | None = None
@@ -261,9 +261,9 @@ def encode_offsets_reset(reply: OffsetsReset, request: RemotingCommand, identity
 
 
 class CloneGroupOffsetRequestHeader(Header):
-    src_group: str
-    dest_group: str
-    topic: str = ""
+    src_group: Name
+    dest_group: Name
+    topic: Name = ""
     offline: bool = False
 
 
@@ -277,9 +277,9 @@ def decode_clone_group_offset(request: RemotingCommand, peer: Peer) -> CloneGrou
 class QueryCorrectionOffsetHeader(Header):
     """``filter_groups`` is separated by commas."""
 
-    topic: str
+    topic: Name
     filter_groups: str = ""
-    compare_group: str = ""
+    compare_group: Name = ""
 
 
 def decode_query_correction_offset(request: RemotingCommand, peer: Peer) -> QueryCorrectionOffset:

@@ -20,7 +20,7 @@ from broker_core.commands import (
 )
 from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, NonEmpty, json_body, read_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Name, NonEmpty, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
 FilterType = Literal["SINGLE_TAG", "MULTI_TAG"]
@@ -33,7 +33,7 @@ MAX_TOPICS = 4096
 class CreateTopicRequestHeader(Header):
     """RocketMQ's CreateTopicRequestHeader without ``defaultTopic`` and ``force``, which are not used."""
 
-    topic: str
+    topic: Name
     read_queue_nums: Int
     write_queue_nums: Int
     perm: Int
@@ -66,7 +66,7 @@ def _attributes(text: str) -> dict[str, str]:
 class _TopicConfig(Header):
     """RocketMQ's TopicConfig, with its defaults."""
 
-    topic_name: str
+    topic_name: Name
     read_queue_nums: Int = 16
     write_queue_nums: Int = 16
     perm: Int = 6

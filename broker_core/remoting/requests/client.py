@@ -22,10 +22,9 @@ from broker_core.commands import (
 )
 from broker_core.formats.tags_code import hash_code
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, NonEmpty, json_body, read_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
-ClientId = Annotated[str, Meta(min_length=1, max_length=1024)]
 MAX_ENTRIES = Meta(max_length=4096)
 """Groups of one client, subscriptions of one group, queues of one lock."""
 
@@ -37,9 +36,9 @@ CONSUME_TYPES = get_args(ConsumeType)
 class _SubscriptionData(Header):
     """tagsSet and codeSet are not read: they follow from subString, and clients compute them differently."""
 
-    topic: str
+    topic: Name
     sub_string: str | None = "*"
-    expression_type: str | None = "TAG"
+    expression_type: Name | None = "TAG"
     sub_version: Long = 0
 
     def as_command(self) -> SubscriptionData:
@@ -73,16 +72,16 @@ class _SentSubscriptionData(_SubscriptionData):
 
 
 class _ProducerData(Header):
-    group_name: str
+    group_name: Name
 
 
 class _ConsumerData(Header):
     """Old Go clients send PUSH for CONSUME_PASSIVELY."""
 
-    group_name: str
-    consume_type: str | None = "CONSUME_PASSIVELY"
+    group_name: Name
+    consume_type: Name | None = "CONSUME_PASSIVELY"
     message_model: MessageModel = "CLUSTERING"
-    consume_from_where: str | None = "CONSUME_FROM_LAST_OFFSET"
+    consume_from_where: Name | None = "CONSUME_FROM_LAST_OFFSET"
     unit_mode: bool = False
     subscription_data_set: Annotated[list[_SubscriptionData], MAX_ENTRIES] | None = None
 
@@ -99,7 +98,7 @@ class _ConsumerData(Header):
 
 
 class _HeartbeatData(Header):
-    client_id: ClientId = msgspec.field(name="clientID")
+    client_id: NonEmpty = msgspec.field(name="clientID")
     producer_data_set: Annotated[list[_ProducerData], MAX_ENTRIES] | None = None
     consumer_data_set: Annotated[list[_ConsumerData], MAX_ENTRIES] | None = None
     without_sub: bool = False
@@ -153,9 +152,9 @@ def encode_heart_beat_done(reply: HeartBeatDone, request: RemotingCommand, ident
 
 
 class UnregisterClientRequestHeader(Header):
-    client_id: ClientId = msgspec.field(name="clientID")
-    producer_group: str = ""
-    consumer_group: str = ""
+    client_id: NonEmpty = msgspec.field(name="clientID")
+    producer_group: Name = ""
+    consumer_group: Name = ""
 
 
 def decode_unregister_client(request: RemotingCommand, peer: Peer) -> UnregisterClient:
@@ -166,8 +165,8 @@ def decode_unregister_client(request: RemotingCommand, peer: Peer) -> Unregister
 
 
 class _CheckClientRequestBody(Header):
-    client_id: ClientId
-    group: str
+    client_id: NonEmpty
+    group: Name
     subscription_data: _SubscriptionData
 
 
@@ -185,14 +184,14 @@ def decode_check_client_config(request: RemotingCommand, peer: Peer) -> CheckCli
 
 
 class _MessageQueue(Header):
-    topic: str
-    broker_name: str
+    topic: Name
+    broker_name: Name
     queue_id: Int
 
 
 class _LockBatchRequestBody(Header):
-    consumer_group: str
-    client_id: ClientId
+    consumer_group: Name
+    client_id: NonEmpty
     mq_set: Annotated[list[_MessageQueue], MAX_ENTRIES] | None = None
 
     def queues(self) -> list[MessageQueue]:

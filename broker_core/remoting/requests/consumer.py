@@ -20,7 +20,7 @@ from broker_core.commands import (
 )
 from broker_core.errors import RequestError
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header, write_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.send import KNOWS_MAX_RECONSUME_TIMES
 
@@ -28,8 +28,8 @@ from broker_core.remoting.requests.send import KNOWS_MAX_RECONSUME_TIMES
 
 
 class QueryConsumerOffsetRequestHeader(Header):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     set_zero_if_not_found: bool = True
 
@@ -45,8 +45,8 @@ def decode_query_consumer_offset(request: RemotingCommand, peer: Peer) -> QueryO
 
 
 class UpdateConsumerOffsetRequestHeader(Header):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     commit_offset: Long
 
@@ -69,7 +69,7 @@ def decode_update_consumer_offset(request: RemotingCommand, peer: Peer) -> Updat
 class QueueRequestHeader(Header):
     """The header of GET_MAX_OFFSET, GET_MIN_OFFSET and GET_EARLIEST_MSG_STORETIME."""
 
-    topic: str
+    topic: Name
     queue_id: Int
 
 
@@ -89,7 +89,7 @@ def decode_get_earliest_msg_store_time(request: RemotingCommand, peer: Peer) -> 
 
 
 class SearchOffsetRequestHeader(Header):
-    topic: str
+    topic: Name
     queue_id: Int
     timestamp: Long
     boundary_type: str = "LOWER"
@@ -129,7 +129,7 @@ def encode_store_time(reply: StoreTime, request: RemotingCommand, identity: Iden
 
 
 class GetConsumerListByGroupRequestHeader(Header):
-    consumer_group: str
+    consumer_group: Name
 
 
 def decode_get_consumer_list_by_group(request: RemotingCommand, peer: Peer) -> GetConsumerListByGroup:
@@ -151,10 +151,10 @@ def encode_consumer_list(reply: ConsumerList, request: RemotingCommand, identity
 
 class ConsumerSendMsgBackRequestHeader(Header):
     offset: Long
-    group: str
+    group: Name
     delay_level: Int
     origin_msg_id: str = ""
-    origin_topic: str = ""
+    origin_topic: Name = ""
     max_reconsume_times: Int | None = None
 
 

@@ -14,7 +14,12 @@ from broker_core.errors import RequestError
 
 Int = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Long = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-NonEmpty = Annotated[str, Meta(min_length=1)]
+MAX_NAME = 255
+"""Characters of a topic, a group or a client id. RocketMQ allows this for the longest, the retry topics; names are
+kept and shown, also of requests that are refused."""
+
+Name = Annotated[str, Meta(max_length=MAX_NAME)]
+NonEmpty = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 T = TypeVar("T")
 
 

@@ -3,7 +3,7 @@
 from broker_core.codes import RequestCode
 from broker_core.commands import Pulled, PullMessage
 from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, read_header, write_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.response_template import ResponseTemplate
 
@@ -17,8 +17,8 @@ MAX_RECORDS = MAX_FRAME - 64 * 1024
 class PullMessageRequestHeader(Header):
     """RocketMQ's PullMessageRequestHeader. Without maxMsgBytes the broker's own limits decide."""
 
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     queue_offset: Long
     max_msg_nums: Int
@@ -27,7 +27,7 @@ class PullMessageRequestHeader(Header):
     suspend_timeout_millis: Long
     sub_version: Long
     subscription: str = ""
-    expression_type: str = "TAG"
+    expression_type: Name = "TAG"
     max_msg_bytes: Int | None = None
 
 

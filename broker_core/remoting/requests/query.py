@@ -3,7 +3,7 @@
 from broker_core.codes import ResponseCode
 from broker_core.commands import QueryMessage, Records, ViewMessage
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
@@ -24,7 +24,7 @@ def encode_record(reply: Records, request: RemotingCommand, identity: Identity) 
 
 
 class QueryMessageRequestHeader(Header):
-    topic: str
+    topic: Name
     key: str
     max_num: Int
     begin_timestamp: Long

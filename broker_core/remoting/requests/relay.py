@@ -7,7 +7,7 @@ from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import Clients, ClientView, Command, Failed, GetClients, MessageQueue, Records, ViewMessage
 from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, read_header
+from broker_core.remoting.requests.headers import Header, Name, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer, Relay
 
 TELLS_RUNNING_INFO = 62
@@ -24,10 +24,10 @@ MAX_CLIENTS = 1000
 class ConsumerOfGroupRequestHeader(Header):
     """The common fields of RocketMQ's GetConsumerRunningInfo- and ConsumeMessageDirectlyResultRequestHeader."""
 
-    consumer_group: str
-    client_id: str
+    consumer_group: Name
+    client_id: Name
     msg_id: str = ""
-    topic: str = ""
+    topic: Name = ""
 
 
 def decode_get_consumer_running_info(request: RemotingCommand, peer: Peer) -> Command:
@@ -87,9 +87,9 @@ def _too_old(client: ClientView) -> str:
 class GetConsumerStatusRequestHeader(Header):
     """``client_addr`` is the id of one client; without it, all clients of the group are asked."""
 
-    topic: str
-    group: str
-    client_addr: str = ""
+    topic: Name
+    group: Name
+    client_addr: Name = ""
 
 
 def decode_get_consumer_status(request: RemotingCommand, peer: Peer) -> Command:

@@ -12,7 +12,7 @@ from broker_core.formats.commit_log_record import TRANSACTION_MASK
 from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, UNIQ_KEY
 from broker_core.remoting.message_batch import MessageBatchError, decode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_header, write_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.response_template import ResponseTemplate
 
@@ -24,9 +24,9 @@ KNOWS_MAX_RECONSUME_TIMES = 121
 class SendMessageRequestHeader(Header):
     """RocketMQ's SendMessageRequestHeader."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
+    producer_group: Name
+    topic: Name
+    default_topic: Name
     default_topic_queue_nums: Int
     queue_id: Int
     sys_flag: Int
@@ -43,9 +43,9 @@ class SendMessageRequestHeaderV2(
 ):
     """RocketMQ's SendMessageRequestHeaderV2: the same, by letters."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
+    producer_group: Name
+    topic: Name
+    default_topic: Name
     default_topic_queue_nums: Int
     queue_id: Int
     sys_flag: Int

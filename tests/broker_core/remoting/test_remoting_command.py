@@ -70,6 +70,11 @@ def test_a_java_answer_is_read() -> None:
     assert command.is_response
 
 
+def test_a_long_language_is_cut() -> None:
+    header = b'{"code":34,"language":"%b"}' % (b"x" * 900_000)
+    assert decode(0, header, b"").language == "x" * 32
+
+
 def test_frames_equal_javas_byte_for_byte_except_for_the_language() -> None:
     request = RemotingCommand.request(105, {"topic": "TopicTest"}, opaque=2)
     assert request.encode()[8:] == JAVA_QUERY_ROUTE.replace(b"JAVA", b"PYTHON")

@@ -1,13 +1,26 @@
 """Fields and bodies as typed structs: what is refused, and that the remark names the field."""
 
+import re
+from collections.abc import Iterator
+
 import msgspec
 import pytest
+from msgspec import inspect
 
 from broker_core.codes import RequestCode as Q
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.remoting.requests import client, consumer, pull, send
-from broker_core.remoting.requests.headers import Header, Int, Long, json_body, read_body, read_header, write_header
+from broker_core.remoting.requests.headers import (
+    MAX_NAME,
+    Header,
+    Int,
+    Long,
+    json_body,
+    read_body,
+    read_header,
+    write_header,
+)
 from tests.fakes.remoting import EXAMPLES
 
 
@@ -47,6 +60,34 @@ def test_the_error_names_the_malformed_field(field: str, text: str) -> None:
     with pytest.raises(RequestError, match=rf"extFields: .*\$\.{field}") as caught:
         read_header(Sample, {"topic": "T", "queueId": "0", field: text})
     assert caught.value.code is ResponseCode.SYSTEM_ERROR
+
+
+def kinds_of_headers(kind: type[Header] = Header) -> Iterator[type[Header]]:
+    for child in kind.__subclasses__():
+        if child.__module__.startswith("broker_core.remoting.requests."):
+            yield child
+        yield from kinds_of_headers(child)
+
+
+def test_names_are_limited_in_every_header_and_body() -> None:
+    """Names of refused requests are stored too, so an unlimited one would take as much memory as a frame."""
+    names = re.compile(r"(.*_)?(topic|group|group_name|topic_name|client_id|broker_name)")
+    checked = 0
+    for kind in kinds_of_headers():
+        for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]
+            types = field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
+            for text in types:
+                if names.fullmatch(field.name) and isinstance(text, inspect.StrType):
+                    assert text.max_length == MAX_NAME, f"{kind.__qualname__}.{field.name}"
+                    checked += 1
+    assert checked > 40
+
+
+def test_the_error_of_a_long_name_names_the_field_and_the_limit() -> None:
+    fields = EXAMPLES[Q.PULL_MESSAGE][0] | {"topic": "x" * 255}
+    assert read_header(pull.PullMessageRequestHeader, fields).topic == "x" * 255
+    with pytest.raises(RequestError, match=r"length <= 255 .*\$\.topic"):
+        read_header(pull.PullMessageRequestHeader, fields | {"topic": "x" * 256})
 
 
 @pytest.mark.parametrize("field", ["topic", "queueId"])

@@ -43,11 +43,15 @@ class WaitingRetries:
 
     def waiting_for(self, topic: str) -> Waiting:
         """The messages that wait for a retry topic."""
-        progress = self._delayed.progress()
-        self._drop_delivered(progress)
-        is_all = self._read_new(progress)
+        is_all = self.count()
         by_level = [noted for (name, _), noted in self._noted.items() if name == topic]
         return Waiting(sum(map(len, by_level)), min((noted[0][1] for noted in by_level), default=None), is_all)
+
+    def count(self) -> bool:
+        """Read and note some of the new messages. Returns whether all messages are known now."""
+        progress = self._delayed.progress()
+        self._drop_delivered(progress)
+        return self._read_new(progress)
 
     def _drop_delivered(self, progress: dict[int, tuple[int, int]]) -> None:
         for key, noted in list(self._noted.items()):

@@ -27,7 +27,7 @@ from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
-from broker_core.processors.why.live_state import live_state, polling_ms, progress_fields
+from broker_core.processors.why.live_state import Seen, live_state, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps, pieces_of
 
@@ -50,6 +50,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
     assert isinstance(command, GetConsumerGroups)
     seq = context.events.seq
     holds: dict[str, int] = {}
+    held_queues: set[tuple[str, str, int]] = set()
     topics: dict[str, set[str]] = {}
     for pulled in list(context.pulls.groups()):
         topics[pulled] = {topic for topic, _ in context.pulls.queues(pulled)}
@@ -59,8 +60,10 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
             if held is not None and held.group:
                 holds[held.group] = holds.get(held.group, 0) + 1
                 topics.setdefault(held.group, set()).add(held.many.topic)
+                held_queues.add((held.group, held.many.topic, held.many.queue_id))
         yield
     online = {client.client_id for client in context.clients.values()}
+    seen = Seen(held_queues, online, context.retries.count())
     groups, names = [], 0
     for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
         lag = yield from _known_lag(context, context.offsets.topics(group))
@@ -69,7 +72,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
         names += len(of_group)
         if names > MAX_TOPICS:
             raise RequestError(f"the groups have more than {MAX_TOPICS} topics together; ask for one group at a time")
-        live = yield from live_state(context, group, of_group, online, now)
+        live = yield from live_state(context, group, of_group, seen, now)
         groups.append(
             ConsumerGroupView(
                 broker=context.options.broker_name,

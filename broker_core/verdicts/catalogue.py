@@ -122,6 +122,12 @@ _TABLE: tuple[Situation, ...] = (
         "Wait for the lock to expire (60 s after its last renewal), or stop its owner.",
     ),
     Situation(
+        "stands_still",
+        ("error",),
+        "messages wait in a queue for more than 30 s (`patience_ms`) without a commit, and no other error explains it",
+        "Read the log of the client that pulls from these queues. If no client does, start one that does.",
+    ),
+    Situation(
         "subscriptions_disagree",
         ("error",),
         "members of the group subscribe to different topics or filters",
@@ -232,7 +238,7 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "lag_unknown",
         ("info",),
-        "the group has committed no offset in a queue that has messages",
+        "the group has committed no offset in a queue that has messages; or its queues or retries are not all counted",
         "Wait for the group's first commit there.",
     ),
     Situation(

@@ -73,6 +73,11 @@ class Group:
         return [queue for queue in self.queues if not queue.view.topic.startswith(RETRY_PREFIX)]
 
     @property
+    def are_retries_counted(self) -> bool:
+        """Whether no other messages than the known ones wait for another try."""
+        return all(one.detail.retries.counted for one in self.facts)
+
+    @property
     def is_whole(self) -> bool:
         """Whether the facts describe all of the group's queues."""
         return not self.unavailable and all(one.detail.queues_total <= len(one.detail.queues) for one in self.facts)

@@ -6,7 +6,7 @@ from broker_core.commands import GroupFacts
 from broker_core.verdicts.brokers import broker_verdicts
 from broker_core.verdicts.catalogue import CATALOGUE, RANKS
 from broker_core.verdicts.clients import client_verdicts
-from broker_core.verdicts.group import Group
+from broker_core.verdicts.group import Group, places
 from broker_core.verdicts.messages import message_verdicts
 from broker_core.verdicts.progress import PATIENCE_MS, group_state
 from broker_core.verdicts.verdict import SEVERITIES, State, Verdict, Verdicts, joined, plural, span
@@ -43,6 +43,7 @@ def _state(group: Group, verdicts: list[Verdict]) -> State:
         is_consumed=bool(group.members or group.pullers),
         is_failing=group.is_failing,
         is_broadcasting=group.is_broadcasting,
+        is_counted=group.are_retries_counted and bool(group.own_queues),
         patience_ms=group.patience_ms,
     )
     if state == "stopped" and not group.unavailable:
@@ -65,14 +66,11 @@ def _progress_verdicts(group: Group, state: State, verdicts: list[Verdict]) -> I
             f"{'keeps' if len(group.members) == 1 else 'keep'} the offsets. The lag is unknown here.",
             {"members": len(group.members)},
         )
-    elif progress.unknown:
-        unknown = [queue.place for queue in group.queues if queue.progress.waiting is None]
-        yield CATALOGUE["lag_unknown"].verdict(
-            f"The lag of {plural(progress.unknown, 'queue')} is unknown: {group.name} has committed no offset in "
-            f"{joined(unknown)}.",
-            {"queues": unknown[:100]},
-        )
-    if state == "falling behind":
+    else:
+        yield from _unknown(group, state)
+    if state == "stalled":
+        yield from _stands_still(group, verdicts)
+    elif state == "falling behind":
         yield CATALOGUE["falling_behind"].verdict(
             f"{group.name} falls behind: {_waiting(group)}, {progress.growth:,} more than at an earlier commit.",
             evidence | {"growth": progress.growth},
@@ -81,6 +79,71 @@ def _progress_verdicts(group: Group, state: State, verdicts: list[Verdict]) -> I
         yield _catching_up(group, evidence)
     elif state == "ok" and not any(verdict.severity in ("error", "warning") for verdict in verdicts):
         yield _well(group, evidence)
+
+
+def _unknown(group: Group, state: State) -> Iterator[Verdict]:
+    """What is not known: the lag of some queues, and, if this makes the state unknown, what is not counted."""
+    situation = CATALOGUE["lag_unknown"]
+    unknown = places(queue for queue in group.queues if queue.progress.waiting is None)
+    if unknown:
+        yield situation.verdict(
+            f"The lag of {plural(len(unknown), 'queue')} is unknown: {group.name} has committed no offset in "
+            f"{joined(unknown)}.",
+            {"queues": unknown[:100]},
+        )
+    if state != "unknown":
+        return
+    shown, total = len(group.queues), sum(max(one.detail.queues_total, len(one.detail.queues)) for one in group.facts)
+    if shown < total:
+        yield situation.verdict(
+            f"{group.name} has {total:,} queues, and only {shown:,} of them were looked at; the others are unknown.",
+            {"shown": shown, "total": total},
+            advice="Use several groups with fewer topics each, or look at the lag in each topic.",
+        )
+    if not group.own_queues:
+        yield situation.verdict(
+            f"{group.name} has no queue: no topic exists to which its members subscribe, or in which it has an offset.",
+            {"shown": shown, "total": total},
+            advice="Look at the subscriptions of its members.",
+        )
+    if not group.are_retries_counted:
+        yield situation.verdict(
+            f"The retries of {group.name} are not counted yet, so more messages may wait for another try.",
+            {"brokers": [one.broker.broker for one in group.facts if not one.detail.retries.counted]},
+            advice="Ask again: each request counts some of them.",
+        )
+
+
+def _stands_still(group: Group, verdicts: list[Verdict]) -> Iterator[Verdict]:
+    """The queues without progress, unless another verdict explains why they have none."""
+    if any(verdict.severity == "error" and verdict.id not in _STILL_CONSUMING for verdict in verdicts):
+        return
+    topics = {topic for one in verdicts if one.id == "topic_not_subscribed" for topic in one.evidence["topics"]}
+    moving = {place for one in verdicts if one.id == "rebalancing" for place in one.evidence["queues"]}
+    stuck = [
+        queue
+        for queue in group.queues
+        if queue.progress.move == "stuck" and queue.view.topic not in topics and queue.place not in moving
+    ]
+    if not stuck:
+        return
+    waiting = sum(queue.progress.waiting or 0 for queue in stuck)
+    moved = [queue.view.moved_ms_ago for queue in stuck if queue.view.moved_ms_ago is not None]
+    oldest = max((queue.progress.oldest_ms for queue in stuck if queue.progress.oldest_ms is not None), default=None)
+    still_ms = max(moved) if moved else oldest
+    text = f"{plural(waiting, 'message waits', 'messages wait')} in {joined(places(stuck))}"
+    text += f", the oldest for {span(oldest)}" if oldest is not None else ""
+    text += ", and the committed offset has not moved"
+    text += f" for {span(max(moved))}" if moved else ""
+    yield CATALOGUE["stands_still"].verdict(
+        f"{group.name} stands still: {text}.",
+        {
+            "queues": places(stuck)[:100],
+            "waiting": waiting,
+            "oldest_ms": oldest,
+            "since_ms": None if still_ms is None else group.now_ms - still_ms,
+        },
+    )
 
 
 def _waiting(group: Group) -> str:

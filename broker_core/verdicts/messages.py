@@ -54,7 +54,7 @@ def _failing(group: Group) -> Iterator[Verdict]:
         else:
             yield CATALOGUE["some_messages_fail"].verdict(f"Some messages fail: {text}.", evidence)
     if waiting or dead:
-        least = "" if all(one.detail.retries.counted for one in group.facts) else "At least "
+        least = "" if group.are_retries_counted else "At least "
         parts = []
         if waiting:
             when = f", the next at {clock(due, group.now_ms)} ({_in(due - group.now_ms)})" if due is not None else ""

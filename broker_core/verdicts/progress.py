@@ -116,10 +116,12 @@ def group_state(
     is_consumed: bool,
     is_failing: bool = False,
     is_broadcasting: bool = False,
+    is_counted: bool = True,
     patience_ms: int = PATIENCE_MS,
 ) -> State:
     """The state of a group. ``is_consumed``: it has members or pulls; ``is_failing``: each message comes back. The
-    members of a group that ``is_broadcasting`` keep their offsets themselves."""
+    members of a group that ``is_broadcasting`` keep their offsets themselves. ``is_counted``: it has a queue besides
+    retry queues, and all its retries are counted; without that it is never ok."""
     if not is_consumed:
         return "stopped"
     if is_failing or (progress.stuck and not is_broadcasting):
@@ -128,9 +130,10 @@ def group_state(
         return "unknown"
     if progress.unknown:
         return "unknown"
+    well: State = "ok" if is_counted else "unknown"
     if not progress.waiting:
-        return "ok"
+        return well
     is_young = progress.oldest_ms is not None and progress.oldest_ms <= patience_ms
     if progress.moving and is_young:
-        return "ok"
+        return well
     return "falling behind" if progress.growth is not None and progress.growth > 0 else "catching up"

@@ -21,7 +21,8 @@ is not known is null or `unknown`, never 0.
 | `falling behind` | the group consumes, and its lag grew since an earlier commit |
 | `stalled` | messages wait, and nothing moves in at least one queue; or every message comes back |
 | `stopped` | the group has no member, and no client pulls for it |
-| `unknown` | it cannot be known: no offset is committed, a broker does not answer, or the members keep the offsets |
+| `unknown` | it cannot be known: no offset is committed, the retries are not counted yet, a broker does not answer, \
+or the members keep the offsets |
 
 `patience_ms` replaces the 30 s. Java clients commit every 5 s, so less than 10 s is too little for them.
 

@@ -9,6 +9,7 @@ from broker_core.commands import GroupQueueView, ReturnedMessages
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context
+from broker_core.processors.retry_message import RETRY_PREFIX
 from broker_core.verdicts.progress import (
     does_every_message_fail,
     group_progress,
@@ -25,7 +26,7 @@ HTTP_POLLING_MS = 3000
 """The same for a client without an open connection."""
 MAX_QUEUES = 2000
 
-LOOKED_AT = 100
+LOOKED_AT = 50
 """Queues of a piece."""
 
 
@@ -43,10 +44,20 @@ class LiveState(NamedTuple):
     unknown_queues: int
 
 
-def live_state(context: Context, group: str, topics: Iterable[str], online: Set[str], now: Now) -> Steps[LiveState]:
+class Seen(NamedTuple):
+    """What the states of all groups of a list need, looked up once. ``held``: (group, topic, queue id) of the held
+    pulls. ``online``: the ids of clients with an open connection. ``retries_counted``: whether the broker knows all
+    messages that wait for another try."""
+
+    held: Set[tuple[str, str, int]]
+    online: Set[str]
+    retries_counted: bool
+
+
+def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now) -> Steps[LiveState]:
     """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad."""
     topics = list(topics)
-    views = _queues(context, group, topics, online, now)
+    views = _queues(context, group, topics, seen, now)
     queues: list[GroupQueueView] = []
     while len(queues) <= MAX_QUEUES and (piece := list(islice(views, LOOKED_AT))):
         queues += piece
@@ -61,11 +72,12 @@ def live_state(context: Context, group: str, topics: Iterable[str], online: Set[
         is_consumed=info is not None or any(queue.state in ("held", "polling") for queue in queues),
         is_failing=refused or does_every_message_fail(returned.delivered, returned.returned, in_hand),
         is_broadcasting=info is not None and info.message_model == "BROADCASTING",
+        is_counted=seen.retries_counted and any(not queue.topic.startswith(RETRY_PREFIX) for queue in queues),
     )
     return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown)
 
 
-def _queues(context: Context, group: str, topics: list[str], online: Set[str], now: Now) -> Iterator[GroupQueueView]:
+def _queues(context: Context, group: str, topics: list[str], seen: Seen, now: Now) -> Iterator[GroupQueueView]:
     """The queues with what their progress needs, and nothing else."""
     rows = context.pulls.queues(group)
     for topic in topics:
@@ -73,8 +85,8 @@ def _queues(context: Context, group: str, topics: list[str], online: Set[str], n
         for queue_id in range(config.read_queue_nums if config is not None else 0):
             row, offset = rows.get((topic, queue_id)), context.offsets.query(group, topic, queue_id)
             at = group_queue_offset(context, topic, queue_id, offset or 0, now)
-            is_held = any(held.group == group for held in context.holds.requests_of_queue(topic, queue_id))
-            is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, online) * 1_000_000
+            is_held = (group, topic, queue_id) in seen.held
+            is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, seen.online) * 1_000_000
             yield GroupQueueView(
                 topic=topic,
                 queue_id=queue_id,

@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from broker_core import commands as c
 from broker_core.verdicts.catalogue import CATALOGUE
@@ -75,6 +76,49 @@ def test_an_unknown_lag_is_unknown() -> None:
     assert verdicts(more).state == "unknown", "only some of its queues were looked at"
 
 
+def test_a_group_that_stands_still_for_no_other_reason() -> None:
+    after_restart = queue(offset=10, pull_offset=100, moved_ms_ago=None)
+    assert first(facts(after_restart)) == (
+        "stalled",
+        "stands_still",
+        "g stands still: 90 messages wait in orders@0, the oldest for 10 min 0 s, "
+        "and the committed offset has not moved.",
+    )
+    retry = queue(topic="%RETRY%g", offset=95, moved_ms_ago=40_000)
+    answer = verdicts(facts(queue(), retry))
+    assert (answer.state, ids(answer)) == ("stalled", ["stands_still"])
+    assert answer.verdicts[0].sentence.endswith("and the committed offset has not moved for 40 s.")
+    assert answer.verdicts[0].evidence == {
+        "queues": ["%RETRY%g@0"],
+        "waiting": 5,
+        "oldest_ms": 600_000,
+        "since_ms": NOW_MS - 40_000,
+    }
+    left = queue(offset=50, state="unassigned", assigned_to=None, polled_by=None, polled_ms_ago=None, lag_ms=None)
+    answer = verdicts(facts(), facts(left, at="broker-b", members=[]))
+    assert ids(answer) == ["stands_still"] and answer.verdicts[0].evidence["queues"] == ["orders@0 at broker-b"]
+    blocked = queue(offset=90, handed=10, handed_ms_ago=60_000)
+    assert "stands_still" not in ids(verdicts(facts(blocked))), "another error explains it"
+
+
+def test_facts_that_are_not_complete_are_not_green() -> None:
+    answer = verdicts(facts(queues_total=3000))
+    assert (answer.state, ids(answer)) == ("unknown", ["lag_unknown"])
+    assert answer.verdicts[0].evidence == {"shown": 1, "total": 3000}
+    answer = verdicts(facts(retries=retries(counted=False)))
+    assert (answer.state, ids(answer)) == ("unknown", ["lag_unknown"])
+    assert answer.verdicts[0].sentence.startswith("The retries of g are not counted yet")
+    answer = verdicts(without_queues())
+    assert (answer.state, ids(answer)) == ("unknown", ["lag_unknown"])
+    assert answer.verdicts[0].sentence.startswith("g has no queue")
+
+
+def without_queues() -> c.GroupFacts:
+    """A member subscribes to nothing that exists."""
+    one = facts()
+    return structs.replace(one, detail=structs.replace(one.detail, queues=[], queues_total=0))
+
+
 def test_a_broadcasting_group_keeps_its_offsets_itself() -> None:
     handed = queue(offset=None, handed=4, handed_ms_ago=90_000, assigned_to=None)
     answer = verdicts(facts(handed, message_model="BROADCASTING"))
@@ -110,7 +154,7 @@ def test_the_answer_is_bounded() -> None:
 # --- Whatever the facts are ----------------------------------------------------------------------------------------
 
 
-def anything(rng: random.Random) -> c.GroupFacts:
+def anything(rng: random.Random, at: str = "broker-a") -> c.GroupFacts:
     """Facts of every kind, consistent enough to occur."""
     pick = rng.choice
     names = ["java-1", "web-1", "zz"]
@@ -126,6 +170,7 @@ def anything(rng: random.Random) -> c.GroupFacts:
         handed = pick([0, 0, 5])
         pulled = pick([None, *names])
         fields: dict[str, Any] = {
+            "topic": pick(["orders", "orders", "%RETRY%g"]),
             "assigned_to": pick([None, *here]),
             "polled_by": pulled,
             "polled_ms_ago": None if pulled is None else pick([0, 5000, 90_000]),
@@ -144,13 +189,15 @@ def anything(rng: random.Random) -> c.GroupFacts:
         }
         return queue(number, **fields)
 
-    return facts(
-        *(any_queue(number) for number in range(1 + rng.randrange(3))),
+    queues = [any_queue(number) for number in range(rng.randrange(4))]
+    some = facts(
+        *queues,
+        at=at,
         members=members,
         message_model=pick(["CLUSTERING", "CLUSTERING", "BROADCASTING"]) if members else "",
         missing_topics=pick([[], ["oders"]]),
-        retries=retries(*pick([(0, None), (3, NOW_MS + 5000), (0, None, 2)])),
-        broker=condition(draining=pick([False, False, True]), problem=pick(["", "", "the disk is full"])),
+        retries=retries(*pick([(0, None), (3, NOW_MS + 5000), (0, None, 2)]), counted=pick([True, True, False])),
+        broker=condition(broker=at, draining=pick([False, False, True]), problem=pick(["", "", "the disk is full"])),
         refused=pick([[], [], [refusal()]]),
         windows=pick([[], [window()], [window(unacknowledged=3)]]) if "web-1" in here else [],
         recent=pick([[], [recent()], [recent(passed=3)]]),
@@ -158,23 +205,27 @@ def anything(rng: random.Random) -> c.GroupFacts:
         changed_ms=pick([None, NOW_MS - 3000, NOW_MS - 900_000]),
         consume_enable=pick([True, True, False]),
     )
+    total = len(queues) + pick([0, 0, 0, 2000])
+    return structs.replace(some, detail=structs.replace(some.detail, queues=queues, queues_total=total))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_green_needs_evidence_and_unknown_is_never_0(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(50):
-        one = anything(rng)
-        away = rng.choice([[], [], ["broker-b"]])
-        answer = verdicts(one, unavailable=away)
+        known = [anything(rng, at) for at in rng.choice([["broker-a"], ["broker-a", "broker-b"]])]
+        views = [view for one in known for view in one.detail.queues]
+        away = rng.choice([[], [], ["broker-c"]])
+        answer = verdicts(*known, unavailable=away)
         assert answer.verdicts, "there is always a reason"
         severities = [SEVERITIES.index(verdict.severity) for verdict in answer.verdicts]
         assert severities == sorted(severities)
         assert {verdict.id for verdict in answer.verdicts} <= CATALOGUE.keys()
         assert all(verdict.advice and verdict.sentence.endswith(".") for verdict in answer.verdicts)
         if answer.state == "ok":
-            assert not away
-            for view in one.detail.queues:
+            assert not away and any(view.topic == "orders" for view in views)
+            assert all(one.detail.retries.counted and one.detail.queues_total < 2000 for one in known)
+            for view in views:
                 in_queue = view.max_offset > view.min_offset
                 at = view.offset if view.offset is not None else view.pull_offset
                 assert not in_queue or (at is not None and (view.offset is not None or not view.handed))
@@ -185,5 +236,6 @@ def test_green_needs_evidence_and_unknown_is_never_0(seed: int) -> None:
         if any(verdict.severity == "ok" for verdict in answer.verdicts):
             assert answer.state == "ok"
             assert not {"error", "warning"} & {verdict.severity for verdict in answer.verdicts}
-        if not one.detail.members and all(view.state in ("unassigned", "not_polling") for view in one.detail.queues):
+        is_pulled = any(view.state in ("held", "polling") for view in views)
+        if not is_pulled and not any(one.detail.members for one in known):
             assert answer.state in ("stopped", "unknown")

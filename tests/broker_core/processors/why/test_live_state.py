@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
+from broker_core.consumers import waiting_retries
+from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.verdicts.judge import judge
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, join
@@ -53,6 +57,31 @@ def test_ok_and_stalled() -> None:
     assert states(bench) == ("stalled", "stalled")
     pull(bench, 3, commit_offset=3)
     assert states(bench) == ("ok", "ok")
+
+
+def test_retries_that_are_not_counted_yet_are_not_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    pull(bench, 3, commit_offset=3)
+    assert states(bench) == ("ok", "ok")
+    monkeypatch.setattr(waiting_retries, "MESSAGES_A_REQUEST", 0)
+    delayed = c.OutgoingMessage(body=b"4", queue_id=0, properties="DELAY\x013\x02")
+    assert isinstance(bench.call(c.SendMessage(topic="orders", messages=[delayed])), c.Sent)
+    assert states(bench) == ("unknown", "unknown")
+
+
+def test_a_member_without_a_queue_is_not_green() -> None:
+    bench = Bench()
+    join(bench, "A", topics={"oders": "*"})
+    assert states(bench) == ("unknown", "unknown")
+
+
+def test_a_held_pull_is_found_without_a_look_at_the_holds_of_other_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    pull(bench, 3, commit_offset=3, suspend_timeout_ms=30_000)
+    for number in range(5):
+        bench.pull("orders", 3, f"c{number}", consumer_group=f"g{number}", suspend_timeout_ms=30_000)
+    monkeypatch.delattr(PullRequestHold, "requests_of_queue")
+    assert listed(bench).state == "ok" and listed(bench, "g4").state == "ok"
 
 
 def test_stopped() -> None:

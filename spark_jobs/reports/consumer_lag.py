@@ -118,11 +118,13 @@ def _known_at(offsets: DataFrame, ts: Column) -> DataFrame:
 
 
 def ends_before(stored: DataFrame, seen: DataFrame, queue_ends: DataFrame | None, since_ms: int) -> DataFrame:
-    """Where queues ended before ``since_ms``: at the first offset that was read of them.
+    """Where queues ended before ``since_ms``: at the first offset that was stored later.
 
-    ``queue_ends``: where they end now, which is the same for those of which nothing was read; None: not known.
+    ``stored`` may have earlier messages, too, since whole segments are read. ``queue_ends``: where queues end now, if
+    that is known. A queue that got no message later ended there before ``since_ms``, too.
     """
-    first = stored.groupBy(*_QUEUE).agg(F.min_by("begin_offset", "minute_ts").alias("end_offset"))
+    later = stored.where(F.col("minute_ts") >= since_ms - since_ms % MINUTE_MS)
+    first = later.groupBy(*_QUEUE).agg(F.min_by("begin_offset", "minute_ts").alias("end_offset"))
     if queue_ends is not None:
         known = first.select(*_QUEUE).unionByName(seen.where("end_offset is not null").select(*_QUEUE)).distinct()
         first = first.unionByName(queue_ends.join(known, [*_QUEUE], "left_anti").select(*_QUEUE, "end_offset"))

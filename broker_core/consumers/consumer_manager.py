@@ -18,7 +18,11 @@ MAX_SUBSCRIPTIONS = 100_000
 """Topics of all groups together."""
 
 MAX_DIFFERING = 100
-"""Members that a change of the subscription is compared with; the others are compared at their next heartbeat."""
+"""Members of a group whose own subscriptions are stored, and that a change of the group's is compared with. The others
+are compared at their next heartbeat."""
+
+MAX_DIFFERING_TOPICS = 16
+"""Topics that are stored of each of them."""
 
 NANOSECONDS_BEGIN = 10**16
 """Java clients count ``sub_version`` in ms since 1970, Go clients in ns: ms reach this number in 300,000 years."""
@@ -33,8 +37,9 @@ class ConsumerGroupInfo:
     """RocketMQ's ConsumerGroupInfo without the members, from the newest heartbeat.
 
     ``differing``: the members whose own heartbeat differs from ``subscriptions``: client id -> topic -> expression, ""
-    for a topic to which the member does not subscribe. ``windows``: what WebSocket consumers accept, and when they
-    reported it, wall time. ``changed_ns``: when a member joined or left last.
+    for a topic to which the member does not subscribe. Members above ``MAX_DIFFERING`` are without topics.
+    ``windows``: what WebSocket consumers accept, and when they reported it, wall time. ``changed_ns``: when a member
+    joined or left last.
     """
 
     __slots__ = (
@@ -183,8 +188,10 @@ def _note_own(info: ConsumerGroupInfo, wanted: list[SubscriptionData], client_id
     if all((present := table.get(own.topic)) is own or _is_same(own, present) for own in wanted):
         info.differing.pop(client_id, None)
         return
+    is_stored = info.differing.get(client_id) or len(info.differing) < MAX_DIFFERING
+    different = (own for own in wanted if not _is_same(own, table.get(own.topic)))
     info.differing[client_id] = {
-        own.topic: own.sub_string or "*" for own in wanted if not _is_same(own, table.get(own.topic))
+        own.topic: own.sub_string or "*" for own in islice(different, MAX_DIFFERING_TOPICS if is_stored else 0)
     }
 
 
@@ -193,10 +200,19 @@ def _note_others(
 ) -> None:
     """A heartbeat of this client changed the group's subscription. The other members had the previous one."""
     for other in islice((member for member in members if member != client_id), MAX_DIFFERING):
-        topics = info.differing.setdefault(other, {})
+        topics = info.differing.get(other)
+        if topics is None:
+            topics = info.differing[other] = {}
+            if len(info.differing) > MAX_DIFFERING:
+                continue
+        elif not topics:  # its topics are not stored: only its own heartbeat can show that it agrees again
+            continue
         for update in updates:
-            if topics.setdefault(update.topic, update.previous) == update.expression:
-                del topics[update.topic]
+            present = topics.get(update.topic, update.previous)
+            if present == update.expression:
+                topics.pop(update.topic, None)
+            elif update.topic in topics or len(topics) < MAX_DIFFERING_TOPICS:
+                topics[update.topic] = present
         if not topics:
             del info.differing[other]
 

@@ -135,3 +135,30 @@ def test_the_newest_heartbeat_says_how_the_group_consumes() -> None:
         "CONSUME_ACTIVELY",
         "CONSUME_FROM_FIRST_OFFSET",
     )
+
+
+def test_differing_subscriptions_are_stored_of_some_members_and_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members times topics would be a table of gigabytes. A member that is not stored is still known to differ."""
+    monkeypatch.setattr(consumer_manager, "MAX_DIFFERING", 3)
+    manager = ConsumerManager()
+    topics = {f"t{number:02d}": "a" for number in range(30)}
+    for number in range(6):
+        register(manager, client(f"old-{number}", number), 5, **topics)
+    register(manager, client("new", 9), 6, **dict.fromkeys(topics, "b"))
+    info = manager.get("g")
+    assert info is not None
+    assert {name: len(of) for name, of in info.differing.items()} == {"old-0": 16, "old-1": 16, "old-2": 16}
+    for number in range(6):  # the others differ by their own heartbeats
+        register(manager, client(f"old-{number}", number), 5, **topics)
+    assert {name: len(of) for name, of in info.differing.items()} == {
+        **dict.fromkeys(("old-0", "old-1", "old-2"), 16),
+        **dict.fromkeys(("old-3", "old-4", "old-5"), 0),
+    }
+    register(manager, client("new", 9), 7, **dict.fromkeys(topics, "c"))
+    assert {name: len(of) for name, of in info.differing.items()} == {
+        **dict.fromkeys(("old-0", "old-1", "old-2"), 16),
+        **dict.fromkeys(("old-3", "old-4", "old-5"), 0),
+    }
+    register(manager, client("old-0", 0), 7, **dict.fromkeys(topics, "c"))
+    register(manager, client("old-5", 5), 7, **dict.fromkeys(topics, "c"))
+    assert sorted(info.differing) == ["old-1", "old-2", "old-3", "old-4"]

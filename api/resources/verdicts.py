@@ -1,6 +1,5 @@
 """Why a group's consumers wait."""
 
-import asyncio
 from typing import Annotated
 
 from msgspec import Meta, structs
@@ -24,21 +23,12 @@ class VerdictParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 async def get_verdicts(request: Request[VerdictParams]) -> Answer:
     """Verdicts on the group at all brokers, or at the one that `broker` names, the worst first."""
-    params, loop = request.params, asyncio.get_running_loop()
-    asked_s = loop.time()
+    params = request.params
     replies = await brokers.ask_all(params.broker, commands.GetGroupFacts(group=params.group), commands.GroupFacts)
-    answered_in_ms = int((loop.time() - asked_s) * 1000)
     facts = list(replies.by_broker.values())
     missing = await topics_missing(params.broker, replies.unavailable, [one.detail.missing_topics for one in facts])
     facts = [structs.replace(one, detail=structs.replace(one.detail, missing_topics=missing)) for one in facts]
-    return Answer(
-        body=judge(
-            _with_owners(facts),
-            unavailable=replies.unavailable,
-            answered_in_ms=answered_in_ms,
-            patience_ms=params.patience_ms,
-        )
-    )
+    return Answer(body=judge(_with_owners(facts), unavailable=replies.unavailable, patience_ms=params.patience_ms))
 
 
 def _with_owners(facts: list[commands.GroupFacts]) -> list[commands.GroupFacts]:

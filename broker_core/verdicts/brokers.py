@@ -4,22 +4,15 @@ from collections.abc import Iterator
 
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import Group
-from broker_core.verdicts.verdict import Verdict, joined, span
-
-BUSY_MS = 1000
+from broker_core.verdicts.verdict import Verdict, joined
 
 
-def broker_verdicts(group: Group, answered_in_ms: int) -> Iterator[Verdict]:
-    """What keeps the group waiting, although its consumers are well. The engine needed ``answered_in_ms``."""
+def broker_verdicts(group: Group) -> Iterator[Verdict]:
+    """What keeps the group waiting, although its consumers are well."""
     if group.unavailable:
         yield CATALOGUE["broker_away"].verdict(
             f"No answer from {joined(group.unavailable)}: what {group.name} does there is unknown.",
             {"brokers": list(group.unavailable)},
-        )
-    elif answered_in_ms > BUSY_MS:
-        yield CATALOGUE["broker_busy"].verdict(
-            f"The engine is busy: it needed {span(answered_in_ms)} to answer this question.",
-            {"answered_in_ms": answered_in_ms},
         )
     for broker in (one.broker for one in group.facts):
         if broker.draining:

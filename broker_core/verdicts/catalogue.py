@@ -44,12 +44,6 @@ _TABLE: tuple[Situation, ...] = (
         "Remove the reason that the sentence states. Until then no new message can arrive.",
     ),
     Situation(
-        "broker_busy",
-        ("warning",),
-        "the engine needed more than 1 s to answer this question, so pulls are answered late too",
-        "Look at the broker's processor time and at the latency panel of the live page.",
-    ),
-    Situation(
         "holds_used_up",
         ("warning",),
         "the limit of held pulls is reached, so further pulls are refused (FLOW_CONTROL)",

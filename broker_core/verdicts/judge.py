@@ -20,16 +20,15 @@ def judge(
     facts: Sequence[GroupFacts],
     *,
     unavailable: Sequence[str] = (),
-    answered_in_ms: int = 0,
     patience_ms: int = PATIENCE_MS,
 ) -> Verdicts:
     """The verdicts on one group, the worst first, at most 100.
 
-    ``facts`` are those of each broker that has the group, at least one; ``unavailable`` brokers did not answer within
-    ``answered_in_ms``. Messages may wait for ``patience_ms`` without progress.
+    ``facts`` are those of each broker that has the group, at least one; ``unavailable`` brokers did not answer.
+    Messages may wait for ``patience_ms`` without progress.
     """
     group = Group(facts, unavailable, patience_ms)
-    verdicts = [*broker_verdicts(group, answered_in_ms), *client_verdicts(group), *message_verdicts(group)]
+    verdicts = [*broker_verdicts(group), *client_verdicts(group), *message_verdicts(group)]
     state = _state(group, verdicts)
     verdicts += _progress_verdicts(group, state, verdicts)
     verdicts.sort(key=lambda verdict: (SEVERITIES.index(verdict.severity), RANKS[verdict.id]))

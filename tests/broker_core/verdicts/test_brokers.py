@@ -4,16 +4,9 @@ from tests.fakes.facts import condition, facts, found, ids, verdicts
 
 
 def test_a_broker_that_does_not_answer_makes_the_group_unknown() -> None:
-    answer = verdicts(facts(), unavailable=["broker-b"], answered_in_ms=5000)
+    answer = verdicts(facts(), unavailable=["broker-b"])
     assert (answer.state, ids(answer)) == ("unknown", ["broker_away"])
     assert answer.verdicts[0].sentence == "No answer from broker-b: what g does there is unknown."
-
-
-def test_a_busy_engine() -> None:
-    answer = verdicts(facts(), answered_in_ms=2500)
-    assert ids(answer)[0] == "broker_busy"
-    assert answer.verdicts[0].sentence == "The engine is busy: it needed 2 s to answer this question."
-    assert "broker_busy" not in ids(verdicts(facts(), answered_in_ms=1000))
 
 
 def test_a_broker_that_stops() -> None:

@@ -88,6 +88,7 @@ class DefaultMQPushConsumer:
         self._pulls = PullAPIWrapper(self.instance, group)
         self._failing: set[MessageQueue] = set()
         self._clean_task: asyncio.Task[None] | None = None
+        self._shutdown_task: asyncio.Task[None] | None = None
 
     _consume_service: ConsumeMessageConcurrentlyService
     _inner_producer: DefaultMQProducer
@@ -113,9 +114,14 @@ class DefaultMQPushConsumer:
     def _require_stopped(self) -> None:
         if self.running:
             raise MQClientException("the consumer is running already; do this before start()")
+        if self._shutdown_task is not None and not self._shutdown_task.done():
+            raise MQClientException("the consumer is still being shut down; wait for shutdown() first")
 
     async def start(self) -> None:
         """Join the group. When this returns, every message that is sent from now on will be consumed.
+
+        A queue whose broker does not report the group's offset is taken later. There a new group that begins at the
+        last offset misses what is sent before.
 
         Raises MQClientException without a listener or a subscription, and if no name server answers.
         """
@@ -160,11 +166,15 @@ class DefaultMQPushConsumer:
         """Finish what the listener has begun, commit, and leave the group.
 
         A listener that has not returned after ``await_termination_millis_when_shutdown`` is left alone; its messages
-        come again.
+        come again. If the caller is cancelled, the work goes on; another call waits for it.
         """
-        if not self.running:
-            return
-        self.running = False
+        if self.running:
+            self.running = False
+            self._shutdown_task = start_task(self._leave(), f"shut down the consumer of {self.group}")
+        if self._shutdown_task is not None:
+            await asyncio.shield(self._shutdown_task)
+
+    async def _leave(self) -> None:
         await self.pull_service.stop()
         await end_task(self._clean_task)
         if not await self._consume_service.stop(self.config.await_termination_millis_when_shutdown / 1000):

@@ -183,7 +183,7 @@ class MQClientInstance:
 
     async def _update_routes(self) -> None:
         subscribed = {topic for consumer in self.consumers.values() for topic in consumer.subscriptions}
-        for topic in {*self._routes, *self._publish_infos, *subscribed}:
+        for topic in sorted({*self._routes, *self._publish_infos, *subscribed}):
             await self.update_topic_route(topic)
 
     async def find_publish_info(self, topic: str, default_queues: int) -> TopicPublishInfo:
@@ -217,14 +217,16 @@ class MQClientInstance:
 
     # --- Heartbeats -------------------------------------------------------------------------------------------
 
-    def _heartbeat_addresses(self, *, every: bool = False) -> set[str]:
-        """Producers register at masters only, consumers at slaves too."""
-        return {
-            address
-            for addresses in self._addresses.values()
-            for broker_id, address in addresses.items()
-            if every or self.consumers or broker_id == MASTER_ID
-        }
+    def _heartbeat_addresses(self, *, every: bool = False) -> list[str]:
+        """Sorted. Producers register at masters only, consumers at slaves too."""
+        return sorted(
+            {
+                address
+                for addresses in self._addresses.values()
+                for broker_id, address in addresses.items()
+                if every or self.consumers or broker_id == MASTER_ID
+            }
+        )
 
     async def send_heartbeats(self) -> None:
         """Report all groups to all brokers. A broker that does not answer is logged once until it does again."""
@@ -255,7 +257,7 @@ class MQClientInstance:
             known |= {queue.broker_name for info in self._publish_infos.values() for queue in info.queues}
             for name in self._addresses.keys() - known:
                 del self._addresses[name]
-            await self.api.close_others(self._heartbeat_addresses(every=True) | set(self._name_servers))
+            await self.api.close_others({*self._heartbeat_addresses(every=True), *self._name_servers})
         await self.send_heartbeats()
 
     # --- Groups -----------------------------------------------------------------------------------------------

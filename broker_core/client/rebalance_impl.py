@@ -64,9 +64,9 @@ class RebalanceImpl:
             log.warning("group %s keeps its queues of %s: %s", consumer.group, topic, error)
             return False
         assigned = consumer.allocate(queues, members, instance.client_id) if queues else []
-        return await self._update(topic, set(assigned))
+        return await self._update(topic, dict.fromkeys(assigned))
 
-    async def _update(self, topic: str, assigned: set[MessageQueue]) -> bool:
+    async def _update(self, topic: str, assigned: Collection[MessageQueue]) -> bool:
         held = {queue: work for queue, work in self.process_queues.items() if queue.topic == topic}
         changes = compare(assigned, held, self._consumer.instance.clock.mono_ns())
         await self.give_up(changes.dropped)

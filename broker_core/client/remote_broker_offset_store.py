@@ -25,7 +25,10 @@ class RemoteBrokerOffsetStore:
 
     def update_offset(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
         """Note an offset; it reaches the broker with the next pull or ``persist``."""
-        if not increase_only or offset > self._offsets.get(queue, -1):
+        if not increase_only:
+            self._offsets[queue] = offset
+            self._persisted.pop(queue, None)  # pulls commit too, so the broker may have a later offset than this says
+        elif offset > self._offsets.get(queue, -1):
             self._offsets[queue] = offset
 
     def read_memory(self, queue: MessageQueue) -> int:

@@ -1,9 +1,11 @@
 """The same clients for programs without an event loop: every call returns when it is done.
 
-One thread of the process runs the event loop of all of them. Listeners are called in threads of their own.
+One thread of the process runs the event loop of all of them. Listeners are called in threads of their own. A client
+that was created before a fork cannot be used in the forked process.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
@@ -30,6 +32,15 @@ def _event_loop() -> asyncio.AbstractEventLoop:
             _loop = asyncio.new_event_loop()
             threading.Thread(target=_loop.run_forever, name="glassmq-client", daemon=True).start()
         return _loop
+
+
+def _forget_loop() -> None:
+    """In a forked process, the thread of the parent's loop does not run; the first call starts a new one."""
+    global _lock, _loop
+    _lock, _loop = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget_loop)
 
 
 def call(work: Coroutine[Any, Any, T]) -> T:
@@ -114,7 +125,7 @@ class DefaultMQPushConsumer:
         self._consumer.register_message_listener(listener)
 
     def start(self) -> None:
-        """Join the group. When this returns, every message that is sent from now on will be consumed."""
+        """Join the group. ``default_mq_push_consumer.DefaultMQPushConsumer.start`` says what is then consumed."""
         call(self._consumer.start())
 
     def shutdown(self) -> None:

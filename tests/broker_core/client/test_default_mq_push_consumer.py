@@ -363,6 +363,33 @@ def test_shutdown_does_not_wait_for_ever_for_a_listener() -> None:
     run_virtually(story)
 
 
+def test_a_cancelled_shutdown_is_finished() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster)
+        inbox = Inbox()
+        inbox.open.clear()
+        consumer = consumer_of(cluster, inbox)
+        await consumer.start()
+        async with producer_of(cluster) as producer:
+            await producer.send(Message("orders", b"1"))
+            await inbox.until(1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await consumer.shutdown()
+            with pytest.raises(MQClientException, match="still being shut down"):
+                await consumer.start()
+            inbox.open.set()
+            await consumer.shutdown()
+            assert broker.offset("g", "orders", 0) == 1
+            assert context_of(broker.engine).consumers.members("g") == {}
+            await consumer.start()
+            await producer.send(Message("orders", b"2"))
+            assert await inbox.until(2) == [b"1", b"2"]
+            await consumer.shutdown()
+
+    run_virtually(story)
+
+
 def test_shutdown_waits_for_a_listener_that_returns() -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker = one_broker(cluster)

@@ -166,3 +166,28 @@ def test_an_unexpected_error_does_not_end_a_timer(
 
     run_virtually(story)
     assert caplog.text.count("could not persist offsets") == 3
+
+
+def test_brokers_and_topics_are_visited_in_order() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        brokers = [cluster.add_broker(name) for name in "abcdefgh"]
+        topics = ["orders", *(f"topic{n}" for n in range(8))]
+        for topic in topics:
+            cluster.create_topic(topic, 1)
+        consumer = consumer_of(cluster, Inbox())
+        for topic in reversed(topics):
+            consumer.subscribe(topic)
+        async with consumer:
+            asked: list[str] = []
+            ask = consumer.instance.update_topic_route
+
+            async def note(topic: str, **options: int) -> bool:
+                asked.append(topic)
+                return await ask(topic, **options)
+
+            consumer.instance.update_topic_route = note  # type: ignore[method-assign]
+            await asyncio.sleep(31)
+            assert asked == sorted(asked) and set(topics) < set(asked)
+            assert consumer.instance._heartbeat_addresses() == [broker.address for broker in brokers]
+
+    run_virtually(story)

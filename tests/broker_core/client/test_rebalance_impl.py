@@ -74,3 +74,14 @@ def test_a_queue_whose_pull_was_lost_is_taken_again() -> None:
             assert 110 < cluster.loop.time() - begin < 145
 
     run_virtually(story)
+
+
+def test_queues_are_taken_in_the_order_in_which_they_are_assigned() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 16)
+        async with consumer_of(cluster, Inbox()) as consumer:
+            taken = [queue.queue_id for queue in consumer.rebalance.process_queues if queue.topic == "orders"]
+            assert taken == list(range(16))
+
+    run_virtually(story)

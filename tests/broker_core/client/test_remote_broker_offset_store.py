@@ -40,6 +40,10 @@ def test_offsets_reach_the_broker_when_they_have_changed(caplog: pytest.LogCaptu
         assert await store.read_store(QUEUES[0]) == 3 == store.read_memory(QUEUES[0])
         await store.persist(QUEUES)
         assert len(broker.sent(UPDATE_OFFSET)) == 3  # what was just read is not sent back
+        await instance.api.update_consumer_offset(broker.address, "g", QUEUES[0], 9)  # as a pull does
+        store.update_offset(QUEUES[0], 3)
+        await store.persist(QUEUES)
+        assert broker.offset("g", "orders", 0) == 3
         await instance.api.close()
 
     run_virtually(story)

@@ -1,6 +1,8 @@
 """The synchronous face: one thread runs the loop; listeners have threads of their own."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -36,3 +38,22 @@ def test_errors_reach_the_caller() -> None:
     producer = DefaultMQProducer("p", namesrv_addr=address)
     with producer, pytest.raises(MQClientException, match="no name server answers"):
         producer.send(Message("orders", b"x"))
+
+
+FORK = """
+import asyncio, os, signal
+from broker_core.client.sync import call
+call(asyncio.sleep(0))
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    print(call(asyncio.sleep(0, "the child's own loop")), flush=True)
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+print(call(asyncio.sleep(0, status)))
+"""
+
+
+def test_a_forked_process_has_a_loop_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["the child's own loop", "0"]

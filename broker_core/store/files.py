@@ -112,6 +112,10 @@ class Files(Protocol):
         """Disk use in percent of the space that an unprivileged user can have."""
         ...
 
+    def free_space(self, folder: Path) -> int:
+        """Bytes that an unprivileged user can still have; a quota may allow less."""
+        ...
+
 
 class RealMapping:
     """A file mapped by the operating system."""
@@ -320,6 +324,9 @@ class RealFiles:
         use = shutil.disk_usage(folder)
         return 100.0 * use.used / max(1, use.used + use.free)
 
+    def free_space(self, folder: Path) -> int:
+        return shutil.disk_usage(folder).free
+
 
 class CopyingFiles(Files, Protocol):
     """Files that can also be mapped as private copies (``map_copy``)."""
@@ -344,6 +351,7 @@ class ReadOnlyFiles:
         self.read = files.read
         self.lock = files.lock
         self.disk_used_percent = files.disk_used_percent
+        self.free_space = files.free_space
 
     def map(self, path: Path, size: int, *, create: bool) -> Mapping | None:
         return self._files.map_copy(path, size) if create or self._files.exists(path) else None

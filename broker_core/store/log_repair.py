@@ -12,6 +12,7 @@ If no whole record follows, the damage is not inside the log: it is a torn end, 
 When the disk is full, copy and placeholders wait until there is space, and recovery goes on at the next whole record.
 """
 
+import errno
 from functools import partial
 from pathlib import Path
 
@@ -121,9 +122,17 @@ class LogRepair:
                 self.uncovered[start] = end
         return end
 
+    def require_space(self, size: int) -> None:
+        """OSError (ENOSPC) if a copy of ``size`` bytes does not fit, so that no useless part of it is written."""
+        free = self._files.free_space(self.folder.parent)
+        if free < size:
+            raise OSError(errno.ENOSPC, f"No space left on device for a copy of {size} bytes; {free} are free")
+
     def _repair(self, segment: MappedFile, low: int, high: int, stored_ms: int) -> None:
         if self._log.mapped_files.find(segment.base) is not segment:
             return  # retention has removed it while this waited for disk space
+        if self._copies < FILES_MAX:
+            self.require_space(min(high - low, COPY_MAX))
         # A lost page may have no disk space, and a mapped write without it kills the process.
         self._files.allocate(segment.path, low, high)
         self._quarantine(segment, low, high)

@@ -52,22 +52,18 @@ class MessageStore:
         self.root = root
         self.read_only = read_only
         self.recovery_steps: list[tuple[str, str]] = []
-        self.damaged = (0, 0)
-        """``Recovery.damaged`` when the store was opened."""
+        self.damaged = (0, 0)  # Recovery.damaged when the store was opened
         self.flushed_offset = 0
         """Physical offset up to which the log is on the disk."""
         self._options = options
         self._files = files
         self._lock = lock
         self._failure = ""
-        self._no_room = ""
-        """Why there is no disk space for the next message, in a sentence; empty if there is."""
+        self._no_room = ""  # why there is no disk space for the next message, in a sentence
         self._look_for_room_ns = 0
-        self._refused_size = 1
-        """About how many bytes of the log the last refused messages needed."""
+        self._refused_size = 1  # about how many bytes of the log the last refused messages needed
         self._dispatch_failed = False
-        self.unfinished_recovery: Recovery | None = None
-        """The recovery, if parts of it wait for disk space."""
+        self.unfinished_recovery: Recovery | None = None  # if parts of it wait for disk space
         self._marked_offset = self._marking_offset = 0
         maps = self._maps = OpenMaps(files.map_limit, keep_changed=read_only)
         delay_levels = DelayLevels(options.message_delay_level)
@@ -194,14 +190,17 @@ class MessageStore:
         self._files.write(self.root / "abort", b"")
         self._files.sync_folder(self.root)
 
-    def _finish_recovery(self) -> None:
-        """Do what recovery postponed. OSError while the disk is still full."""
+    def _has_more_recovery(self) -> bool:
+        """Do one step of what recovery postponed; returns whether more follow. OSError while the disk is full."""
         if self.unfinished_recovery is not None:
-            self.unfinished_recovery.finish()
+            if self.unfinished_recovery.finish_step():
+                self._no_room, self._look_for_room_ns = "recovery is being finished; try again soon", 0
+                return True
             if self._reput.position < self._log.max_offset:  # the next messages' queue offsets are not known yet
                 raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")
             self.damaged = self.unfinished_recovery.damaged()
             self.unfinished_recovery = None
+        return False
 
     def _prepare(self, now: Now) -> None:
         """Create the files now that the first message, and its consumers, would wait some milliseconds for."""
@@ -212,7 +211,8 @@ class MessageStore:
     def _reserve_room(self, now: Now) -> None:
         """Reserve disk space for the next message, or note why that is not possible."""
         try:
-            self._finish_recovery()
+            if self._has_more_recovery():
+                return
             self._log.prepare(self._refused_size)
             if self._index is not None:
                 self._index.reserve(now.wall_ms)

@@ -29,8 +29,11 @@ class PostponedSteps:
             return False
         return True
 
-    def finish(self) -> None:
-        """Run the postponed steps. OSError while the disk is still full."""
-        while self._steps:
+    def finish_step(self) -> None:
+        """Run the next postponed step, if there is one. OSError while the disk is still full.
+
+        One at a time, because a step may copy and sync 64 MiB while requests wait.
+        """
+        if self._steps:
             self._steps[0]()
             self._steps.popleft()

@@ -11,8 +11,8 @@
 The log is authoritative: queues and index can always be rebuilt from it. RocketMQ's CommitLog.recoverNormally and
 recoverAbnormally take the same steps, but they cut the log at the first damaged record.
 
-What needs disk space while there is none is postponed (``finish``). Until it is done, messages can be read, none can be
-appended, and the next start recovers again.
+What needs disk space while there is none is postponed (``finish_step``). Until it is done, messages can be read, none
+can be appended, and the next start recovers again.
 """
 
 from bisect import bisect_right
@@ -108,12 +108,13 @@ class Recovery:
                 self._report("index", f"{rebuilt} index entries may not have been on the disk and are rebuilt")
         self._dispatch(start, end)
 
-    def finish(self) -> None:
-        """Do what was postponed. OSError while the disk is still full."""
+    def finish_step(self) -> bool:
+        """Do one step of what was postponed; returns whether steps are left. OSError while the disk is still full."""
         try:
-            self.postponed.finish()
+            self.postponed.finish_step()
         finally:
             self._report_damage()
+        return bool(self.postponed)
 
     def damaged(self) -> tuple[int, int]:
         """Number and bytes of the ranges of the log whose copies are in the quarantine, and of missing segments."""
@@ -289,6 +290,7 @@ class Recovery:
         if self._read_only:
             self._report("tail", f"{tail_end - start} bytes after {end} are not valid records; they are not read")
             return
+        self._repair.require_space(kept)
         # The tail may contain pages without disk space, and a mapped write to them kills the process.
         self._files.allocate(file.path, start, tail_end)
         name = self._repair.keep(end, bytes(file.buffer[start : start + kept]), TAIL)

@@ -90,6 +90,7 @@ class SimulatedFiles:
         self.map_limit = 8
         self.memory = 1 << 30
         self.used_percent = 10.0
+        self.free_bytes = 1 << 40
         self.wall_ms = 0
         self.full = False
         """Whether the disk has no free space: what needs more than it has raises ENOSPC."""
@@ -235,3 +236,6 @@ class SimulatedFiles:
 
     def disk_used_percent(self, folder: Path) -> float:
         return self.used_percent
+
+    def free_space(self, folder: Path) -> int:
+        return 0 if self.full else self.free_bytes

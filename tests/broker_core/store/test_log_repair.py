@@ -481,6 +481,18 @@ def test_many_damaged_ranges_are_reported_in_bounded_memory(killed: Killed, monk
     assert len(files.names(ROOT / "quarantine")) == 30
 
 
+def test_a_scarce_disk_is_not_filled_with_a_part_of_a_copy(killed: Killed) -> None:
+    files = deepcopy(killed.files)
+    damage(files, killed.messages[FLUSHED + 20].start + 95, b"\xff\xff")
+    files.free_bytes = 10
+    store = open_store(ROOT, files=files, ms=20_000)
+    assert "for a copy of" in store.problem and "10 are free" in store.problem
+    assert files.names(ROOT / "quarantine") == []
+    files.free_bytes = 1 << 30
+    assert store.next_clean(at(40_000)) is None
+    assert store.problem == "" and len(files.names(ROOT / "quarantine")) == 1
+
+
 def test_damage_waits_on_a_full_disk_and_is_covered_when_there_is_space(killed: Killed) -> None:
     files = deepcopy(killed.files)
     lost = {FLUSHED + 20, 200, 201}
@@ -500,6 +512,9 @@ def test_damage_waits_on_a_full_disk_and_is_covered_when_there_is_space(killed: 
             assert files.exists(ROOT / "abort")
     files.full = False
     assert store.next_clean(at(40_000)) is None
+    with pytest.raises(UnavailableError, match="recovery is being finished"):  # one step is done, another is left
+        store.append([message(COUNT)], at(40_001))
+    assert store.next_clean(at(40_250)) is None
     assert store.problem == ""
     check(store, killed, lost)
     assert store.damaged[0] == len(files.names(ROOT / "quarantine")) == 2

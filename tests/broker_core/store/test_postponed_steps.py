@@ -26,11 +26,13 @@ def test_steps_wait_in_order_until_there_is_space(error: int) -> None:
     disk.error = error
     assert not postponed.run(lambda: disk.write(2)) and not postponed.run(lambda: disk.write(3))
     with pytest.raises(OSError, match="refused"):
-        postponed.finish()
+        postponed.finish_step()
     assert postponed
     disk.error = 0
-    postponed.finish()
-    postponed.finish()
+    postponed.finish_step()
+    assert disk.written == [1, 2] and postponed  # one at a time: requests are answered between them
+    postponed.finish_step()
+    postponed.finish_step()
     assert disk.written == [1, 2, 3] and not postponed
 
 

@@ -75,6 +75,13 @@ class Table:
             found = cls(lakes, name, DeltaTable(root))
         return found
 
+    def refresh(self) -> None:
+        """Go on to the newest version. LakeError if it cannot be read."""
+        try:
+            self._delta.update_incremental()
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{self._root} is not a Delta table that can be read: {error}.") from error
+
     def version_of(self, application: str) -> int | None:
         """The version of an application's last transaction; None before the first."""
         version: int | None = self._delta.transaction_version(application)

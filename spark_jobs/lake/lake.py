@@ -2,17 +2,18 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.delta import LakeFile, Table
-from spark_jobs.lake.folders import brokers, require_new_format
+from spark_jobs.lake.folders import TABLES, brokers, require_new_format
 from spark_jobs.lake.notes import LastRecord, Notes, read_notes
 from spark_jobs.lake.storage import Location
-from spark_jobs.sources.commit_log_files import read_range
+from spark_jobs.sources.commit_log_files import is_local, local_path, read_range
 from spark_jobs.sources.commit_log_segments import find_segments, log_begin
-from spark_jobs.sources.poll_journal_files import name_of
+from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_in, name_of, read_head
 
 
 class Lake(NamedTuple):
@@ -47,13 +48,15 @@ def find_lake(lakes: Location, store: str | os.PathLike[str]) -> Lake | None:
     NotAStoreError.
     """
     best, problem = None, None
-    for broker in reversed(brokers(lakes, store)):
+    known = brokers(lakes, store)
+    tables = {name: Table.open(lakes, name) for name in TABLES} if known else {}
+    for broker in reversed(known):
         try:
             notes = read_notes(lakes, broker)
             found = Fit.OTHER if notes is None else fit(os.fspath(store), notes)
             if notes is None or found is Fit.OTHER:
                 continue
-            lake = load(lakes, broker, notes)
+            lake = load(lakes, broker, store, notes, tables)
         except LakeError as error:
             problem = problem or error
             continue
@@ -62,18 +65,28 @@ def find_lake(lakes: Location, store: str | os.PathLike[str]) -> Lake | None:
         best = best or lake
     if best is None and problem is not None:
         raise problem
-    if not brokers(lakes, store):
+    if not known:
         require_new_format(lakes, store)
     return best
 
 
-def load(lakes: Location, broker: str, notes: Notes) -> Lake:
-    """What the tables have of a broker. LakeError for a table that cannot be read."""
-    messages, polls = Table.open(lakes, "messages"), Table.open(lakes, "polls")
+def load(
+    lakes: Location,
+    broker: str,
+    store: str | os.PathLike[str],
+    notes: Notes,
+    tables: Mapping[str, Table | None],
+) -> Lake:
+    """What the tables have of a broker. Read the notes after the tables were opened.
+
+    Notes are written before their commit. So notes that were read later have everything that the tables refer to.
+    NotAStoreError.
+    """
+    messages, polls = tables.get("messages"), tables.get("polls")
     position = messages.version_of(broker) if messages else None
     journal = {}
-    for file in notes.journal:
-        name = name_of(file.number, file.created_ms)
+    noted = {name_of(file.number, file.created_ms) for file in notes.journal}
+    for name in noted | journal_names(store) if polls else ():
         end = polls.version_of(journal_application(broker, name)) if polls else None
         if end is not None:
             journal[name] = end
@@ -86,6 +99,13 @@ def load(lakes: Location, broker: str, notes: Notes) -> Lake:
         messages.files(broker) if messages else [],
         polls.files(broker) if polls else [],
     )
+
+
+def journal_names(store: str | os.PathLike[str]) -> set[str]:
+    """The journal files of a store, by ``name_of``. The notes may lack one that two fills have read."""
+    if not is_local(store):
+        return set()
+    return {name_in(read_head(file.path, HEAD)) for file in find_files(local_path(store))[0]} - {""}
 
 
 def journal_application(broker: str, file: str) -> str:

@@ -16,6 +16,8 @@ from spark_jobs.sources.commit_log_files import read_start
 
 MOST_BYTES = 256 << 20
 """Of a file of notes."""
+LAST_RECORDS = 3
+"""The number of records by which a store is recognized."""
 CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
 """In words, the ends of a log behind which there may be more, by their names."""
 
@@ -131,6 +133,22 @@ class Notes(msgspec.Struct):
     def torn_bytes(self) -> int:
         """Bytes of the log that were read and are neither a record nor a filler."""
         return sum(torn.size for torn in self.torn)
+
+
+def merge_notes(notes: Notes, base: Notes, other: Notes) -> None:
+    """Add to ``notes`` what ``other`` has and ``base`` has not: another process has written it since ``base``."""
+    for field in ("gaps", "torn", "left_out", "lost", "missing_journal_files"):
+        mine, before = getattr(notes, field), getattr(base, field)
+        new = [one for one in getattr(other, field) if one not in before and one not in mine]
+        setattr(notes, field, [*mine, *new])
+    files = {(one.number, one.created_ms): one for one in notes.journal}
+    for one in other.journal:
+        if one.closed or (one.number, one.created_ms) not in files:
+            files[one.number, one.created_ms] = one
+    notes.journal = list(files.values())
+    last = {one.physical_offset: one for one in (*notes.last, *other.last)}
+    notes.last = [last[at] for at in sorted(last)][-LAST_RECORDS:]
+    notes.dropped = max(notes.dropped, other.dropped, key=lambda dropped: dropped.before_ms)
 
 
 def read_notes(lakes: Location, broker: str) -> Notes | None:

@@ -17,11 +17,12 @@ import msgspec
 
 from broker_core.formats import lake_position
 from broker_core.formats.poll_journal import decode_header
-from spark_jobs.errors import LakeError
+from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake.delta import Table, begin_of, counted, first_kept
 from spark_jobs.lake.folders import TABLES, lake_name, next_broker, notes_path
 from spark_jobs.lake.lake import find_lake, journal_application, load, record_at
 from spark_jobs.lake.notes import (
+    LAST_RECORDS,
     Dropped,
     JournalFile,
     LeftOut,
@@ -29,6 +30,8 @@ from spark_jobs.lake.notes import (
     Lost,
     Notes,
     Torn,
+    merge_notes,
+    read_notes,
     write_notes,
 )
 from spark_jobs.lake.storage import Location, make_folder, write_whole
@@ -41,8 +44,6 @@ logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 4 << 30
 """Bytes of the log that are read before they are committed."""
-LAST_RECORDS = 3
-"""The number of records by which a store is recognized."""
 
 RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
 """Carries out works, in any order."""
@@ -101,23 +102,28 @@ class Filler:
         self.broker = broker
         make_folder(wanted.lakes)
         self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
-        if lake is None:
-            write_notes(wanted.lakes, broker, Notes(wanted.store))
-        self.lake = lake or load(wanted.lakes, broker, Notes(wanted.store))
+        noted = read_notes(wanted.lakes, broker)
+        if noted is None:
+            noted = Notes(wanted.store)
+            write_notes(wanted.lakes, broker, noted)
+        self.noted = noted
+        """The notes as they were last read or written here."""
+        self.lake = load(wanted.lakes, broker, wanted.store, noted, self.tables)
         self.notes = self.lake.notes
         self.position = self.begin if self.lake.position is None else self.lake.position
         self.target = Target(os.fspath(wanted.lakes), broker, uuid4().hex[:8])
 
     def commit(self, done: Sequence[Done], now_ms: int) -> None:
-        """Commit the files of a round."""
+        """Commit the files of a round. LakeBusyError if another process has committed some of it meanwhile."""
         log = sorted((one for one in done if isinstance(one, LogDone)), key=lambda one: one.start)
         journal = [one for one in done if isinstance(one, JournalDone) and one.end > one.start]
+        ends = {name_of(one.number, one.created_ms): one.end for one in journal}
+        self._require_newest(ends)
         self._note_log(log, now_ms)
         note_journal(self.notes, journal, self.lake.journal)
         self.notes.synced_ms = now_ms
-        write_notes(self.wanted.lakes, self.broker, self.notes)
+        self._write_notes()
         if journal:
-            ends = {name_of(one.number, one.created_ms): one.end for one in journal}
             self.tables["polls"].append(
                 self.broker,
                 [draft for one in journal for draft in one.drafts],
@@ -130,6 +136,27 @@ class Filler:
             )
             self.position = log[-1].end
         self.publish(now_ms)
+
+    def _require_newest(self, files: Iterable[str]) -> None:
+        """LakeBusyError if the tables have more of the log, or of these files of the journal, than this fill knows."""
+        for table in self.tables.values():
+            table.refresh()
+        polls, known = self.tables["polls"], self.lake.journal
+        position = self.tables["messages"].version_of(self.broker)
+        if (self.begin if position is None else position) != self.position or any(
+            polls.version_of(journal_application(self.broker, name)) != known.get(name) for name in files
+        ):
+            raise LakeBusyError(
+                f"Another process has filled the lake of {self.broker} meanwhile; this one's files are removed."
+            )
+
+    def _write_notes(self) -> None:
+        """Write the notes, together with what another process has noted meanwhile."""
+        now = read_notes(self.wanted.lakes, self.broker)
+        if now is not None and now != self.noted:
+            merge_notes(self.notes, self.noted, now)
+        write_notes(self.wanted.lakes, self.broker, self.notes)
+        self.noted = msgspec.structs.replace(self.notes)
 
     def _note_log(self, done: Sequence[LogDone], now_ms: int) -> None:
         """Note what is missing. LakeError if a task did not find bytes that exist."""
@@ -159,7 +186,7 @@ class Filler:
         if any(gone.values()):
             known = self.notes.dropped
             self.notes.dropped = Dropped(begin_of(day), known.messages + gone["messages"], known.polls + gone["polls"])
-            write_notes(self.wanted.lakes, self.broker, self.notes)
+            self._write_notes()
             for name, table in self.tables.items():
                 if gone[name]:
                     table.drop_before(self.broker, day)
@@ -182,7 +209,7 @@ class Filler:
         self.notes.messages = counted(self.tables["messages"].files(self.broker))
         self.notes.polls = counted(self.tables["polls"].files(self.broker))
         self.notes.retired_bytes = sum(table.retired_bytes(self.broker) for table in self.tables.values())
-        write_notes(self.wanted.lakes, self.broker, self.notes)
+        self._write_notes()
 
     def publish(self, now_ms: int) -> None:
         """Tell the broker what it may delete, if it waits for this lake. Stores of RocketMQ are only read."""

@@ -1,0 +1,111 @@
+"""Two fills of one lake at a time, and a report that opens the lake during a fill."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.errors import LakeBusyError
+from spark_jobs.lake import lake as lake_module
+from spark_jobs.lake import sync as lake_sync
+from spark_jobs.lake.delta import Table
+from spark_jobs.lake.folders import TABLES
+from spark_jobs.lake.notes import Notes, read_notes, write_notes
+from spark_jobs.lake.storage import Location
+from spark_jobs.lake.tasks import Done, Work
+from spark_jobs.sources.poll_journal_files import survey
+from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.lake.test_sync import fill, lake_of, rows, run_here, written
+from tests.spark_jobs.stores import Written, publish_end, tear
+
+__all__ = ["written"]
+
+
+@pytest.mark.parametrize(
+    "moment", ["before the tables are checked", "before the notes are written", "before the commit"]
+)
+def test_the_slower_fill_takes_nothing_from_the_faster_one(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The faster fill reads a file of the journal and damage that the slower one has not seen."""
+    root, records = tmp_path / "store", written.records
+    fill(tmp_path)
+    publish_end(root, records[44][2])
+    torn_bytes = records[50][3]
+    if moment == "before the tables are checked":  # later, what both have noted of one range would count twice
+        tear(root, records[42][2], records[42][3])
+        torn_bytes += records[42][3]
+    real_read, real_append = lake_sync.read_notes, Table.append
+
+    def overtake() -> None:
+        monkeypatch.setattr(lake_sync, "read_notes", real_read)
+        monkeypatch.setattr(Table, "append", real_append)
+        shutil.rmtree(root / "polljournal")
+        make_journal(root, [entry(number) for number in range(20)], [entry(20)], [entry(number) for number in (21, 22)])
+        tear(root, records[50][2], records[50][3])
+        publish_end(root, written.end)
+        assert fill(tmp_path).polls == 2
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        done = run_here(works)
+        if moment == "before the tables are checked":
+            overtake()
+        elif moment == "before the notes are written":
+            monkeypatch.setattr(lake_sync, "read_notes", lambda *given: (overtake(), real_read(*given))[1])
+        else:
+            monkeypatch.setattr(Table, "append", lambda *given: (overtake(), real_append(*given)))
+        return done
+
+    with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
+        fill(tmp_path, run)
+    assert (lake_of(tmp_path).position, lake_of(tmp_path).notes.torn_bytes) == (written.end, torn_bytes)
+    assert fill(tmp_path)[2:4] == (0, 0)
+    assert len(rows(tmp_path, "polls")) == 23
+
+
+def test_a_file_of_the_journal_that_the_notes_lack_is_not_read_again(tmp_path: Path, written: Written) -> None:
+    broker = fill(tmp_path).broker
+    notes = read_notes(tmp_path / "lakes", broker)
+    assert notes is not None
+    notes.journal = []
+    write_notes(tmp_path / "lakes", broker, notes)
+    assert len(lake_of(tmp_path).journal) == 2
+    assert fill(tmp_path).polls == 0
+    assert len(rows(tmp_path, "polls")) == 21
+
+
+def test_a_reader_during_a_fill_counts_no_file_of_the_journal_twice(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    real = lake_module.read_notes
+
+    def overtaken(lakes: Location, broker: str) -> Notes | None:
+        """Another process fills the lake between the notes and the tables."""
+        monkeypatch.setattr(lake_module, "read_notes", real)
+        notes = real(lakes, broker)
+        shutil.rmtree(tmp_path / "store" / "polljournal")
+        make_journal(tmp_path / "store", [entry(number) for number in range(20)], [entry(20)], [entry(21)])
+        assert fill(tmp_path).polls == 1
+        return notes
+
+    monkeypatch.setattr(lake_module, "read_notes", overtaken)
+    lake = lake_of(tmp_path)
+    entries = sum(file.rows for file in lake.polls) + survey(tmp_path / "store", lake.journal).entries
+    assert entries == 22
+
+
+def test_a_reader_during_a_fill_misses_no_file_of_the_journal_that_the_tables_have(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are opened first: notes read later have the name of every file in them, even of deleted ones."""
+    fill(tmp_path)
+    opened: list[str] = []
+    real_open, real_read = Table.open, lake_module.read_notes
+    monkeypatch.setattr(Table, "open", lambda lakes, name: (opened.append(name), real_open(lakes, name))[1])
+    monkeypatch.setattr(
+        lake_module, "read_notes", lambda *arguments: (opened.append("notes"), real_read(*arguments))[1]
+    )
+    lake_of(tmp_path)
+    assert opened == [*TABLES, "notes"]

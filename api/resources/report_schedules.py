@@ -75,11 +75,12 @@ async def get_schedules(request: Request[ReportParams]) -> Answer:
 
 
 async def post_schedule(request: Request[ReportParams]) -> Answer:
-    """Adds a schedule: 201. 409 if the report has it already."""
+    """Adds a schedule: 201. 409 if the report has it already, 404 for a broker without a store here."""
     name, body = request.params.name, request.body
 
     def add() -> ScheduleView:
         runs.require_report(name)
+        runs.require_broker(body.parameters.broker or "")
         return schedule_view(schedules.add(name, body.cron, enabled=body.enabled, parameters=body.parameters.decoded()))
 
     view = await ask(add)
@@ -95,6 +96,7 @@ async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
 
     def change() -> ScheduleView:
         runs.require_report(params.name)
+        runs.require_broker((parameters and parameters.broker) or "")
         return schedule_view(
             schedules.change(params.name, params.id, cron=body.cron, enabled=body.enabled, parameters=parameters)
         )

@@ -141,6 +141,7 @@ class ScheduleView(Model, frozen=True, kw_only=True, gc=False):
 class ReportView(Model, frozen=True, kw_only=True, gc=False):
     """One report with its schedules and its newest runs. Schedules of an `is_daily` report are about the day before.
 
+    If none of the newest `runs` is done, the last run that is done follows them.
     A run with a window also reads the `look_back_ms` before and after it.
     """
 

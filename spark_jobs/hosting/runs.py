@@ -55,7 +55,7 @@ class NoWorkerError(RuntimeError):
 
 
 class ReportOverview(NamedTuple):
-    """A report with its schedules and its last runs."""
+    """A report with its schedules and its last runs. If none of them is done, the last one that is follows them."""
 
     info: ReportInfo
     schedules: list[Schedule]
@@ -74,11 +74,16 @@ def overview() -> Overview:
     take_up_lost_runs()
     return Overview(
         read_environment(),
-        [
-            ReportOverview(info, schedules_of(name), list(ReportRun.objects.filter(report=name)[:LAST_RUNS]))
-            for name, info in REPORTS.items()
-        ],
+        [ReportOverview(info, schedules_of(name), last_runs(name)) for name, info in REPORTS.items()],
     )
+
+
+def last_runs(name: str) -> list[ReportRun]:
+    """The newest runs of a report, newest first, with the newest one that is done, because pages show its result."""
+    found = list(ReportRun.objects.filter(report=name)[:LAST_RUNS])
+    if len(found) == LAST_RUNS and all(run.status != Status.DONE for run in found):
+        found.extend(ReportRun.objects.filter(report=name, status=Status.DONE)[:1])
+    return found
 
 
 def require_report(name: str) -> ReportInfo:

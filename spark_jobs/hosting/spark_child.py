@@ -92,7 +92,8 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
 def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Fill the lake from each store for one round. Returns ``messages`` written, and ``is_all`` if no round follows.
 
-    ``arguments``: ``stores``, ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the others are filled first.
+    ``arguments``: ``stores``, ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the others are
+    filled to their ends first, and it is tried again in every round.
     """
     from spark_jobs.lake.tables import fill
 
@@ -119,9 +120,10 @@ def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress)
             except Exception as error:
                 logger.exception("The lake could not be filled from %s.", store)
                 failure = failure or error
-    if failure is not None:
+    is_all = all(one.is_all for one in done)
+    if failure is not None and is_all:
         raise failure
-    return {"messages": sum(one.messages for one in done), "is_all": all(one.is_all for one in done)}
+    return {"messages": sum(one.messages for one in done), "is_all": is_all}
 
 
 JOBS: dict[str, Callable[[dict[str, Any], StartSpark, Progress], dict[str, Any]]] = {"report": report, "lake": lake}

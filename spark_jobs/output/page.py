@@ -19,6 +19,7 @@ import pyarrow as pa
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.output.charts import drawn, shown_table
 from spark_jobs.reports.shape import Chart
+from spark_jobs.sources.commit_log_segments import CLOCK_SLACK_MS
 
 _PROJECT = Path(__file__).resolve().parent.parent.parent
 _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
@@ -102,6 +103,11 @@ def lead(summary: dict[str, Any]) -> str:
         for name, what in (("topic", "topic"), ("consumer_group", "group"))
         if parameters[name]
     ]
+    if any(source.get("segments_outside") for source in summary["inputs"]):
+        words.append(
+            f"segments of other times were not read, so messages stored while a clock was set back by more than "
+            f"{CLOCK_SLACK_MS // HOUR_MS} hour may be missing"
+        )
     if "previous" in summary:
         previous = summary["previous"]
         words.append(f"compared with the time {window(previous['from_ms'], previous['to_ms'])}")

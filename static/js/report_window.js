@@ -42,11 +42,11 @@ export function formatTime(ms, now) {
   return `${date.getUTCDate()} ${month}${year} ${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
 }
 
-/** The time range and filters of a run: "21 Nov 00:00 to 22 Nov 00:00 UTC, topic orders". */
-export function describeRun({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null }, now) {
+/** The time range and filters of a run: "21 Nov 00:00 to 22 Nov 00:00 UTC, topic orders, broker broker-a". */
+export function describeRun({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null, broker = null }, now) {
   const time = from === null && to === null ? "all stored data" : from === null ? `until ${formatTime(to, now)} UTC`
     : to === null ? `since ${formatTime(from, now)} UTC` : `${formatTime(from, now)} to ${formatTime(to, now)} UTC`;
-  return [time, topic && `topic ${topic}`, group && `group ${group}`].filter(Boolean).join(", ");
+  return [time, topic && `topic ${topic}`, group && `group ${group}`, broker && `broker ${broker}`].filter(Boolean).join(", ");
 }
 
 const twoDecimals = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });

@@ -38,8 +38,8 @@ describe("the request of a run", () => {
 
 test("the time range and filters of a run as text", () => {
   assert.equal(describeRun({}, NOW), "all stored data");
-  assert.equal(describeRun({ from_ms: Date.UTC(2026, 10, 20), to_ms: Date.UTC(2026, 10, 21, 9, 7), topic: "orders", consumer_group: "a" }, NOW),
-    "20 Nov 00:00 to 21 Nov 09:07 UTC, topic orders, group a");
+  assert.equal(describeRun({ from_ms: Date.UTC(2026, 10, 20), to_ms: Date.UTC(2026, 10, 21, 9, 7), topic: "orders", consumer_group: "a", broker: "broker-b" }, NOW),
+    "20 Nov 00:00 to 21 Nov 09:07 UTC, topic orders, group a, broker broker-b");
   assert.equal(describeRun({ from_ms: Date.UTC(2026, 0, 2), to_ms: null }, NOW), "since 2 Jan 00:00 UTC");
   assert.equal(describeRun({ from_ms: 0 }, NOW), "since 1 Jan 1970 00:00 UTC");
   assert.equal(formatTime(Date.UTC(2026, 4, 9, 3, 4), NOW), "9 May 03:04");

@@ -1,11 +1,12 @@
 """Schedules over HTTP; what answers is a stand-in for the schedules."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from spark_jobs.hosting import schedules
+from spark_jobs.hosting import runs, schedules
 from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Parameters, Schedule, ScheduleExistsError
 
 SCHEDULES = "/api/v1/reports/throughput/schedules"
@@ -33,7 +34,20 @@ async def test_schedules_are_listed(client: httpx.AsyncClient, asked: list[Any])
     assert (await client.get(SCHEDULES)).json() == {"schedules": [VIEW]}
 
 
-async def test_a_schedule_is_added(client: httpx.AsyncClient, asked: list[Any]) -> None:
+async def test_a_schedule_names_a_broker_with_a_store_here(client: httpx.AsyncClient, asked: list[Any]) -> None:
+    parameters = {"broker": "nobody"}
+    added = await client.post(SCHEDULES, json={"cron": "30 2 * * *", "parameters": parameters})
+    changed = await client.patch(f"{SCHEDULES}/4", json={"parameters": parameters})
+    for answer in (added, changed):
+        assert answer.status_code == 404
+        assert "no store of a broker 'nobody'" in answer.text
+    assert asked == []
+
+
+async def test_a_schedule_is_added(
+    client: httpx.AsyncClient, asked: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(runs, "stores", lambda broker="": [(name, tmp_path) for name in "ab" if broker in ("", name)])
     answer = await client.post(SCHEDULES, json={"cron": "30 2 * * *"})
     assert (answer.status_code, answer.json()) == (201, VIEW)
     assert answer.headers["location"] == f"{SCHEDULES}/4"

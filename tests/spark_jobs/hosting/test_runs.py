@@ -232,6 +232,14 @@ def test_the_overview_has_every_report_with_its_newest_runs(reports_dir: Path) -
     assert runs.list_runs("throughput") == made[::-1]
 
 
+def test_the_last_result_is_there_however_many_runs_have_failed_since(reports_dir: Path) -> None:
+    older, last = done(reports_dir), done(reports_dir)
+    failed = [done(reports_dir) for _ in range(runs.LAST_RUNS)]
+    ReportRun.objects.filter(pk__in=[run.pk for run in failed]).update(status=Status.FAILED)
+    assert [run.pk for run in runs.overview().reports[0].runs] == [run.pk for run in (*failed[::-1], last)]
+    assert older.pk != last.pk
+
+
 def test_an_enqueued_run_is_a_file_that_a_worker_reads(tmp_path: Path, settings: Any) -> None:
     settings.CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(tmp_path / "q"),

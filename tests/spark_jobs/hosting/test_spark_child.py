@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,6 +57,26 @@ def test_the_lake_is_filled_from_all_stores_for_a_round(spark: "SparkSession", t
     make_store(tmp_path / "third", 30)
     carry_out(order(tmp_path, "lake", stores=[stores[0], str(tmp_path / "third")], **arguments), answers.append)
     assert answers[-1] == {"done": {"messages": 30, "is_all": True}}
+
+
+def test_a_store_that_fails_stops_no_fill_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = {"a": 3, "c": 1}
+
+    def fill(spark: object, store: str, *_: Any, **__: Any) -> SimpleNamespace:
+        if store == "b":
+            raise OSError("The disk of b fails.")
+        rounds[store] -= 1
+        return SimpleNamespace(messages=10, is_all=rounds[store] <= 0)
+
+    def run() -> dict[str, Any]:
+        arguments = {"stores": ["a", "b", "c"], "lakes": "x", "with_bodies": False, "keep_days": 0}
+        return spark_child.lake(arguments, nullcontext, lambda *_, **__: None)
+
+    monkeypatch.setattr("spark_jobs.lake.tables.fill", fill)
+    assert [run(), run()] == [{"messages": 20, "is_all": False}] * 2
+    with pytest.raises(OSError, match="The disk of b fails"):
+        run()
+    assert rounds["a"] == 0
 
 
 def test_a_report_without_a_journal_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,8 @@ def test_the_edge_of_a_table_that_can_be_scrolled_is_shaded(tmp_path: Path, them
 
 
 def test_the_page_names_its_window_filters_and_missing_data() -> None:
-    assert lead(SUMMARY) == "from the beginning to 2023-11-14 22:13:20 UTC; at broker-a; group g only"
+    summary = SUMMARY | {"inputs": [SOURCE | {"segments_outside": 0}]}
+    assert lead(summary) == "from the beginning to 2023-11-14 22:13:20 UTC; at broker-a; group g only"
     assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
         "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"
     )
@@ -222,3 +223,10 @@ def test_the_page_names_its_window_filters_and_missing_data() -> None:
         '<p class="note-line" role="note">There is no &lt;journal&gt;.</p>\n'
         '<p class="note-line" role="note">1,200 left out: a clock went back.</p>\n'
     )
+
+
+def test_the_lead_says_what_a_window_misses_if_a_clock_was_set_back() -> None:
+    slack = "messages stored while a clock was set back by more than 1 hour may be missing"
+    assert slack in lead(SUMMARY)
+    assert slack not in lead(SUMMARY | {"inputs": [SOURCE | {"segments_outside": 0}]})
+    assert slack not in lead(SUMMARY | {"inputs": [{"broker": "broker-a"}]})

@@ -1,8 +1,10 @@
 """The lake over HTTP: its state, its schedule, and filling it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import msgspec
+from asgiref.sync import sync_to_async
 
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
@@ -11,7 +13,10 @@ from api.http.schemas import Body, Model
 from api.resources.report_schedules import ChangedTime
 from api.resources.reports import ScheduleView, ask, schedule_view
 from bridge.port import ResponseCode
-from spark_jobs.hosting import lake_state
+from spark_jobs.hosting import lake_state, runs
+
+_reader = ThreadPoolExecutor(1, "lake-notes")
+"""Reads notes, outside of Django's only thread: storage that does not answer then stops no other request."""
 
 
 class LakeTable(Model, frozen=True, kw_only=True, gc=False):
@@ -33,6 +38,7 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     `ended_by` is why the log ends at `position`. After an `invalid record` the lake cannot be
     filled further, and `segments_unread` segments are left.
     `other_lakes` were filled from other stores that were at the same path.
+    What is read of a lake in S3 may be some seconds old.
     `problem` is why the lake cannot be read, `last_failure` why the last attempt to fill it failed.
     The other fields describe fills by the report worker, and are empty if there was none: `under_way` while one is
     queued or running, `status` of this fill or the last one, `percent` of the round that is being written.
@@ -74,7 +80,7 @@ class NewSync(Body, frozen=True, kw_only=True, gc=False):
 
 async def get_lake(request: Request[Params]) -> Answer:
     """The lake, with what it has of the first broker, or of `?broker=`. 404 for a broker without a store here."""
-    return Answer(body=_view(await ask(lambda: lake_state.lake_state(request.params.broker))))
+    return Answer(body=await _read_view(request.params.broker))
 
 
 async def post_sync(request: Request[Params]) -> Answer:
@@ -93,14 +99,11 @@ async def delete_sync(request: Request[Params]) -> Answer:
     The rounds that were written stay in the lake, and the next fill continues after them.
     """
 
-    def cancel() -> LakeView:
-        lake_state.cancel_sync()
-        return _view(lake_state.lake_state(request.params.broker))
-
     try:
-        return Answer(body=await ask(cancel))
+        await ask(lake_state.cancel_sync)
     except lake_state.NotUnderWayError as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
+    return Answer(body=await _read_view(request.params.broker))
 
 
 async def patch_schedule(request: Request[Params]) -> Answer:
@@ -109,6 +112,14 @@ async def patch_schedule(request: Request[Params]) -> Answer:
     if body.cron is None and body.enabled is None:
         raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="")
     return Answer(body=schedule_view(await ask(lambda: lake_state.change_schedule(body.cron, body.enabled))))
+
+
+async def _read_view(broker: str) -> LakeView:
+    try:
+        stored = await sync_to_async(lake_state.read_stored, thread_sensitive=False, executor=_reader)(broker)
+    except runs.UnknownBrokerError as error:
+        raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker") from error
+    return _view(await ask(lambda: lake_state.lake_state(stored)))
 
 
 def _view(state: lake_state.LakeState) -> LakeView:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
 from broker_core.formats import lake_position, safe_end
@@ -17,14 +18,34 @@ from spark_jobs.hosting.schedules import Schedule, crontab_of, described
 from spark_jobs.lake.folders import brokers, notes_path, require_new_format
 from spark_jobs.lake.notes import Dropped, Notes, Rows, read_notes
 from spark_jobs.models import ACTIVE, ReportRun, Status
+from spark_jobs.sources.commit_log_files import is_local
 
 SYNC_TASK = "spark_jobs.lake_sync"
 SCHEDULE_NAME = "Lake, hourly"
 FIRST_CRON = "15 * * * *"
+KEPT_S = 5.0
+"""How long notes of a lake in S3 are shown before they are read again."""
 
 
 class NotUnderWayError(LookupError):
     """The report worker is not filling the lake. The message is a sentence."""
+
+
+class StoredNotes(NamedTuple):
+    """The notes on a broker's store: the files that there are, oldest first, the chosen one, and what it says.
+
+    ``problem`` says why the lake cannot be read, or is empty.
+    """
+
+    broker: str
+    known: list[str]
+    path: str | None
+    notes: Notes | None
+    problem: str
+
+
+_kept: dict[tuple[str, Path], tuple[float, StoredNotes]] = {}
+"""The last notes of lakes in S3, by lake and store, and when they were read, in seconds."""
 
 
 class LakeState(NamedTuple):
@@ -69,12 +90,26 @@ class LakeState(NamedTuple):
     schedule: Schedule | None
 
 
-def lake_state(broker: str = "") -> LakeState:
-    """The current state of the lake of a broker, or of the first one. UnknownBrokerError."""
-    stores = dict(runs.stores())
-    broker = broker or next(iter(stores))
+def read_stored(broker: str = "") -> StoredNotes:
+    """The notes on the lake of a broker, or of the first one. UnknownBrokerError.
+
+    Does not use the database. A server of S3 that does not answer makes this wait for minutes, so call it outside of
+    Django's thread. Notes in S3 are read again after KEPT_S.
+    """
     runs.require_broker(broker)
-    store, problem, notes = stores[broker], "", None
+    broker, store = runs.stores(broker)[0]
+    if is_local(settings.GLASSMQ_LAKE_DIR):
+        return _read_stored(broker, store)
+    key = (str(settings.GLASSMQ_LAKE_DIR), store)
+    kept = _kept.get(key)
+    if kept is None or not 0 <= timezone.now().timestamp() - kept[0] < KEPT_S:  # negative: the clock was set back
+        stored = _read_stored(broker, store)
+        kept = _kept[key] = (timezone.now().timestamp(), stored)
+    return kept[1]
+
+
+def _read_stored(broker: str, store: Path) -> StoredNotes:
+    problem, notes = "", None
     path, known = None, list[str]()
     try:
         known = [notes_path(settings.GLASSMQ_LAKE_DIR, name) for name in brokers(settings.GLASSMQ_LAKE_DIR, store)]
@@ -86,6 +121,14 @@ def lake_state(broker: str = "") -> LakeState:
         problem = str(error)
     except (OSError, ImportError) as error:  # a lake in S3; what reads it comes with Spark's packages
         problem = f"The lake in {settings.GLASSMQ_LAKE_DIR} cannot be read: {error}."
+    return StoredNotes(broker, known, path, notes, problem)
+
+
+def lake_state(stored: StoredNotes) -> LakeState:
+    """The state of a lake: its notes, with the current fill and schedule from the database."""
+    stores = dict(runs.stores())
+    broker, known, path, notes, problem = stored
+    store = stores[broker]
     notes = notes or Notes(str(store))
     end = safe_end.decode(_read(store / safe_end.FILE_NAME))
     active = find_active()

@@ -1,5 +1,6 @@
 """The lake over HTTP; what answers is a stand-in."""
 
+import threading
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ import httpx
 import pytest
 
 from spark_jobs.hosting import lake_state
-from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError
+from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, StoredNotes
 from spark_jobs.hosting.runs import NoWorkerError
 from spark_jobs.hosting.schedules import BadCronError, Schedule
 from spark_jobs.lake.notes import Dropped, Rows
@@ -41,11 +42,42 @@ STATE = LakeState(
 )
 
 
+@pytest.fixture(autouse=True)
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The brokers whose notes were read, with the threads that read them."""
+    calls: list[tuple[str, str]] = []
+
+    def read_stored(broker: str) -> StoredNotes:
+        calls.append((broker, threading.current_thread().name))
+        return StoredNotes(broker, [], None, None, "")
+
+    monkeypatch.setattr(lake_state, "read_stored", read_stored)
+    return calls
+
+
+async def test_notes_are_not_read_in_the_thread_of_django(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, read: list[tuple[str, str]]
+) -> None:
+    """Storage that does not answer would stop every other request there."""
+    django: list[str] = []
+
+    def state(stored: StoredNotes) -> LakeState:
+        django.append(threading.current_thread().name)
+        return STATE
+
+    monkeypatch.setattr(lake_state, "lake_state", state)
+    monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
+    assert (await client.get("/api/v1/lake")).status_code == 200
+    assert (await client.delete("/api/v1/lake/sync")).status_code == 202
+    assert len(read) == len(django) == 2
+    assert not {thread for _, thread in read} & set(django)
+
+
 async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def state(broker: str) -> LakeState:
-        asked.append(broker)
+    def state(stored: StoredNotes) -> LakeState:
+        asked.append(stored.broker)
         return STATE
 
     monkeypatch.setattr(lake_state, "lake_state", state)
@@ -81,7 +113,7 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
     bare = STATE._replace(schedule=None, last_try=None, dropped=Dropped())
-    monkeypatch.setattr(lake_state, "lake_state", lambda broker: bare)
+    monkeypatch.setattr(lake_state, "lake_state", lambda stored: bare)
     answer = (await client.get("/api/v1/lake")).json()
     assert (answer["schedule"], answer["last_try_ms"], answer["dropped_before_ms"]) == (None, None, None)
 
@@ -110,7 +142,7 @@ async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest
 
 async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [STATE._replace(cancel_requested=True), STATE._replace(status="cancelled", under_way=False)]
-    monkeypatch.setattr(lake_state, "lake_state", lambda broker: left.pop(0))
+    monkeypatch.setattr(lake_state, "lake_state", lambda stored: left.pop(0))
     monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
     answer = await client.delete("/api/v1/lake/sync")
     assert (answer.status_code, answer.json()["status"], answer.json()["cancel_requested"]) == (202, "running", True)

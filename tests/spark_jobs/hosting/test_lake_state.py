@@ -1,6 +1,8 @@
 """The lake as the page shows it, and its schedule."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,14 @@ from django_celery_beat.models import PeriodicTask
 
 from broker_core.formats import lake_position
 from spark_jobs.hosting import lake_state, runs
-from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, begin_sync, cancel_sync, change_schedule
+from spark_jobs.hosting.lake_state import (
+    LakeState,
+    NotUnderWayError,
+    begin_sync,
+    cancel_sync,
+    change_schedule,
+    read_stored,
+)
 from spark_jobs.hosting.runs import RunActiveError
 from spark_jobs.hosting.schedules import BadCronError
 from spark_jobs.lake import tasks as lake_tasks
@@ -42,7 +51,7 @@ def fill(root: Path) -> None:
 
 
 def state() -> LakeState:
-    return lake_state.lake_state()
+    return lake_state.lake_state(read_stored())
 
 
 def test_a_store_without_a_lake(store: Written, tmp_path: Path) -> None:
@@ -60,14 +69,35 @@ def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monk
     publish_end(tmp_path / "store", store.end)
     fill(tmp_path)
     make_store(tmp_path / "z", 3)
-    mine, other = state(), lake_state.lake_state("broker-z")
+    mine, other = state(), lake_state.lake_state(read_stored("broker-z"))
     assert (mine.broker, mine.messages.rows) == (first, 40)
     assert (other.broker, other.messages.rows, other.folder) == ("broker-z", 0, "")
     assert mine.brokers == other.brokers == [first, "broker-z"]
     with pytest.raises(runs.UnknownBrokerError, match="no store of a broker 'nobody'"):
-        lake_state.lake_state("nobody")
+        read_stored("nobody")
     with pytest.raises(runs.UnknownBrokerError):
         begin_sync(broker="nobody")
+
+
+def test_notes_in_s3_are_read_again_after_some_seconds(
+    settings: Any, store: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.GLASSMQ_LAKE_DIR = "s3://bucket/lakes"
+    reads, now = list[str](), [1000.0]
+
+    def fail(lakes: str, store: Path) -> list[str]:
+        reads.append(lakes)
+        raise OSError(f"no answer {len(reads)}")
+
+    monkeypatch.setattr(lake_state, "brokers", fail)
+    clock = SimpleNamespace(now=lambda: datetime.fromtimestamp(now[0], UTC))
+    monkeypatch.setattr(lake_state, "timezone", clock)
+    monkeypatch.setattr(lake_state, "_kept", {})
+    assert "no answer 1" in read_stored().problem
+    now[0] += lake_state.KEPT_S - 1
+    assert "no answer 1" in read_stored().problem
+    now[0] += 1
+    assert "no answer 2" in read_stored().problem
 
 
 def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from spark_jobs.hosting import runs, setup, worker
-from spark_jobs.hosting.lake_state import NotUnderWayError, begin_sync, cancel_sync, lake_state
+from spark_jobs.hosting.lake_state import NotUnderWayError, begin_sync, cancel_sync, lake_state, read_stored
 from spark_jobs.hosting.setup import write_environment
 from spark_jobs.hosting.worker import Watch, carry_out
 from spark_jobs.models import ReportRun, SparkState, Status
@@ -336,7 +336,7 @@ def test_a_fill_that_fails_says_why(fake: FakeSpark) -> None:
     begin_sync()
     fake.answer = {"failed": "There is no space left on the disk.", "passing": False}
     carry_out(ReportRun.objects.get().pk)
-    state = lake_state()
+    state = lake_state(read_stored())
     assert (state.status, state.last_failure) == ("failed", "There is no space left on the disk.")
     assert not state.under_way
     assert state.last_try is not None

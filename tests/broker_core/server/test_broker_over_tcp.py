@@ -355,6 +355,7 @@ def test_names_get_nowhere(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Every request with every name in it bad: none does harm, and none is a surprise to the engine."""
     bench = Bench()
     bench.send("T", b"hello", queue_id=1)
+    bench.submit(decode(RemotingCommand.request(11, *EXAMPLES[11], opaque=1), PEER))  # creates the group
     for code, (fields, body) in EXAMPLES.items():
         bodies = [body.replace(b'"%b"' % word, msgspec.json.encode(name)) for word in (b"T", b"g", b"10.0.0.2@1")]
         for changed, text in [

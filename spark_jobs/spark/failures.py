@@ -25,7 +25,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     """Why a job failed, in at most LONGEST letters."""
     text = str(error).strip() or type(error).__name__
     if isinstance(error, ReportError):
@@ -55,6 +55,14 @@ def sentence(error: Exception) -> str:
     return f"{what[:400]} (the run's log has the rest)"
 
 
+def was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C led to this error. pyspark may replace KeyboardInterrupt by the error of the cancelled job."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__context__
+    return seen is not None
+
+
 def is_passing(error: Exception) -> bool:
     """Whether another try may succeed. It may after an error of Spark or its machines, not after one of our code."""
     text = str(error)
@@ -66,7 +74,7 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, ConnectionError) or is_sparks(error)
 
 
-def is_sparks(error: Exception) -> bool:
+def is_sparks(error: BaseException) -> bool:
     """Whether the error comes from Spark's Java, from its Connect server, or from the connection to one of them."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
@@ -75,12 +83,12 @@ def is_sparks(error: Exception) -> bool:
     return isinstance(error, Py4JError | PySparkRuntimeError | UnknownException) or is_of_server(error)
 
 
-def grpc_status(error: Exception) -> str:
+def grpc_status(error: BaseException) -> str:
     """The name of the status in an answer of a Connect server; "" for other errors."""
     status = getattr(error, "getGrpcStatusCode", None)
     return "" if status is None else str(status().name)
 
 
-def is_of_server(error: Exception) -> bool:
+def is_of_server(error: BaseException) -> bool:
     """Whether a Connect server or the way to it failed, rather than what it was asked for."""
     return type(error).__module__ == "pyspark.errors.exceptions.connect" and type(error).__name__ in _PASSING

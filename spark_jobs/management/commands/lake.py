@@ -12,7 +12,7 @@ from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.lake.folders import TABLES
 from spark_jobs.lake.notes import CUT_SHORT
 from spark_jobs.lake.storage import lake_location
-from spark_jobs.spark.failures import sentence
+from spark_jobs.spark.failures import sentence, was_interrupted
 from spark_jobs.spark.session import get_session, require_packages
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class Command(BaseCommand):
                 lake = require_lake(options["store"], lakes)
                 for file in lake.messages if options["table"] == "messages" else lake.polls:
                     self.stdout.write(file.path)
-        except KeyboardInterrupt as error:  # pyspark has cancelled its jobs
-            raise CommandError(
-                CANCELLED if options["action"] == "sync" else "Interrupted.", returncode=INTERRUPTED
-            ) from error
         except CommandError:
             raise
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
+            if was_interrupted(error):  # pyspark has cancelled its jobs
+                raise CommandError(
+                    CANCELLED if options["action"] == "sync" else "Interrupted.", returncode=INTERRUPTED
+                ) from error
             raise CommandError(sentence(error)) from error
 
     def sync(self, store: str, lakes: str, with_bodies: bool) -> None:

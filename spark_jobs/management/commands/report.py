@@ -17,7 +17,7 @@ from spark_jobs.lake.storage import lake_location
 from spark_jobs.no_journal import report_without_journal
 from spark_jobs.run import MINUTE_MS, BrokerStore, Job, periods, run_report
 from spark_jobs.sources.commit_log_files import local_folder
-from spark_jobs.spark.failures import sentence
+from spark_jobs.spark.failures import sentence, was_interrupted
 from spark_jobs.spark.session import get_session, require_packages
 
 UNITS_MS = {"m": MINUTE_MS, "h": 60 * MINUTE_MS, "d": 1440 * MINUTE_MS}
@@ -87,11 +87,11 @@ class Command(BaseCommand):
             for job in jobs:
                 periods(job)
             self.run(jobs)
-        except KeyboardInterrupt as error:  # pyspark has cancelled its jobs
-            raise CommandError("Interrupted.", returncode=130) from error
         except CommandError:
             raise
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
+            if was_interrupted(error):  # pyspark has cancelled its jobs
+                raise CommandError("Interrupted.", returncode=130) from error
             raise CommandError(sentence(error)) from error
 
     def run(self, jobs: list[Job]) -> None:
@@ -111,7 +111,7 @@ class Command(BaseCommand):
             except OSError as error:
                 raise CommandError(f"The report could not be written: {error}.") from error
             except Exception as error:
-                if len(jobs) == 1:
+                if len(jobs) == 1 or was_interrupted(error):
                     raise
                 self.stderr.write(f"{job.report}: {sentence(error)}")
                 failed.append(job.report)

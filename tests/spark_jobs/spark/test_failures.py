@@ -10,7 +10,7 @@ from pyspark.errors.exceptions.captured import UnknownException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
 from spark_jobs.errors import NotAStoreError, PassingError
-from spark_jobs.spark.failures import is_passing, sentence
+from spark_jobs.spark.failures import is_passing, sentence, was_interrupted
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3
 Traceback (most recent call last):
@@ -125,3 +125,22 @@ class JavaError(UnknownException):
 )
 def test_failures_have_a_sentence_and_may_be_passing(error: Exception, said: str, passing: bool) -> None:
     assert (sentence(error), is_passing(error)) == (said, passing)
+
+
+def test_an_error_of_spark_after_ctrl_c_is_an_interruption() -> None:
+    """pyspark asks for a job's result in a ``finally``. It raises the error of the cancelled job without its cause."""
+
+    def cancel(interrupted: BaseException) -> None:
+        try:
+            raise interrupted
+        finally:
+            try:
+                raise Py4JNetworkError("the job was cancelled")
+            except Py4JNetworkError:
+                raise PySparkRuntimeError("Exception thrown in awaitResult") from None
+
+    for first, expected in ((KeyboardInterrupt(), True), (ValueError(), False)):
+        with pytest.raises(PySparkRuntimeError) as raised:
+            cancel(first)
+        assert was_interrupted(raised.value) is expected
+    assert was_interrupted(KeyboardInterrupt())

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -76,3 +77,18 @@ class Program:
         self._process.wait()
         self._errors.seek(0)
         return RuntimeError(f"{self._name} ended with {self._process.returncode}:\n{self._errors.read()[-4000:]}")
+
+
+@contextmanager
+def running_client(command: list[str], home: str) -> Iterator[None]:
+    """A stock client that consumes until the end."""
+    process = subprocess.Popen(
+        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()

@@ -3,17 +3,17 @@ stock clients.
 """
 
 import asyncio
-import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, sync
 from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
+from tests.compat.program import running_client
 from tests.fakes.client import Inbox
 
 PATIENCE = 90
@@ -144,21 +144,6 @@ def test_a_program_without_an_event_loop(server: Address) -> None:
                 producer.send(Message("PySync", b"%d" % n))
             assert done.wait(PATIENCE)
     assert all(name.startswith("consume-g-PySync-") for name in threads)
-
-
-@contextmanager
-def running_client(command: list[str], home: str) -> Iterator[None]:
-    """A stock client that consumes until the end."""
-    process = subprocess.Popen(
-        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    assert process.stdin is not None
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
 
 
 async def test_a_group_is_shared_with_java_and_go(server: Address) -> None:

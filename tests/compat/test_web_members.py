@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,6 +14,7 @@ from websockets.typing import Subprotocol
 from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
+from tests.compat.program import running_client
 
 SECONDS = 120
 GROUP, TOPIC, QUEUES = "web-members", "WebMembers", 6
@@ -30,21 +29,6 @@ def api(web: str, method: str, path: str, body: Any = None) -> Any:
             return json.load(answer)
     except urllib.error.HTTPError as problem:
         return json.load(problem)
-
-
-@contextmanager
-def running_client(command: list[str], home: str) -> Iterator[None]:
-    """A stock client that consumes until the end of the test."""
-    process = subprocess.Popen(
-        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    assert process.stdin is not None
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
 
 
 async def hear(socket: ClientConnection, kind: str) -> dict[str, Any]:

@@ -31,10 +31,11 @@ from numpy_yardstick import yardstick
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from spark_jobs.inputs import RunInputs, StoreInputs
+from spark_jobs.job import BrokerStore, Job
 from spark_jobs.lake.lake import find_lake
 from spark_jobs.lake.tables import fill
 from spark_jobs.reports import throughput
-from spark_jobs.run import BrokerStore, Job, run_report
+from spark_jobs.run import run_report
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.spark.session import get_session, stop_session
 

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.run import MINUTE_MS, NO_JOURNAL, Job, headlines, parameters, periods
+from spark_jobs.job import MINUTE_MS, NO_JOURNAL, Job, parameters, periods
+from spark_jobs.run import headlines
 from spark_jobs.spark.code_version import code_version
 
 

@@ -1,14 +1,12 @@
 """One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.errors import WindowError
+from spark_jobs.job import Job, parameters, periods
 from spark_jobs.spark.code_version import code_version
 
 if TYPE_CHECKING:
@@ -25,48 +23,10 @@ class Progress(Protocol):
         """``percent`` is reached, and ``doing`` begins. ``until``: the percentage at the end of a scan."""
 
 
-MINUTE_MS = 60_000
-NO_JOURNAL = (
-    "This store has no poll journal, so {}: only the journal has the ends of pulls and the commits of offsets. "
-    "GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
-)
 SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
 """Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
-
-
-class BrokerStore(NamedTuple):
-    """A broker and the folder of its store."""
-
-    broker: str
-    path: Path
-
-
-class Job(NamedTuple):
-    """What to run, over the minutes that begin in [from_ms, to_ms); None leaves that side open."""
-
-    report: str
-    stores: tuple[BrokerStore, ...]
-    """At least one. Each broker is there once."""
-    folder: Path
-    from_ms: int | None = None
-    to_ms: int | None = None
-    topic: str | None = None
-    consumer_group: str | None = None
-    compare: bool = False
-    """Whether to compare with the period of the same length before; needs both ends."""
-    lakes: str | os.PathLike[str] | None = None
-    """The folder of lakes, which may contain lakes of the stores."""
-    source: str = "auto"
-    """What to read, one of ``report_lake.SOURCES``."""
-
-
-class Period(NamedTuple):
-    """A span of time, in ms, whole minutes; None leaves that side open."""
-
-    from_ms: int | None
-    to_ms: int | None
 
 
 def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
@@ -155,26 +115,6 @@ def headlines(report: "Report", total: dict[str, Any], previous: dict[str, Any] 
         }
         for figure in report.headlines
     ]
-
-
-def parameters(job: Job) -> dict[str, Any]:
-    """The parameters of the run, as the summary has them."""
-    names = ("from_ms", "to_ms", "topic", "consumer_group", "compare", "source")
-    return {name: getattr(job, name) for name in names}
-
-
-def periods(job: Job) -> list[Period]:
-    """The job's period, and the one before it if the job compares. WindowError for an impossible window."""
-    start, stop = job.from_ms, job.to_ms
-    if any(bound is not None and bound % MINUTE_MS for bound in (start, stop)):
-        raise WindowError(f"A report's window begins and ends with a whole minute: a multiple of {MINUTE_MS:,} ms.")
-    if start is not None and stop is not None and stop <= start:
-        raise WindowError("The end of a report's window must be later than its beginning.")
-    if not job.compare:
-        return [Period(start, stop)]
-    if start is None or stop is None:
-        raise WindowError("A comparison with the time before needs the beginning and the end of the window.")
-    return [Period(start, stop), Period(2 * start - stop, start)]
 
 
 @contextmanager

@@ -73,8 +73,9 @@ class ProgressLines:
 
 def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Run one report. ``arguments`` are the fields of ``Job``."""
+    from spark_jobs.job import BrokerStore, Job
     from spark_jobs.no_journal import report_without_journal
-    from spark_jobs.run import BrokerStore, Job, run_report
+    from spark_jobs.run import run_report
 
     stores = tuple(BrokerStore(broker, Path(store)) for broker, store in arguments["stores"])
     job = Job(**arguments | {"folder": Path(arguments["folder"]), "stores": stores})

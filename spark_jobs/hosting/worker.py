@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from spark_jobs.hosting import runs, setup
 from spark_jobs.hosting.spark_process import SparkProcess
+from spark_jobs.job import Job
 from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
 from spark_jobs.output.folders import remove_drafts
-from spark_jobs.run import Job
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.catalogue import ReportInfo
 from spark_jobs.inputs import StoreInputs
+from spark_jobs.job import NO_JOURNAL, Job, periods
 from spark_jobs.lake.report_lake import lake_notes
 from spark_jobs.output.result import Result
-from spark_jobs.run import NO_JOURNAL, Job, periods
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.job import Period
 from spark_jobs.reports.shape import ALL_BROKERS, LEFT_OUT, Report, Table
 from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_for
-from spark_jobs.run import Period
 
 MOST_ROWS = 1_000_000
 """Rows of one table. Further rows are not counted."""

@@ -21,6 +21,7 @@ REPORTS = (
     "spark_jobs/reports/*.py",
     "spark_jobs/output/*.py",
     "spark_jobs/inputs.py",
+    "spark_jobs/job.py",
     "spark_jobs/run.py",
     "spark_jobs/no_journal.py",
 )

@@ -83,7 +83,8 @@ class FinishedReport(NamedTuple):
 @pytest.fixture(scope="session")
 def finished_report(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FinishedReport]:
     """Runs a report on a store, once for equal arguments: ``finished_report("skew", store, topic="orders")``."""
-    from spark_jobs.run import BrokerStore, Job, run_report
+    from spark_jobs.job import BrokerStore, Job
+    from spark_jobs.run import run_report
 
     ready: dict[str, FinishedReport] = {}
 

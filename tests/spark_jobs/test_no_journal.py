@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import NotAStoreError, WindowError
+from spark_jobs.job import BrokerStore, Job
 from spark_jobs.no_journal import report_without_journal
-from spark_jobs.run import BrokerStore, Job
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store
 

@@ -13,8 +13,9 @@ from pyarrow import csv, parquet
 from broker_core.formats.poll_journal import FOLDER, file_name
 from spark_jobs import run as report_run
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.errors import NotAStoreError, WindowError
-from spark_jobs.run import BrokerStore, Job, Period, periods, run_report
+from spark_jobs.errors import NotAStoreError
+from spark_jobs.job import BrokerStore, Job
+from spark_jobs.run import run_report
 from tests.broker_core.formats.test_poll_journal import with_schema
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
@@ -160,7 +161,7 @@ def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession"
     }
 
 
-def test_the_time_before(finished_report: Callable[..., Any], driven: Path) -> None:
+def test_the_period_before_is_reported_beside_the_period(finished_report: Callable[..., Any], driven: Path) -> None:
     report = finished_report(
         "empty_polls", driven, from_ms=BEGIN_MS + MINUTE, to_ms=BEGIN_MS + 2 * MINUTE, compare=True
     )
@@ -173,7 +174,7 @@ def test_the_time_before(finished_report: Callable[..., Any], driven: Path) -> N
     assert (answers["value"], answers["before"]) == (3, 2)
 
 
-def test_one_group_alone(finished_report: Callable[..., Any], driven: Path) -> None:
+def test_a_report_of_one_group_has_only_its_rows(finished_report: Callable[..., Any], driven: Path) -> None:
     report = finished_report("empty_polls", driven, consumer_group="fast")
     assert report.summary["total"]["answers"] == 2
     assert {row["group"] for row in report.table("by_group")} == {"fast"}
@@ -252,32 +253,3 @@ def test_a_failed_run_without_a_store_leaves_no_folder(spark: "SparkSession", tm
     with pytest.raises(NotAStoreError):
         run(spark, tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def job(**more: Any) -> Job:
-    return Job("throughput", (BrokerStore("a", Path("store")),), Path("out"), **more)
-
-
-def test_periods_are_whole_minutes() -> None:
-    assert periods(job()) == [Period(None, None)]
-    assert periods(job(from_ms=MINUTE, to_ms=4 * MINUTE, compare=True)) == [
-        Period(MINUTE, 4 * MINUTE),
-        Period(-2 * MINUTE, MINUTE),
-    ]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"from_ms": MINUTE, "to_ms": -MINUTE},
-        {"from_ms": 2 * MINUTE, "to_ms": 2 * MINUTE},
-        {"compare": True},
-        {"compare": True, "from_ms": MINUTE},
-        {"compare": True, "to_ms": MINUTE},
-        {"from_ms": MINUTE + 1},
-        {"to_ms": MINUTE - 1},
-    ],
-)
-def test_windows_that_are_none(more: dict[str, Any]) -> None:
-    with pytest.raises(WindowError):
-        periods(job(**more))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_core import commands as c
+from spark_jobs.job import BrokerStore, Job
 from spark_jobs.reports import daily_summary
-from spark_jobs.run import BrokerStore, Job, run_report
+from spark_jobs.run import run_report
 from tests.spark_jobs.driven import Driven
 from tests.spark_jobs.test_run import now
 

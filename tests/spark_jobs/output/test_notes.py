@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.job import BrokerStore, Job
 from spark_jobs.output.notes import notes_of_run
 from spark_jobs.output.result import Result
-from spark_jobs.run import BrokerStore, Job
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.sources.poll_journal_files import survey
 from tests.spark_jobs.stores import make_store

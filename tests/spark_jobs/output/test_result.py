@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
+from spark_jobs.job import Period
 from spark_jobs.output import result as report_result
 from spark_jobs.output.result import compute, compute_previous, restrict, step_of
 from spark_jobs.reports.shape import Figure, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS
-from spark_jobs.run import Period
 from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.job import Period
 from spark_jobs.output.result import compute
 from spark_jobs.reports import load
 from spark_jobs.reports.histograms import ERROR
 from spark_jobs.reports.polling_savings import INTERVALS_US, LONG
 from spark_jobs.reports.shape import ALL_BROKERS
-from spark_jobs.run import Period
 from tests.spark_jobs.frames import MINUTE, Rows, inputs, read
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.job import Job
 from spark_jobs.management.commands import report
-from spark_jobs.run import Job
 from spark_jobs.spark import session
 from tests.fakes import golden_store
 from tests.spark_jobs.journals import entry, make_journal

@@ -17,7 +17,7 @@ Tables = Mapping[str, pa.Table]
 _BAD_STATES = ("falling behind", "stalled", "stopped")
 ENDS = {
     "arrival": "until messages arrived",
-    "timeout": "in vain, until their time was up: nothing arrived for them",
+    "timeout": "without a message, until their time was up",
     "channel_gone": "until their client went away",
     "filter_advanced": "until a filter passed over what came",
     "missed_arrival": "until a later look found messages",
@@ -103,7 +103,7 @@ def empty_polls(total: Total, tables: Tables) -> list[str]:
     worst, how = top(tables["by_topic"], "empty"), top(causes, "empty_sum")
     if not how["empty_sum"]:
         return [f"None of {many(total['answers'], 'answer')} was empty."]
-    came = {"at once": "to pulls that did not wait", "timeout": "after a wait in vain"}.get(
+    came = {"at once": "to pulls that did not wait", "timeout": "after a wait without a message"}.get(
         how["how"], f"to holds that were ended by {how['how'].replace('_', ' ')}"
     )
     return [

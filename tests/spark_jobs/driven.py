@@ -91,7 +91,7 @@ def story(folder: Path) -> Path:
           0  c1 of ``fast`` asks for orders@0 from 0 on, and is held
       1,500  two messages in orders@0, born 40 ms before: c1 is woken
       1,600  c1 commits 2, and asks again: held
-     16,600  in vain, for 15 s
+     16,600  c1 is answered without a message, after 15 s
      16,700  c1 asks again: held
      20,000  c1 is gone, after 3,300 ms
      30,000  a message in orders@0, three in orders@1

@@ -86,8 +86,8 @@ def test_sentences_of_hold_time() -> None:
         },
     )
     assert said == [
-        "8 pulls waited: 50 % until messages arrived; 37.5 % in vain, until their time was up: nothing arrived for "
-        "them; 12.5 % until a filter passed over what came.",
+        "8 pulls waited: 50 % until messages arrived; 37.5 % without a message, until their time was up; "
+        "12.5 % until a filter passed over what came.",
         "Half of them waited for no longer than 2 s, 99 % for no longer than 15 s.",
         "a waits longest on orders, half of the time for 9 µs or more.",
     ]
@@ -107,7 +107,9 @@ def test_the_largest_cause_of_empty_answers_is_that_of_all_statuses() -> None:
             ),
         },
     )
-    assert said[1] == "Most of the empty ones, 466, came after a wait in vain; orders has most of any topic, 600."
+    assert said[1] == (
+        "Most of the empty ones, 466, came after a wait without a message; orders has most of any topic, 600."
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(sorted(CAUSES)), st.integers(0, 50)), min_size=1))

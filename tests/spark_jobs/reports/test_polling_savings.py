@@ -86,7 +86,7 @@ def test_a_pull_answered_at_once_is_one_request_in_every_model(spark: "SparkSess
 
 def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
     report = finished_report("polling_savings", driven)
-    # held 1.5 s and given, 15 s and 3.3 s in vain, three answers at once
+    # held 1.5 s and given, 15 s and 3.3 s without a message, three answers at once
     requests = {LONG: 6, SHORT: 3 + 15 + 4 + 3, SHORTER: 16 + 150 + 33 + 3}
     assert {row["method"]: row["requests"] for row in report.summary["rows"]} == requests
     assert {row["method"]: (row["samples"], row["max_us"]) for row in report.summary["rows"]} == {

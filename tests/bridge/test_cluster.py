@@ -23,11 +23,11 @@ def settings(**changes: Any) -> Any:
     return SimpleNamespace(**fields | changes)
 
 
-def test_one_broker_has_the_settings_values() -> None:
+def test_a_lone_broker_has_the_values_of_the_settings() -> None:
     assert lone_broker(settings()) == ("broker-a", Path("/data/engine.sock"), {})
 
 
-def test_each_has_its_own_store_socket_and_port() -> None:
+def test_each_broker_has_its_own_store_socket_and_port() -> None:
     first, second, third = cluster(settings(), 3)
     assert (first.name, first.socket) == ("broker-a", Path("/data/engine.sock"))
     assert first.environment["GLASSMQ_STORE_DIR"] == "/elsewhere"

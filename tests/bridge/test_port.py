@@ -49,7 +49,7 @@ def test_any_other_reply_is_returned() -> None:
     assert port.raise_failed(Done()) == Done()
 
 
-def test_all_exported_names_exist_and_commands_are_the_engines() -> None:
+def test_exported_names_exist_and_commands_are_the_engines() -> None:
     assert all(hasattr(port, name) for name in port.__all__)
     assert port.commands is commands
 

@@ -148,7 +148,7 @@ def test_every_code_has_rocketmqs_number_and_name() -> None:
     assert {int(code): code.name for code in ResponseCode}.items() <= ROCKETMQ.items()
 
 
-def test_what_a_pull_may_answer_is_there() -> None:
+def test_pull_answers_have_rocketmqs_numbers() -> None:
     assert [
         int(ResponseCode[name]) for name in ("SUCCESS", "PULL_NOT_FOUND", "PULL_RETRY_IMMEDIATELY", "PULL_OFFSET_MOVED")
     ] == [0, 19, 20, 21]

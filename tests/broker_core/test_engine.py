@@ -86,7 +86,7 @@ def test_the_timer_names_the_deadline() -> None:
     ("offset", "status", "code", "following"),
     [(0, "FOUND", 0, 2), (3, "OFFSET_OVERFLOW_BADLY", 21, 2), (-1, "OFFSET_TOO_SMALL", 21, 0)],
 )
-def test_what_is_answered_at_once(bench: Bench, offset: int, status: str, code: int, following: int) -> None:
+def test_pulls_that_are_answered_at_once(bench: Bench, offset: int, status: str, code: int, following: int) -> None:
     bench.send("orders", b"one", b"two")
     pulled = bench.pulled(bench.pull("orders", offset))
     assert (pulled.status, pulled.code, pulled.next_begin_offset) == (status, code, following)

@@ -139,7 +139,7 @@ def test_tables_may_change_between_the_pieces(chance: random.Random) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(CHANCES)
-def test_what_stays_in_a_table_is_in_the_answer(chance: random.Random) -> None:
+def test_entries_that_stay_in_a_table_are_in_the_answer(chance: random.Random) -> None:
     bench = filled(chance)
     bench.call(c.UpdateAndCreateTopic(topic="stays", read_queues=4, write_queues=4))
     for queue_id in range(4):

@@ -64,7 +64,7 @@ async def test_messages_arrive_as_they_were_sent(server: Address) -> None:
     assert by_body[b"first"].msg_id == first.msg_id
 
 
-async def test_what_was_consumed_does_not_come_again(server: Address) -> None:
+async def test_consumed_messages_are_not_delivered_again(server: Address) -> None:
     async with producer_of(server) as producer:
         for n in range(8):
             await producer.send(Message("PyAgain", b"%d" % n))

@@ -99,7 +99,7 @@ def test_services_have_enough_time_to_stop_cleanly() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_all_share_the_data_and_it_outlives_the_containers(name: str) -> None:
+def test_processes_share_a_data_volume_that_outlives_the_containers(name: str) -> None:
     assert "data:/data" in OURS[name]["volumes"]
     assert OURS[name]["environment"]["GLASSMQ_DATA_DIR"] == "/data"
     assert "data" in COMPOSE["volumes"]

@@ -152,7 +152,7 @@ def test_the_brokers_tables(golden: Path) -> None:
         '{"offsetTable": {"t@g": {"x": 1, "0": "many"}}, "topicConfigTable": {"t": 5, "u": {"writeQueueNums": "x"}}}',
     ],
 )
-def test_tables_that_are_none_are_empty(tmp_path: Path, text: str) -> None:
+def test_unreadable_tables_are_empty(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").mkdir()
     for name in ("consumerOffset", "topics"):
         (tmp_path / "config" / f"{name}.json").write_text(text)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("status", ACTIVE)
-def test_one_active_run_of_a_report_at_most(status: Status) -> None:
+def test_a_report_has_at_most_one_active_run(status: Status) -> None:
     ReportRun.objects.create(report="throughput", status=status)
     ReportRun.objects.create(report="throughput", status=Status.DONE)
     ReportRun.objects.create(report="other", status=status)

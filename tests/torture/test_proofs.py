@@ -35,7 +35,7 @@ def test_a_violation_is_printed_with_the_way_to_repeat_it(proof: Proof, capsys: 
     assert "python -m tests.torture.short --seed 1" in printed.err
 
 
-def test_what_grows_is_not_flat(proof: Proof) -> None:
+def test_growing_figures_are_violations(proof: Proof) -> None:
     flat = [{"descriptors": 100.0, "growing": 10.0 + n} for n in range(30)]
     proof.check_flat(flat, {"descriptors": 8, "growing": 30})
     assert proof.violations == []
@@ -44,7 +44,7 @@ def test_what_grows_is_not_flat(proof: Proof) -> None:
 
 
 @pytest.mark.parametrize("what", ["power-cuts", "wake-ups"])
-def test_some_seeds(what: str) -> None:
+def test_three_seeds_keep_every_promise(what: str) -> None:
     sums, broken = seeds.run_seeds(what, range(1_000_000, 1_000_003))
     assert (sums["seeds"], broken) == (3, [])
     assert sums["messages"] > 100 or sums["woken_by_arrival"] > 10
@@ -101,7 +101,7 @@ async def test_some_frames(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
     assert set(proof.figures["by_door"]) == set(frames.SHARES)
 
 
-async def test_a_short_soak(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
+async def test_a_soak_of_a_second_delivers(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
     await load.soak(proof, *broker, seconds=1.0, calibration=0.5, every=0.5)
     assert [violation for violation in proof.violations if "grew" not in violation] == []
     assert proof.figures["counts"]["delivered"] > 0
@@ -113,7 +113,7 @@ async def test_silent_readers_for_a_moment(proof: Proof, broker: tuple[GlassMQ, 
     assert set(proof.figures) == set(silent_readers.DOORS)
 
 
-async def test_one_full_disk(proof: Proof) -> None:
+async def test_a_full_disk_loses_no_acknowledged_message(proof: Proof) -> None:
     try:
         await full_disk.fill_often(proof, "tmpfs", 1, 1)
     except full_disk.CannotMount as error:

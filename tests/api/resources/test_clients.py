@@ -13,7 +13,7 @@ def clients(*views: commands.ClientView) -> commands.Clients:
     return commands.Clients(seq=5, total=len(views) + 1, clients=list(views))
 
 
-async def test_all_clients(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_clients_are_listed(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetClients] = clients(
         client_view("java-1", consumer_groups=["G"]),
         client_view("web-1", protocol="websocket", language="HTTP", version=0, last_heartbeat_ms=None),

@@ -19,7 +19,7 @@ GROUP = commands.ConsumerGroupView(
 )
 
 
-async def test_all_groups(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_groups_are_listed(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetConsumerGroups] = commands.ConsumerGroups(seq=5, groups=[GROUP])
     assert (await client.get("/api/v1/groups")).json() == {
         "seq": 5,
@@ -46,7 +46,7 @@ def detailed(port: FakePort) -> FakePort:
     return port
 
 
-async def test_one_group(client: httpx.AsyncClient, detailed: FakePort) -> None:
+async def test_a_group_is_shown(client: httpx.AsyncClient, detailed: FakePort) -> None:
     body = (await client.get("/api/v1/groups/G")).json()
     assert {
         name: body[name]

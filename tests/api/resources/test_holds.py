@@ -33,7 +33,7 @@ async def test_the_last_page_has_no_next(client: httpx.AsyncClient, port: FakePo
     assert (await client.get("/api/v1/holds")).json() == {"seq": 5, "total": 0, "holds": []}
 
 
-async def test_one_hold(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_a_hold_is_shown_until_it_is_answered(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetHold] = commands.Holds(seq=5, total=1, holds=[hold_view(4)])
     assert (await client.get("/api/v1/holds/4")).json()["id"] == 4
     port.replies[commands.GetHold] = NotFoundError("hold 4 was answered", pointer="/id")

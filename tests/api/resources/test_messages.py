@@ -258,7 +258,7 @@ async def test_bodies_are_inflated_off_the_event_loop_and_others_are_not(
     assert threads == [False, True]
 
 
-async def test_one_message(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_a_message_is_shown(client: httpx.AsyncClient, port: FakePort) -> None:
     properties = {"UNIQ_KEY": "ABC", "TAGS": "A", "KEYS": "k1 k2", "color": "red"}
     port.replies[commands.ViewMessage] = commands.Records(records=record(properties=properties, queue_offset=7))
     body = (await client.get("/api/v1/messages/ABC?topic=T")).json()

@@ -27,7 +27,7 @@ def refused(*messages: Any, **single: Any) -> Problem:
     return caught.value
 
 
-def test_one_message_with_everything() -> None:
+def test_a_message_with_every_field_is_read() -> None:
     (message,) = read(body="hällo", tag="A", keys=["k1", "k2"], properties={"color": "red"}, queue_id=3)
     assert (message.body, message.queue_id) == ("hällo".encode(), 3)
     assert message_properties.decode(message.properties) == {"TAGS": "A", "KEYS": "k1 k2", "color": "red"}

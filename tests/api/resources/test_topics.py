@@ -12,7 +12,7 @@ VIEW = commands.TopicView(broker=BROKER, topic="T", read_queues=4, write_queues=
 UNKNOWN = RequestError("the topic T does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
 
 
-async def test_all_topics(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_topics_are_listed(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetTopics] = commands.Topics(seq=5, topics=[VIEW])
     body = (await client.get("/api/v1/topics?system=false")).json()
     assert port.commands == [commands.GetTopics(system=False)]
@@ -32,7 +32,7 @@ async def test_all_topics(client: httpx.AsyncClient, port: FakePort) -> None:
     }
 
 
-async def test_one_topic(client: httpx.AsyncClient, port: FakePort) -> None:
+async def test_a_topic_is_shown(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetTopic] = commands.Topics(seq=5, topics=[VIEW])
     assert (await client.get("/api/v1/topics/T")).json()["topic"] == "T"
     port.replies[commands.GetTopic] = UNKNOWN

@@ -18,5 +18,5 @@ def test_a_client_needs_no_broker_and_no_framework() -> None:
     assert loaded.stdout.split() == []
 
 
-def test_what_is_exported_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     assert all(hasattr(broker_core.client, name) for name in broker_core.client.__all__)

@@ -56,7 +56,7 @@ async def test_threads_are_as_many_as_are_needed_and_no_more() -> None:
     assert owner.commits[-1] == 8 and len(work) == 0
 
 
-async def test_one_message_needs_one_thread() -> None:
+async def test_a_single_message_starts_at_most_one_thread() -> None:
     owner, work = Owner(), ProcessQueue(0)
     service = service_of(owner, lambda messages, context: None, threads=20)
     before = threading.active_count()

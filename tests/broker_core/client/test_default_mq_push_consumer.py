@@ -71,7 +71,7 @@ def test_offsets_are_committed_every_five_seconds_and_with_pulls() -> None:
         ({"consume_from_where": "CONSUME_FROM_TIMESTAMP"}, [b"middle", b"new"]),
     ],
 )
-def test_where_a_new_group_begins(options: dict[str, Any], expected: list[bytes]) -> None:
+def test_a_new_group_begins_as_consume_from_where_says(options: dict[str, Any], expected: list[bytes]) -> None:
     """A message that is sent when ``start`` has returned is consumed, even before the first pull."""
 
     async def story(cluster: VirtualCluster) -> None:

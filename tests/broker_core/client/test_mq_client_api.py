@@ -64,7 +64,7 @@ def test_refusals_and_answers_that_cannot_be_read(name: str, arguments: tuple[An
             call(name, *arguments, fields={"offset": "many"}, body=b"{")
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_a_missing_route_or_offset_is_none() -> None:
     assert call("get_topic_route_info", "T", code=17) is None
     assert call("query_consumer_offset", "g", QUEUE, code=22) is None
     assert call("query_consumer_offset", "g", QUEUE, fields={"offset": "-1"}) is None

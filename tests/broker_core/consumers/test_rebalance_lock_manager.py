@@ -9,7 +9,7 @@ from broker_core.errors import UnavailableError
 FRESH, RENEWED, REFUSED = (True, True), (True, False), (False, False)
 
 
-def test_one_client_at_a_time() -> None:
+def test_a_queue_is_locked_by_one_client_at_a_time() -> None:
     locks = RebalanceLockManager()
     assert locks.try_lock("g", "t", 0, "A", 0) == FRESH
     assert locks.try_lock("g", "t", 0, "A", 1) == RENEWED

@@ -128,7 +128,7 @@ def test_a_block_byte_by_byte() -> None:
     )
 
 
-def test_all_parts_are_aligned() -> None:
+def test_headers_and_blocks_are_aligned_to_8_bytes() -> None:
     for name in ("", "b", "broker-abc", "größe" * 7):
         assert len(encode_header(1, 2, 3, name)) % 8 == 0
         assert len(block_of(WOKEN, JournalEntry(*([0] * 11), name, name + "x", "", "woken"))) % 8 == 0

@@ -86,7 +86,7 @@ def test_topics_that_the_group_has_left_do_not_count(bench: Bench) -> None:
 
 
 @pytest.mark.covers("inflight")
-def test_all_groups(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consume_stats_of_the_broker_cover_all_groups(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send("ordered", b"1", b"2")
     bench.call(c.UpdateAndCreateTopic(topic="ordered", order=True))
     bench.call(c.UpdateSubscriptionGroup(config={"groupName": "h"}))

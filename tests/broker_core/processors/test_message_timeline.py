@@ -15,7 +15,7 @@ def types(timeline: c.Timeline) -> list[str]:
     return [event["type"] for event in timeline.events]
 
 
-def test_one_message() -> None:
+def test_a_timeline_follows_a_message_from_storage_to_commit() -> None:
     bench = Bench()
     bench.send("orders", b"0")
     pull = bench.pull("orders", 1)

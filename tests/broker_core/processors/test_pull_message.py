@@ -74,7 +74,7 @@ def test_limits_of_one_pull() -> None:
     assert len(bodies(bench.pulled(bench.pull("orders", 0, max_msg_bytes=1)))) == 1
 
 
-def test_one_request_number_is_held_once() -> None:
+def test_a_request_number_is_held_once() -> None:
     bench = Bench()
     bench.send("orders", b"x")
     pull = c.PullMessage(topic="orders", queue_id=0, queue_offset=1, suspend_timeout_ms=1000)

@@ -66,7 +66,7 @@ def test_a_reset_is_previewed_then_done() -> None:
         assert [target.queue_id for target in done.offsets] == list(range(4)) and done.offsets == preview.offsets
 
 
-def test_one_queue_to_one_offset(bench: Bench) -> None:
+def test_a_reset_sets_one_queue_to_an_offset(bench: Bench) -> None:
     done = reset(bench, queue_id=0, offset=2)
     assert [(change.queue_id, change.before, change.after) for change in done.changes] == [(0, 1, 2)]
     assert committed(bench) == 2 and committed(bench, 1) is None

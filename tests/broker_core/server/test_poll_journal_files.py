@@ -92,7 +92,7 @@ def test_without_entries_there_is_no_file() -> None:
     assert bench.numbers() == []
 
 
-def test_each_start_begins_a_file_behind_those_that_there_are() -> None:
+def test_each_start_begins_a_file_with_the_next_number() -> None:
     files = SimulatedFiles()
     files.write(FOLDER / f"{41:020d}.journal", b"another")
     files.write(FOLDER / "notes.txt", b"not ours")

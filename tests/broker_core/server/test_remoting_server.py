@@ -18,7 +18,7 @@ from tests.fakes.remoting_peer import NotingSession, request, serving, until
 SLOTS = 200
 
 
-async def test_all_ports_serve_the_same() -> None:
+async def test_every_port_serves_requests() -> None:
     async with serving() as running:
         for port in running.ports:
             peer = await running.connect(port=port)
@@ -79,7 +79,7 @@ async def test_a_certificate_that_cannot_be_used_is_a_sentence() -> None:
         await server.start()
 
 
-async def test_one_connection_too_many_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_connection_beyond_the_limit_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(connections=2) as running:
         first, second = await running.connect(), await running.connect()
         await first.ask(1)

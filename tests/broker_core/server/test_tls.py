@@ -167,11 +167,11 @@ def test_a_certificate_that_is_given(tmp_path: Path) -> None:
         assert client.object.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(pem[end:].decode())
 
 
-def test_each_certificate_made_is_another_ones() -> None:
+def test_generated_certificates_differ() -> None:
     assert self_signed() != self_signed()
 
 
-def test_the_certificate_made_names_this_machine() -> None:
+def test_a_generated_certificate_names_this_machine() -> None:
     pem = self_signed().decode()
     context = ssl.create_default_context(cadata=pem[pem.index("-----BEGIN CERTIFICATE") :])
     server, incoming, outgoing = TlsRecords(make_context(TlsOptions())), ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -27,7 +27,7 @@ def test_the_ids_that_others_rely_on_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_each_situation_is_described(name: str) -> None:
+def test_every_situation_has_a_condition_and_advice(name: str) -> None:
     situation = CATALOGUE[name]
     assert re.fullmatch("[a-z]+(_[a-z]+)*", name) and situation.when and situation.advice.endswith(".")
     assert sorted(situation.severities, key=SEVERITIES.index) == list(situation.severities) != []

@@ -32,7 +32,7 @@ from tests.fakes.facts import queue
         ({"offset": None, "pull_offset": None}, None, "unknown"),
     ],
 )
-def test_what_waits_in_a_queue_and_whether_it_moves(fields: dict[str, Any], waiting: int | None, move: str) -> None:
+def test_waiting_messages_and_movement_of_a_queue(fields: dict[str, Any], waiting: int | None, move: str) -> None:
     progress = queue_progress(queue(**fields))
     assert (progress.waiting, progress.move) == (waiting, move)
 

@@ -191,7 +191,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.usefixtures("store")
-def test_one_fill_at_a_time(sent: list[int]) -> None:
+def test_a_second_fill_is_refused_while_one_is_under_way(sent: list[int]) -> None:
     assert (state().status, state().under_way) == ("", False)
     begin_sync(with_bodies=True, requested_by="schedule")
     run = ReportRun.objects.get()

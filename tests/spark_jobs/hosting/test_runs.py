@@ -50,7 +50,7 @@ def test_a_new_run_is_handed_over_once(sent: list[int], state: SparkState, statu
     assert (run.status, run.parameters, sent) == (status, {"from_ms": 5, "to_ms": None}, [run.pk])
 
 
-def test_one_at_a_time(sent: list[int]) -> None:
+def test_a_second_run_of_a_report_is_refused(sent: list[int]) -> None:
     first = runs.start_run("throughput", {})
     with pytest.raises(runs.RunActiveError, match=f"Run {first.pk} of throughput is under way"):
         runs.start_run("throughput", {})

@@ -33,7 +33,7 @@ HOUR = 3_600_000
 @pytest.mark.parametrize(
     "text", ["s3://bucket", "s3:///lake", "s3://bucket/lake?x=1", "gs://bucket/lake", "file://host/x"]
 )
-def test_what_is_no_place_for_a_lake_is_refused(text: str) -> None:
+def test_urls_that_cannot_hold_a_lake_are_refused(text: str) -> None:
     with pytest.raises(UnsupportedUrlError):
         lake_location(text)
 
@@ -145,7 +145,7 @@ def test_a_round_that_fails_leaves_no_files_in_a_bucket(url: str, tmp_path: Path
     assert files_of(f"{url}/messages", broker) == before
 
 
-def test_of_two_that_fill_a_bucket_one_fails(url: str, tmp_path: Path, written: Written) -> None:
+def test_the_slower_of_two_fills_of_a_bucket_fails(url: str, tmp_path: Path, written: Written) -> None:
     fill_here(tmp_path, url)
     publish_end(tmp_path / "store", written.end)
 

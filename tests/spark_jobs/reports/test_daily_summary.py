@@ -100,7 +100,7 @@ def test_parts_without_common_facts_are_read_separately(spark: "SparkSession", m
     assert {("holds", 1.0), ("answers", 1.0)} <= set(rows(totals, "figure", "value"))
 
 
-def test_one_topic_and_one_group(
+def test_a_summary_of_one_topic_and_one_group(
     finished_report: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {name: PARTS[name] for name in ("throughput", "empty_polls", "consumer_lag")}  # all of them take their time
@@ -113,7 +113,7 @@ def test_one_topic_and_one_group(
     assert finished_report("daily_summary", driven, topic="nothing").summary["rows"] == []
 
 
-def test_beside_the_time_before(
+def test_figures_stand_beside_those_of_the_period_before(
     finished_report: Callable[..., Any], driven: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {name: PARTS[name] for name in ("throughput", "hold_time", "empty_polls")}  # all of them take their time

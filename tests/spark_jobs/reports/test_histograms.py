@@ -76,7 +76,7 @@ def test_parts_add_up_to_the_whole(spark: "SparkSession") -> None:
     assert sorted(merged(sampled(table, "topic", "part", value="value"), "topic").collect()) == sorted(whole.collect())
 
 
-def test_what_is_unknown_or_negative_is_left_out(spark: "SparkSession") -> None:
+def test_unknown_and_negative_values_are_left_out(spark: "SparkSession") -> None:
     table = small_table(spark, [(None,), (-1,), (5,)], "value long")
     assert one(spread(sampled(table, value="value"), unit="ms"))["samples"] == 1
     nothing = one(spread(sampled(table.where("value < 0"), value="value"), unit="ms"))
@@ -90,7 +90,7 @@ def test_bars_hold_every_sample_once(spark: "SparkSession") -> None:
     assert histogram == [(0, 1, 1), (1, 2, 1), (7, 8, 1), (8, 10, 2), (10, 12, 1), (96, 112, 1), (4096, 5120, 1)]
 
 
-def test_schemas_are_what_is_made(spark: "SparkSession") -> None:
+def test_tables_have_the_schemas_that_are_declared(spark: "SparkSession") -> None:
     samples = sampled(small_table(spark, [(1,)], "value long"), value="value")
     nothing = small_table(spark, [], histograms.spread_schema("us"))
     assert spread(samples, unit="us").schema.simpleString() == nothing.schema.simpleString()

@@ -61,7 +61,7 @@ def test_an_empty_store_has_a_header_only(tmp_path: Path) -> None:
     assert dump(tmp_path) == []
 
 
-def test_one_line_a_record_without_control_characters(tmp_path: Path) -> None:
+def test_a_record_is_one_line_without_control_characters(tmp_path: Path) -> None:
     begins = store_of(tmp_path, "orders", "others")
     size = begins[1]
     assert dump(tmp_path) == [

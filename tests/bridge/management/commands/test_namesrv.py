@@ -31,7 +31,7 @@ def start(manage: Manage) -> Callable[[], tuple[subprocess.Popen[str], RemotingC
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_serves_until_a_signal_and_keeps_its_configuration(
+async def test_namesrv_serves_until_a_signal_and_keeps_its_configuration(
     start: Callable[[], tuple[subprocess.Popen[str], RemotingClient]], number: signal.Signals
 ) -> None:
     process, client = start()

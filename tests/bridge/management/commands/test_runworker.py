@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command, get_commands
 from bridge.management.commands import runworker
 
 
-def test_it_replaces_the_command_of_channels() -> None:
+def test_runworker_replaces_the_command_of_channels() -> None:
     assert get_commands()["runworker"] == "bridge"
 
 

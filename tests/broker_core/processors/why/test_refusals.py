@@ -38,7 +38,7 @@ def test_a_pull_without_a_group_is_only_counted() -> None:
     assert bench.context.counters.pulls_refused == 1 and "" not in bench.context.refused_pulls
 
 
-def test_it_is_remembered_until_a_pull_succeeds() -> None:
+def test_a_refusal_is_remembered_until_a_pull_succeeds() -> None:
     bench = Bench()
     bench.send("orders", b"1")
     for _ in range(3):

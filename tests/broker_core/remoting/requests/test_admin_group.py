@@ -95,7 +95,7 @@ def test_members_of_a_producer_group() -> None:
     assert answer(204, reply).body == b'{"connectionSet":[' + CONNECTION + b"]}"
 
 
-def test_all_producers() -> None:
+def test_producers_of_all_groups_are_encoded() -> None:
     assert decoded(328) == c.GetProducerConnections()
     reply = c.ProducerConnections(groups={"pg": [client_view("c1")], "none": []})
     assert answer(328, reply).body == (

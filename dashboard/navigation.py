@@ -13,6 +13,7 @@ class NavigationItem(NamedTuple):
 NAVIGATION = [
     NavigationItem("Live", "/"),
     NavigationItem("Groups", "/groups"),
+    NavigationItem("Messages", "/messages"),
     NavigationItem("Connections", "/connections"),
     NavigationItem("Reports", "/reports"),
     NavigationItem("API", "/api/docs"),

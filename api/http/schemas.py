@@ -140,6 +140,7 @@ class PublishedMessage(Model, frozen=True, kw_only=True, gc=False):
 class MessageView(Model, frozen=True, kw_only=True, gc=False):
     """One message, body decompressed. `body_encoding` is `utf8` where the bytes are UTF-8, else `base64`.
 
+    `body_size` is only there if the body may be cut: the bytes of the whole body.
     `problem` is only there if the record is damaged: then the body is as it is stored, or only `size` is known.
     """
 
@@ -161,6 +162,7 @@ class MessageView(Model, frozen=True, kw_only=True, gc=False):
     store_host: str
     reconsume_times: int
     size: int
+    body_size: int | UnsetType = UNSET
     problem: str | UnsetType = UNSET
 
 

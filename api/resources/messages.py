@@ -1,6 +1,7 @@
-"""Messages: publish, find by id or by key, and the events of one message."""
+"""Messages: publish, find by id, by key or by time, and the events of one message."""
 
 from base64 import b64encode
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -8,9 +9,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
-from api.http.limits import MAX_REQUEST_BODY
+from api.http.limits import MAX_REQUEST_BODY, MIB
 from api.http.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
-from api.http.problems import move_pointer
+from api.http.problems import Problem, move_pointer
 from api.http.request import Answer, Params, Reading, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import MessageView, Milliseconds, Model, PublishMessage, copied
@@ -20,16 +21,25 @@ from bridge.port import INFLATED_BYTES_MAX, BrokerError, Message, commands, infl
 
 R = TypeVar("R", bound=commands.Reply)
 
+MAX_BODY = 16 * MIB
+
 
 class Messages(Model, frozen=True, kw_only=True, gc=False):
-    """`left_out`: ids of messages that were found, but would make the answer too large; ask for each by its id."""
+    """`left_out`: ids of messages that were found, but would make the answer too large; ask for each by its id.
+
+    `next` is the `before` of the page with older messages, if any; only in an answer of one broker, without a key.
+    """
 
     messages: list[MessageView]
     left_out: list[str] | UnsetType = UNSET
+    next: int | UnsetType = UNSET
 
 
 class TimelineView(Model, frozen=True, kw_only=True, gc=False):
-    """Recent events of one message; not `complete` if the event in which it was stored is no longer kept."""
+    """Recent events of one message; not `complete` if the event in which it was stored is no longer kept.
+
+    Then `journal` has what the poll journal knows: the pulls that returned the message, and the commits that passed it.
+    """
 
     broker: str
     message_id: str
@@ -39,6 +49,7 @@ class TimelineView(Model, frozen=True, kw_only=True, gc=False):
     store_time_ms: int
     complete: bool
     events: list[dict[str, Any]]
+    journal: list[dict[str, Any]]
 
 
 class PublishParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,12 +61,21 @@ class MessageParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     topic: OptionalTopicName = ""
 
 
-class KeyParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FindParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: TopicName
-    key: Annotated[str, Meta(min_length=1, max_length=255, pattern=PLAIN_PATTERN, description="One of its keys.")]
+    key: Annotated[
+        str, Meta(max_length=255, pattern=PLAIN_PATTERN, description="One of its keys; all messages without it.")
+    ] = ""
     limit: Annotated[int, Meta(ge=1, le=64, description="Maximum number of messages; the newest are returned.")] = 32
     begin_ms: Milliseconds = 0
     end_ms: Milliseconds = 1 << 62
+    before: (
+        Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="Only messages with a lower physical offset.")] | None
+    ) = None
+    max_body: (
+        Annotated[int, Meta(ge=0, le=MAX_BODY, description="Only so many bytes of each body; `body_size` is its size.")]
+        | None
+    ) = None
 
 
 def encode_body(body: bytes) -> tuple[str, Literal["utf8", "base64"]]:
@@ -73,18 +93,35 @@ def encode_body(body: bytes) -> tuple[str, Literal["utf8", "base64"]]:
     return text, "utf8"
 
 
-def render(message: Message) -> MessageView:
-    """A message as the API shows it."""
-    body, body_encoding = encode_body(message.body)
-    return copied(MessageView, message, body=body, body_encoding=body_encoding, problem=message.problem or UNSET)
+def render(message: Message, max_body: int | None = None) -> MessageView:
+    """A message as the API shows it; with ``max_body`` only the beginning of its body, of so many bytes."""
+    part = message.body if max_body is None else beginning(message.body, max_body)
+    body, body_encoding = encode_body(part)
+    return copied(
+        MessageView,
+        message,
+        body=body,
+        body_encoding=body_encoding,
+        body_size=UNSET if max_body is None else len(message.body),
+        problem=message.problem or UNSET,
+    )
+
+
+def beginning(body: bytes, size: int) -> bytes:
+    """At most ``size`` bytes of the body. Text is cut between two characters, so that it stays text."""
+    part = body[:size]
+    try:
+        return getincrementaldecoder("utf-8")().decode(part).encode()  # drops a character that is not complete
+    except UnicodeDecodeError:
+        return part
 
 
 def render_messages(
-    messages: Sequence[Message], max_bytes: int = INFLATED_BYTES_MAX
+    messages: Sequence[Message], max_bytes: int = INFLATED_BYTES_MAX, max_body: int | None = None
 ) -> tuple[list[MessageView], Sequence[Message]]:
     """Stored messages as the API shows them, and those left out because the bodies would exceed ``max_bytes``."""
     inflated, left_out = inflate_messages(messages, max_bytes)
-    return [render(message) for message in inflated], left_out
+    return [render(message, max_body) for message in inflated], left_out
 
 
 async def render_one(message: Message) -> MessageView:
@@ -143,30 +180,52 @@ async def get_message(request: Request[MessageParams]) -> Answer:
     return Answer(body=Reading([reply.records], read))
 
 
-async def find_messages(request: Request[KeyParams]) -> Answer:
-    """The newest messages with the key, oldest first.
+async def find_messages(request: Request[FindParams]) -> Answer:
+    """The newest messages with the key, or in the time range, oldest first.
 
     An answer has at most 16 MiB of message bodies. `left_out` has the ids of the messages above that bound.
     """
     params = request.params
-    replies = await brokers.ask_all(
-        params.broker,
-        commands.QueryMessage(
-            topic=params.topic, key=params.key, max_num=params.limit, begin_ms=params.begin_ms, end_ms=params.end_ms
-        ),
-        commands.Records,
-    )
+    if params.key and params.before is not None:
+        raise Problem(400, "before is for a search without a key", pointer="/before")
+    if params.before is not None and len(brokers.ports_of(params.broker)) > 1:
+        raise Problem(400, "before is a position in the log of one broker; name it with ?broker=", pointer="/before")
+    replies = await brokers.ask_all(params.broker, _search(params), commands.Records)
     records = {broker: reply.records for broker, reply in replies.by_broker.items()}
-    return Answer(body=Reading([*records.values()], lambda: messages_found(records, params.limit)))
+    older = [reply.next for reply in replies.by_broker.values()]
+    following = older[0] if len(older) == 1 and not replies.unavailable else None
+    return Answer(
+        body=Reading([*records.values()], lambda: messages_found(records, params.limit, params.max_body, following))
+    )
 
 
-def messages_found(records: Mapping[str, bytes], limit: int) -> Messages:
+def _search(params: FindParams) -> commands.Command:
+    if params.key:
+        return commands.QueryMessage(
+            topic=params.topic, key=params.key, max_num=params.limit, begin_ms=params.begin_ms, end_ms=params.end_ms
+        )
+    return commands.QueryMessageByTime(
+        topic=params.topic,
+        begin_ms=params.begin_ms,
+        end_ms=params.end_ms,
+        before=params.before,
+        max_num=params.limit,
+    )
+
+
+def messages_found(
+    records: Mapping[str, bytes], limit: int, max_body: int | None = None, following: int | None = None
+) -> Messages:
     """The newest ``limit`` messages among the records of all brokers, by store time."""
     stored = [message for broker, found in records.items() for message in stored_messages(found, broker)]
     if len(records) > 1:
         stored = sorted(stored, key=lambda message: message.store_time_ms)[-limit:]
-    messages, left_out = render_messages(stored)
-    return Messages(messages=messages, left_out=[message.message_id for message in left_out] or UNSET)
+    messages, left_out = render_messages(stored, max_body=max_body)
+    return Messages(
+        messages=messages,
+        left_out=[message.message_id for message in left_out] or UNSET,
+        next=UNSET if following is None else following,
+    )
 
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:
@@ -202,8 +261,8 @@ ROUTES = (
         path="/api/v1/messages",
         handler=find_messages,
         group="Messages",
-        summary="Find messages by key",
-        params=KeyParams,
+        summary="Find messages of a topic by key or by time",
+        params=FindParams,
         response=Messages,
         problems=(404, 504),
     ),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from broker_core.commands.base import Command, Protocol, Reply, Shape, WakeCause
 
 
@@ -172,15 +174,30 @@ class QueryMessage(Command, frozen=True):
     end_ms: int = 1 << 62
 
 
-class Records(Reply, frozen=True):
-    """Whole commit log records, back to back.
+class QueryMessageByTime(Command, frozen=True):
+    """The newest messages of a topic that were stored from ``begin_ms`` to ``end_ms``, at most 64. -> Records
 
-    The other two fields are set by QueryMessage: the store time and physical offset of the last indexed message.
+    With ``before``, only messages whose physical offset is lower: the ``next`` of the page before.
+    """
+
+    topic: str
+    begin_ms: int = 0
+    end_ms: int = 1 << 62
+    before: int | None = None
+    max_num: int = 32
+
+
+class Records(Reply, frozen=True):
+    """Whole commit log records, back to back, in log order.
+
+    QueryMessage sets the next two fields: the store time and physical offset of the last indexed message.
+    QueryMessageByTime sets ``next``, the ``before`` of the page with older messages; None on the last one.
     """
 
     records: bytes
     index_last_update_timestamp: int = 0
     index_last_update_physical_offset: int = 0
+    next: int | None = None
 
 
 class GetMessageTimeline(Command, frozen=True):
@@ -191,7 +208,11 @@ class GetMessageTimeline(Command, frozen=True):
 
 
 class Timeline(Reply, frozen=True):
-    """``events`` as in ``events.py``. ``complete`` is False if the ring lacks the MessagesStored event of a copy."""
+    """``events`` as in ``events.py``. ``complete`` is False if the ring lacks the MessagesStored event of a copy.
+
+    Only then ``journal`` is not empty: entries of the poll journal about the message (``formats/poll_journal.py``),
+    which are older than the ring, or also in it.
+    """
 
     topic: str
     queue_id: int
@@ -199,9 +220,17 @@ class Timeline(Reply, frozen=True):
     store_time_ms: int
     complete: bool
     events: list[dict[str, Any]]
+    journal: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 MessageCommand = (
-    SendMessage | ConsumerSendMsgBack | PullMessage | CancelPull | ViewMessage | QueryMessage | GetMessageTimeline
+    SendMessage
+    | ConsumerSendMsgBack
+    | PullMessage
+    | CancelPull
+    | ViewMessage
+    | QueryMessage
+    | QueryMessageByTime
+    | GetMessageTimeline
 )
 MessageReply = Sent | Held | Pulled | Records | Timeline

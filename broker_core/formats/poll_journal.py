@@ -372,13 +372,15 @@ def decode_entries(data: Buffer) -> Iterator[JournalEntry]:
         for at in range(block.entries_at, block.end, header.entry_size):
             # An entry of an older schema has fewer fields; the missing ones read as -1.
             entry = bytes(data[at : at + header.entry_size]).ljust(ENTRY.size, b"\xff")
-            values: list[Any] = list(ENTRY.unpack_from(entry))
-            values[11:14] = [strings[number] if 0 <= number < len(strings) else "" for number in values[11:14]]
-            values[14:] = [
-                _name(code, names)
-                for code, names in zip(values[14:], (KINDS, CAUSES, STATUSES, PROTOCOLS), strict=True)
-            ]
-            yield JournalEntry(*values)
+            yield decode_entry(ENTRY.unpack_from(entry), strings)
+
+
+def decode_entry(fields: tuple[Any, ...], strings: list[str]) -> JournalEntry:
+    """The entry of these fields of an ENTRY, in a file with these strings so far."""
+    texts = [strings[number] if 0 <= number < len(strings) else "" for number in fields[11:14]]
+    tables = (KINDS, CAUSES, STATUSES, PROTOCOLS)
+    names = [_name(code, table) for code, table in zip(fields[14:], tables, strict=True)]
+    return JournalEntry(*fields[:11], *texts, *names)
 
 
 def _name(code: int, names: tuple[str, ...]) -> str:

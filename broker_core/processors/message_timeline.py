@@ -1,4 +1,4 @@
-"""The recent events of one message.
+"""The recent events of one message: its way to the disk, and to the groups that received it.
 
 A message that is delayed, or that a group sends back, is copied to other topics. All copies have the same UNIQ_KEY, by
 which they are found. Their events make one timeline.
@@ -6,18 +6,19 @@ which they are found. Their events make one timeline.
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from broker_core.clock import Now
 from broker_core.commands import GetMessageTimeline, Reply, Timeline
 from broker_core.consumers.subscription_group_manager import retry_topic
-from broker_core.event_log import Note
+from broker_core.event_log import Note, Recorded
 from broker_core.events import (
     DelayedMessagesLost,
     DelayElapsed,
     Event,
+    FlushDone,
     MessageDeadLettered,
     MessagesDelayed,
     MessagesDelivered,
@@ -25,6 +26,7 @@ from broker_core.events import (
     MessageSentBack,
     MessagesStored,
     OffsetCommitted,
+    PullWoken,
 )
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord
@@ -33,7 +35,11 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_message
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.journal_search import search_journal
 from broker_core.walk import Steps, pieces_of
+
+if TYPE_CHECKING:
+    from broker_core.formats.poll_journal import JournalEntry
 
 
 def _fields(kind: type[Event], *names: str) -> Callable[[Note], Any]:
@@ -52,6 +58,12 @@ _OF_A_LEVEL = {
 _OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in (MessageSentBack, MessageDeadLettered)}
 
 _KINDS = frozenset((*_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE))
+_PULL = {kind: _fields(kind, "topic", "queue_id", "group", "client_id") for kind in (PullWoken, MessagesDelivered)}
+_flushed_offset = _fields(FlushDone, "flushed_offset")
+_physical_range = _fields(MessagesStored, "physical_offset", "size")
+
+EARLIER_MS = 1000
+"""How much the wall clock may have been set back between storing a message and delivering it."""
 
 LOOKED_AT = 1000
 """Events of a piece that are only looked at."""
@@ -66,10 +78,12 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
     record = commit_log_record.decode(found, check_crc=False)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
     places = _places(context, record, message_id)
-    events: list[Event] = []
+    story = _Story(places, message_id)
     for piece in pieces_of(context.events.recorded_after(0, context.events.seq), LOOKED_AT):
-        events += [recorded.event() for recorded in piece if _concerns(recorded.note, places, message_id)]
+        for recorded in piece:
+            story.add(recorded)
         yield
+    events = story.events
     stored = {
         (event.topic, event.queue_id, offset)
         for event in events
@@ -77,6 +91,11 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
         for offset in range(event.from_offset, event.to_offset)
     }
     complete = all((*queue, offset) in stored for queue, offsets in places.items() for offset in offsets)
+    journal: list[JournalEntry] = []
+    if not complete:
+        journal = yield from search_journal(
+            context.store.files, context.store.root, places, record.store_timestamp - EARLIER_MS
+        )
     return Timeline(
         topic=record.topic,
         queue_id=record.queue_id,
@@ -84,6 +103,7 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
         store_time_ms=record.store_timestamp,
         complete=complete,
         events=[msgspec.to_builtins(event) for event in events],
+        journal=[msgspec.to_builtins(entry) for entry in journal],
     )
 
 
@@ -107,6 +127,44 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
             if message_properties.find(copy.properties, UNIQ_KEY) == message_id:
                 places.setdefault((topic, copy.queue_id), set()).add(copy.queue_offset)
     return places
+
+
+class _Story:
+    """Picks the events about a message from all events, which it is given in order."""
+
+    def __init__(self, places: Places, message_id: str) -> None:
+        self.events: list[Event] = []
+        self._places = places
+        self._message_id = message_id
+        self._woken: Recorded | None = None
+        self._unflushed: int | None = None
+        """Physical end of a copy that is stored, and not reported as flushed yet."""
+
+    def add(self, recorded: Recorded) -> None:
+        note = recorded.note
+        kind = note[0]
+        if kind is PullWoken:
+            self._woken = recorded
+        elif kind is FlushDone:
+            if self._unflushed is not None and _flushed_offset(note) >= self._unflushed:
+                self._unflushed = None
+                self.events.append(recorded.event())
+        elif _concerns(note, self._places, self._message_id):
+            if kind is MessagesStored:
+                self._unflushed = sum(_physical_range(note))
+            elif kind is MessagesDelivered:
+                self._add_wake_up(note)
+            self.events.append(recorded.event())
+
+    def _add_wake_up(self, delivered: Note) -> None:
+        """The end of the hold whose answer delivered the message: the last one before it, of the same turn and pull."""
+        woken = self._woken
+        if woken is not None and woken.note[1] is delivered[1] and _pull(woken.note) == _pull(delivered):
+            self.events.append(woken.event())
+
+
+def _pull(note: Note) -> Any:
+    return _PULL[note[0]](note)
 
 
 def _concerns(note: Note, places: Places, message_id: str) -> bool:

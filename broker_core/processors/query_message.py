@@ -2,7 +2,7 @@
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import QueryMessage, Records, Reply, ViewMessage
+from broker_core.commands import QueryMessage, QueryMessageByTime, Records, Reply, ViewMessage
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
@@ -76,3 +76,20 @@ def query_message(context: Context, request: Request, now: Now) -> Reply:
         index_last_update_timestamp=timestamp,
         index_last_update_physical_offset=physical_offset,
     )
+
+
+def query_message_by_time(context: Context, request: Request, now: Now) -> Steps[Reply]:
+    command: QueryMessageByTime = request.command
+    context.topics.require(command.topic)
+    context.require_complete_queues()
+    if command.max_num < 1:
+        raise RequestError("max_num is 1 or more", pointer="/limit")
+    records, older = yield from context.store.query.newest(
+        command.topic,
+        command.begin_ms,
+        command.end_ms,
+        command.before,
+        min(command.max_num, MAX_MSGS_NUM_BATCH),
+        MAX_BYTES,
+    )
+    return Records(records=b"".join(records), next=older)

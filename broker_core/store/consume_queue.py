@@ -169,6 +169,15 @@ class ConsumeQueue:
             offset += len(units) // UNIT_SIZE if units == HOLES[: len(units)] else 1
         return offset
 
+    def before_holes(self, offset: int, low: int) -> int:
+        """Offset of the last message from ``low`` to ``offset``; ``low - 1`` if there is none."""
+        while offset >= low and is_hole(*self.unit(offset)[:2]):
+            start = max(low, offset + 1 - HOLES_READ)
+            units = self.read(start, offset + 1 - start)
+            is_all = len(units) == (offset + 1 - start) * UNIT_SIZE and units == HOLES[: len(units)]
+            offset = start - 1 if is_all else offset - 1
+        return offset
+
     def next_file_offset(self, offset: int) -> int:
         """First offset of the file after the one that ``offset`` belongs to."""
         size = self.mapped_files.file_size

@@ -44,6 +44,10 @@ class ConsumeQueueStore:
         self._by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of the queues of a topic that have ever had a message."""
+        return list(self._by_topic.get(topic, ()))
+
     def message_count(self, topic: str, queue_nums: int, min_physical_offset: int) -> int:
         """How many messages from ``min_physical_offset`` on the first ``queue_nums`` queues of a topic have."""
         return sum(

@@ -56,7 +56,7 @@ class MessageStore:
         self.flushed_offset = 0
         """Physical offset up to which the log is on the disk."""
         self._options = options
-        self._files = files
+        self.files = files
         self._lock = lock
         self._failure = ""
         self._no_room = ""  # why there is no disk space for the next message, in a sentence
@@ -149,9 +149,9 @@ class MessageStore:
         return store
 
     def _recover(self, now: Now, *, foreign: bool) -> None:
-        clean = not self._files.exists(self.root / "abort")
+        clean = not self.files.exists(self.root / "abort")
         recovery = Recovery(
-            self._files,
+            self.files,
             self.root,
             self._log,
             self._queues,
@@ -175,7 +175,7 @@ class MessageStore:
         if not clean:
             # A killed process may have created files; the next power cut would lose their names unless they are synced.
             self._maps.new_folders |= {
-                self.root / name for name in ("commitlog", "index") if self._files.names(self.root / name)
+                self.root / name for name in ("commitlog", "index") if self.files.names(self.root / name)
             }
             self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
             self._reput.touched.update(self._queues.table.values())
@@ -187,8 +187,8 @@ class MessageStore:
         self.recovery_steps += self.delayed.load(now)
 
     def _mark_as_running(self) -> None:
-        self._files.write(self.root / "abort", b"")
-        self._files.sync_folder(self.root)
+        self.files.write(self.root / "abort", b"")
+        self.files.sync_folder(self.root)
 
     def _has_more_recovery(self) -> bool:
         """Do one step of what recovery postponed; returns whether more follow. OSError while the disk is full."""
@@ -242,8 +242,8 @@ class MessageStore:
                     self._flush_everything(now)
                 self.delayed.write(self.flushed_offset, now)
                 if self.unfinished_recovery is None:
-                    self._files.remove(self.root / "abort")
-                    self._files.sync_folder(self.root)
+                    self.files.remove(self.root / "abort")
+                    self.files.sync_folder(self.root)
         finally:
             self._failure = self._failure or "the store is closed"
             if self._lock is not None:
@@ -440,7 +440,7 @@ class MessageStore:
         self._maps.new_folders -= folders
         self._schedule.begun(now, log=bool(log), queues=queues_due)
         return Flush(
-            self._files,
+            self.files,
             log=log,
             queues=queue_ranges,
             index=index_ranges,
@@ -493,8 +493,8 @@ class MessageStore:
 
     def load_table(self, name: str) -> dict[Any, Any] | None:
         """``config/<name>.json``; None if it does not exist."""
-        return load_table(self._files, self.root / "config", name)
+        return load_table(self.files, self.root / "config", name)
 
     def table_write(self, name: str, value: dict[Any, Any]) -> TableWrite:
         """A write of ``config/<name>.json``, which its ``run()`` performs. ``value`` must not change any more."""
-        return TableWrite(self._files, self.root / "config", name, value)
+        return TableWrite(self.files, self.root / "config", name, value)

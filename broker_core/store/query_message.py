@@ -1,6 +1,7 @@
 """Finding messages by key or by time."""
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
 from broker_core.formats import message_properties
@@ -11,6 +12,16 @@ from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.index_service import TAG_KEY, IndexService, index_words
+from broker_core.walk import Steps, pieces_of
+
+QUEUES_SEARCHED = 10
+"""Queues of a piece in which a time is looked for: some 50 microseconds each."""
+
+NO_END = 1 << 62
+"""A time, ms, after that of any message."""
+
+UNITS_READ = 16
+"""Units of a piece, whose records are copied."""
 
 
 class MessageQuery:
@@ -56,6 +67,54 @@ class MessageQuery:
                 records[physical_offset] = record
                 size += len(record)
         return [records[physical_offset] for physical_offset in sorted(records)]
+
+    def newest(
+        self, topic: str, begin_ms: int, end_ms: int, before: int | None, max_num: int, max_bytes: int
+    ) -> Steps[tuple[list[bytes], int | None]]:
+        """Records of a topic with a store time from ``begin_ms`` to ``end_ms``, in log order, from all its queues.
+
+        Returns the newest ``max_num`` whose physical offset is below ``before``, or fewer: the record that reaches
+        ``max_bytes`` is the last one taken. The second value is the ``before`` with which older ones are found; None if
+        there are none.
+        """
+        heads: list[tuple[int, int, int, int]] = []  # (- physical offset, queue id, offset, first offset)
+        for queue_ids in pieces_of(self._queues.queue_ids(topic), QUEUES_SEARCHED):
+            for queue_id in queue_ids:
+                if (queue := self._queues.table.get((topic, queue_id))) is not None:
+                    low, high = self._between(queue, begin_ms, end_ms, before)
+                    if (offset := queue.before_holes(high - 1, low)) >= low:
+                        heads.append((-queue.unit(offset)[0], queue_id, offset, low))
+            yield
+        heapify(heads)
+        found: list[bytes] = []
+        size = looked_at = 0
+        while heads and len(found) < max_num and size < max_bytes:
+            position, queue_id, offset, low = heappop(heads)
+            queue = self._queues.table.get((topic, queue_id))
+            if queue is None:  # the topic was deleted between two pieces
+                continue
+            record = self._log.record(-position) if queue.unit(offset)[1] else None  # its file may be gone by now
+            if record is not None:
+                found.append(record)
+                size += len(record)
+            if (offset := queue.before_holes(offset - 1, low)) >= low:
+                heappush(heads, (-queue.unit(offset)[0], queue_id, offset, low))
+            looked_at += 1
+            if not looked_at % UNITS_READ:
+                yield
+        return found[::-1], -position if found and heads else None
+
+    def _between(self, queue: ConsumeQueue, begin_ms: int, end_ms: int, before: int | None) -> tuple[int, int]:
+        """First offset stored at ``begin_ms`` or later, and the one after the last at ``end_ms`` or earlier."""
+        first, high = queue.min_offset(self._log.min_offset), queue.max_offset
+        low = first
+        if begin_ms > 0:
+            low = queue.first_offset_where(first, lambda offset: self._time_in_order(queue, offset) >= begin_ms)
+        if end_ms < NO_END:
+            high = queue.first_offset_where(first, lambda offset: self._time_in_order(queue, offset) > end_ms)
+        if before is not None:
+            high = min(high, queue.first_offset_where(first, lambda offset: queue.unit(offset)[0] >= before))
+        return low, high
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Literal["lower", "upper"]) -> int:
         """``lower``: first offset stored at or after the time; ``upper``: last one stored at or before it."""

@@ -192,7 +192,8 @@ export function heartbeat(client, now) {
 const LEFT = { unregister: "it unregistered", channel_closed: "its connection closed", expired: "it sent no heartbeat for 120 s" };
 const NOTIFIED = { joined: "a member joined", reconnected: "a member reconnected", left: "a member left",
   subscription: "a subscription changed", retry_topic: "the group's retry topic was created" };
-const DEAD = { exhausted: "the group's maximum of retries is reached", asked: "its consumer asked for it",
+/** Why a message is dead, by the `reason` of its event. */
+export const DEAD = { exhausted: "the group's maximum of retries is reached", asked: "its consumer asked for it",
   ordered: "the group consumes in order, and its consumer gave the message up" };
 const UNLOCKED = { unlock: "released it", unregister: "left the group", expired: "did not renew it" };
 

@@ -89,6 +89,33 @@ export function clockTime(wallMs) {
     String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
+/** Date and time in the reader's time zone: "14:03:22.118" today, "2026-11-22 14:03:22.118" on other days. */
+export function dateTime(wallMs, nowMs = Date.now()) {
+  if (!isKnown(wallMs)) return UNKNOWN;
+  const day = dayOf(wallMs);
+  return day === dayOf(nowMs) ? clockTime(wallMs) : `${day} ${clockTime(wallMs)}`;
+}
+
+function dayOf(wallMs) {
+  const date = new Date(wallMs);
+  const two = (value) => String(value).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+}
+
+/** The same with date and zone, for a title: "2026-11-22T14:03:22.118Z". */
+export function isoTime(wallMs) {
+  const date = new Date(wallMs);
+  return Number.isNaN(date.getTime()) ? UNKNOWN : date.toISOString();
+}
+
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** Text from outside, in which control characters and those that change the direction of text are shown by their codes:
+ * a right-to-left override becomes "⟨U+202E⟩". Line ends and tabs stay. */
+export function visible(text) {
+  return String(text).replace(UNSEEN, (letter) => `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
 /** An estimated percentile of stats.percentile, marked as an estimate. */
 export function estimate(percentile, format) {
   if (!percentile) return UNKNOWN;

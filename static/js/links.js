@@ -1,7 +1,19 @@
-/** Addresses of the pages of groups and clients. Pure. */
+/** Addresses of the pages of groups, clients and messages. Pure. */
 
 export const groupHref = (group) => `/groups/${encodeURIComponent(group)}`;
 export const clientHref = (client) => `/connections?client=${encodeURIComponent(client)}`;
 /** The API address of the first messages of a dead letter queue; the argument is an entry of `retries` of `/groups/{group}`. */
 export const deadLettersHref = ({ broker, dead_letter_topic: topic, dead_letters_from: offset }) =>
   `/api/v1/topics/${encodeURIComponent(topic)}/queues/0/messages?offset=${offset}&limit=32&wait_ms=0&broker=${encodeURIComponent(broker)}`;
+
+const PLAIN_ID = /^[0-9A-Za-z_-]{1,255}$/;
+
+/** The page of a message. An id with other characters than RocketMQ's clients write is replaced by the message's offset
+ * id, if it is known. `topic` makes the search for the id short; it may be empty. */
+export function messageHref({ message_id: id, offset_message_id: offsetId = "", topic = "" }) {
+  const name = PLAIN_ID.test(id) ? id : offsetId || id;
+  return `/messages/${encodeURIComponent(name)}${topic ? `?topic=${encodeURIComponent(topic)}` : ""}`;
+}
+
+/** The search for the messages of a topic. */
+export const messagesHref = (topic) => `/messages?topic=${encodeURIComponent(topic)}`;

@@ -5,7 +5,7 @@ import { clockTime, count } from "../format.js";
 import { showsAllBrokers } from "../brokers.js";
 import { explainEvent } from "../explain_group.js";
 import { MAX_EVENTS } from "../client_events.js";
-import { groupHref } from "../links.js";
+import { groupHref, messageHref } from "../links.js";
 
 const MOST_FLASHING = 8;
 
@@ -25,7 +25,7 @@ export function clientEventsPanel({ link = true } = {}) {
     return el("li", { "data-event": event.type, class: flashing ? "fresh" : null },
       el("span", { class: "event-time mono quiet" }, clockTime(event.wall_ms)),
       el("span", { class: "chip", "data-tone": tone }, el("span", { class: "chip-mark", "aria-hidden": "true" }, mark), word),
-      where, el("span", { class: "event-broker quiet" }), el("span", { class: "event-text" }, text));
+      where, el("span", { class: "event-broker quiet" }), el("span", { class: "event-text" }, ...linked(text, event)));
   }
 
   /** The broker's name is added once the page knows that there are several. */
@@ -57,4 +57,11 @@ export function clientEventsPanel({ link = true } = {}) {
     if (latest) render(latest);
   });
   return { render };
+}
+
+/** The sentence of an event, with a link to the page of its message if it names one. */
+function linked(text, { message_id: id, topic }) {
+  const at = id ? text.indexOf(id) : -1;
+  if (at < 0) return [text];
+  return [text.slice(0, at), el("a", { class: "mono", href: messageHref({ message_id: id, topic }) }, id), text.slice(at + id.length)];
 }

@@ -3,6 +3,7 @@
 import { KeyedRows, el, panel, setText } from "../dom.js";
 import { explainPull } from "../explain.js";
 import { count } from "../format.js";
+import { messageHref } from "../links.js";
 import { Tour } from "./tour.js";
 
 const MOST_MESSAGES = 100;
@@ -36,7 +37,8 @@ export function consumerPanel({ consumer, publish, wakeups }) {
     const outcome = el("p", { class: "received-how" });
     const tag = message.tag ? ` tag ${message.tag}` : "";
     const row = el("li", {},
-      el("p", { class: "received-where" }, `${message.topic}@${message.queue_id} offset ${count(message.queue_offset)}${tag}`),
+      el("p", { class: "received-where" }, `${message.topic}@${message.queue_id} offset ${count(message.queue_offset)}${tag} `,
+        el("a", { href: messageHref(message) }, "message")),
       el("p", { class: "received-body" }, bodyText(message)), outcome);
     row.outcome = outcome;
     return row;

@@ -3,6 +3,7 @@
 import { el, panel } from "../dom.js";
 import { clockTime, count } from "../format.js";
 import { request, topicPath } from "../http.js";
+import { messageHref } from "../links.js";
 
 const MOST_TIMES = 200;
 
@@ -31,7 +32,8 @@ export function publishPanel() {
     result.toggleAttribute("data-good", true);
     result.replaceChildren("Stored as ",
       el("code", {}, `${stored.topic}@${stored.queue_id}`), ` at offset ${count(stored.queue_offset)}, `,
-      `${clockTime(Number(stored.store_time_ms))}, message id `, el("code", {}, stored.message_id), ".");
+      `${clockTime(Number(stored.store_time_ms))}, message id `,
+      el("a", { href: messageHref(stored) }, el("code", {}, stored.message_id)), ".");
   }
 
   form.addEventListener("submit", async (event) => {

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.http.limits import MAX_SENT_FRAME
-from api.resources.messages import encode_body, messages_found, render_messages
+from api.resources.messages import beginning, encode_body, messages_found, render_messages
 from api.routing import http_application
 from bridge.port import (
     INFLATED_BYTES_MAX,
@@ -297,8 +297,50 @@ async def test_messages_by_key(client: httpx.AsyncClient, port: FakePort) -> Non
     answer = await client.get("/api/v1/messages", params={"topic": "T", "key": "a key", "limit": 5, "begin_ms": 1})
     assert [message["queue_offset"] for message in answer.json()["messages"]] == [0, 1]
     assert port.commands[0] == commands.QueryMessage(topic="T", key="a key", max_num=5, begin_ms=1, end_ms=1 << 62)
-    assert (await client.get("/api/v1/messages?topic=T")).status_code == 400
+    assert (await client.get("/api/v1/messages?key=a")).status_code == 400
     assert (await client.get("/api/v1/messages?topic=T&key=k&limit=65")).status_code == 400
+
+
+async def test_messages_by_time_in_pages_with_the_beginnings_of_their_bodies(
+    client: httpx.AsyncClient, port: FakePort
+) -> None:
+    bench = Bench()
+    port.replies[commands.QueryMessageByTime] = bench.call
+    for body in ("first", "schön", "third"):
+        bench.send("T", body.encode())
+    path = "/api/v1/messages?topic=T&limit=2"
+    newest = (await client.get(f"{path}&max_body=4")).json()
+    assert [message["body"] for message in newest["messages"]] == ["sch", "thir"]
+    assert [message["body_size"] for message in newest["messages"]] == [6, 5]
+    older = (await client.get(f"{path}&before={newest['next']}")).json()
+    assert [message["body"] for message in older["messages"]] == ["first"]
+    assert "next" not in older and "body_size" not in older["messages"][0]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("topic=T&key=k&before=1", "/before"),
+        ("topic=T&before=-1", "/before"),
+        ("topic=T&max_body=99999999", "/max_body"),
+        ("key=k", "/topic"),
+    ],
+)
+async def test_a_search_that_cannot_be_made_is_400(
+    client: httpx.AsyncClient, port: FakePort, query: str, pointer: str
+) -> None:
+    answer = await client.get(f"/api/v1/messages?{query}")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, pointer)
+
+
+@given(st.text(max_size=20), st.integers(0, 40))
+def test_the_beginning_of_a_text_is_text(text: str, size: int) -> None:
+    part = beginning(text.encode(), size)
+    assert (text.startswith(part.decode()) and size - 3 <= len(part) <= size) or part == text.encode()
+
+
+def test_the_beginning_of_binary_data_has_every_byte() -> None:
+    assert beginning(b"\xff\xfe\xfd\xfc\xfb", 3) == b"\xff\xfe\xfd"
 
 
 async def test_the_timeline_lists_the_events_of_a_message(client: httpx.AsyncClient, port: FakePort) -> None:

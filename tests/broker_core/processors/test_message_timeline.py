@@ -2,6 +2,7 @@
 
 from broker_core import commands as c
 from broker_core.formats.message_properties import encode
+from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
 from tests.fakes.engine import Bench, records, send
 
 
@@ -24,7 +25,38 @@ def test_a_timeline_follows_a_message_from_storage_to_commit() -> None:
     bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=2)]))
     found = timeline(bench, message_id)
     assert found.complete and found.queue_offset == 1
-    assert types(found) == ["messages_stored", "messages_dispatched", "messages_delivered", "offset_committed"]
+    assert types(found) == [
+        "messages_stored",
+        "messages_dispatched",
+        "pull_woken",
+        "messages_delivered",
+        "offset_committed",
+    ]
+
+
+def test_the_first_flush_after_the_message_and_the_wake_up_of_its_own_pull() -> None:
+    bench = Bench()
+    bench.send("orders", b"0")
+    bench.pull("others", 0, consumer_group="elsewhere")
+    woken = bench.pull("orders", 1, consumer_group="waiting")
+    message_id = bench.send("orders", b"1").messages[0].message_id
+    bench.tick(1000)
+    assert bench.flush()
+    bench.send("orders", b"2")
+    bench.tick(1000)
+    assert bench.flush()
+    at_once = bench.pull("orders", 1, consumer_group="late")
+    assert bench.pulled(woken).code == bench.pulled(at_once).code == 0
+    found = timeline(bench, message_id)
+    assert [event["type"] for event in found.events] == [
+        "messages_stored",
+        "messages_dispatched",
+        "pull_woken",
+        "messages_delivered",
+        "flush_done",
+        "messages_delivered",
+    ]
+    assert [event["group"] for event in found.events if "group" in event] == ["waiting", "waiting", "late"]
 
 
 def test_a_delayed_message_that_is_sent_back_until_it_is_dead_is_one_story() -> None:
@@ -93,3 +125,34 @@ def test_messages_without_an_index_or_with_the_same_key_are_distinguished() -> N
     assert found.complete and types(found) == ["messages_stored", "messages_dispatched"]
     assert bench.call(send("orders", b"z", properties=encode({"UNIQ_KEY": sent.message_id})))
     assert len(timeline(bench, sent.offset_message_id).events) == 2
+
+
+def test_what_the_ring_no_longer_has_comes_from_the_poll_journal() -> None:
+    bench = Bench()
+    message_id = bench.send("orders", b"x").messages[0].message_id
+    assert timeline(bench, message_id).journal == []
+    again = Bench(files=_killed(bench), clock=bench.clock)
+    encoder = BlockEncoder()
+    for topic in ("others", "orders"):
+        numbers = dict.fromkeys(("max_offset", "oldest_store_ms", "held_us", "wake_us", "granted_ms", "bytes"), -1)
+        encoder.add(
+            JournalEntry(
+                **numbers,
+                at_ms=again.clock.now().wall_ms,
+                from_offset=0,
+                next_offset=1,
+                queue_id=0,
+                messages=1,
+                topic=topic,
+                group="g",
+                client_id="c",
+                kind="answered_at_once",
+            )
+        )
+    again.files.wall_ms = again.clock.now().wall_ms
+    path = again.context.store.root / FOLDER / file_name(0)
+    again.files.append(path, encode_header(0, 1, 1, "b") + encoder.take())
+    found = timeline(again, message_id)
+    assert not found.complete and found.events == []
+    (entry,) = found.journal
+    assert (entry["topic"], entry["group"], entry["kind"]) == ("orders", "g", "answered_at_once")

@@ -1,4 +1,6 @@
-"""Messages by id and key."""
+"""Messages by id, by key and by time."""
+
+from typing import Any
 
 import pytest
 
@@ -90,3 +92,48 @@ def test_a_query_says_how_far_the_index_is() -> None:
         last.physical_offset,
     )
     assert Bench(message_index_enable=False).call(c.QueryMessage(topic="TBW102", key="k")) == c.Records(records=b"")
+
+
+def by_time(bench: Bench, **fields: Any) -> tuple[list[bytes], int | None]:
+    reply = bench.call(c.QueryMessageByTime(**({"topic": "orders"} | fields)))
+    assert isinstance(reply, c.Records), reply
+    return [record.body for record in decode_all(reply.records)], reply.next
+
+
+def test_messages_of_all_queues_by_time_in_pages() -> None:
+    bench = Bench()
+    times = []
+    for number in range(7):
+        times.append(bench.clock.now().wall_ms)
+        bench.send("orders", b"%d" % number, queue_id=number % 3)
+        bench.send("others", b"x")
+        bench.tick(1000)
+    assert by_time(bench) == ([b"0", b"1", b"2", b"3", b"4", b"5", b"6"], None)
+    assert by_time(bench, begin_ms=times[2], end_ms=times[4]) == ([b"2", b"3", b"4"], None)
+    assert by_time(bench, begin_ms=times[2] + 1, end_ms=times[4] - 1) == ([b"3"], None)
+    assert by_time(bench, begin_ms=times[6] + 1) == ([], None)
+    newest, older = by_time(bench, max_num=3)
+    assert newest == [b"4", b"5", b"6"] and older is not None
+    middle, older = by_time(bench, max_num=3, before=older)
+    assert middle == [b"1", b"2", b"3"] and older is not None
+    assert by_time(bench, max_num=3, before=older) == ([b"0"], None)
+    assert by_time(bench, max_num=3, before=0) == ([], None)
+
+
+def test_a_page_by_time_ends_with_the_record_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_message, "MAX_BYTES", 2000)
+    bench = Bench()
+    for body in (b"a", b"b", b"c"):
+        bench.send("orders", body * 1500)
+    newest, older = by_time(bench)
+    assert [body[:1] for body in newest] == [b"b", b"c"] and older is not None
+    assert [body[:1] for body in by_time(bench, before=older)[0]] == [b"a"]
+
+
+def test_a_search_by_time_names_what_is_wrong() -> None:
+    bench = Bench()
+    missing = bench.call(c.QueryMessageByTime(topic="nowhere"))
+    assert isinstance(missing, c.Failed) and missing.code == ResponseCode.TOPIC_NOT_EXIST
+    bench.send("orders", b"1")
+    none = bench.call(c.QueryMessageByTime(topic="orders", max_num=0))
+    assert isinstance(none, c.Failed) and none.pointer == "/limit"

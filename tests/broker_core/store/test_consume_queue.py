@@ -111,3 +111,11 @@ def test_dirty_ranges_are_returned_once() -> None:
     assert queue.take_dirty() == []
     queue.put(150, fields(150, 1))
     assert [(start, end) for _, start, end in queue.take_dirty()] == [(1000, 1020)]
+
+
+def test_the_last_message_before_holes() -> None:
+    queue = make(SimulatedFiles())
+    queue.put(0, fields(0, 30))
+    queue.put(230, fields(230, 3))  # the holes between them lie in three files
+    assert [queue.before_holes(offset, 5) for offset in (232, 230, 229, 100, 30, 29)] == [232, 230, 29, 29, 29, 29]
+    assert queue.before_holes(229, 40) == 39

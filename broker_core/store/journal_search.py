@@ -1,0 +1,93 @@
+"""What the poll journal knows about some messages: the pulls that returned them, and the commits that passed them.
+
+The journal keeps entries for days, where the ring of recent events may be seconds long. It is read in pieces, while its
+thread appends to it.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+from broker_core.formats.poll_journal import (
+    ENTRY,
+    FILE_NAME,
+    FOLDER,
+    KINDS,
+    JournalEntry,
+    decode_block,
+    decode_entry,
+    decode_header,
+)
+from broker_core.store.files import Files
+from broker_core.walk import Steps
+
+MAX_SEARCHED = 32 << 20
+"""Bytes of the journal that one question looks through; some 400,000 entries."""
+MAX_FOUND = 200
+ENTRIES_LOOKED_AT = 1000
+"""Entries of a piece that are only looked at."""
+
+_QUEUE_ID, _TOPIC, _KIND = 8, 11, 14
+_WOKEN, _AT_ONCE, _COMMITTED = (KINDS.index(kind) + 1 for kind in ("woken", "answered_at_once", "committed"))
+_DELIVERIES = frozenset((_WOKEN, _AT_ONCE))
+
+Places = Mapping[tuple[str, int], Set[int]]
+"""(topic, queue id) -> offsets."""
+
+
+def search_journal(files: Files, root: Path, places: Places, since_ms: int) -> Steps[list[JournalEntry]]:
+    """The first MAX_FOUND entries from ``since_ms`` on about the messages at ``places``, in order.
+
+    Ends after MAX_SEARCHED bytes. A file that is removed meanwhile is left out.
+    """
+    folder, found = root / FOLDER, []
+    searched = 0
+    for name in sorted(name for name in files.names(folder) if FILE_NAME.fullmatch(name)):
+        for entries, size in _file_entries(files, folder / name, places, since_ms):
+            found += entries
+            searched += size
+            if searched >= MAX_SEARCHED or len(found) >= MAX_FOUND:
+                return found[:MAX_FOUND]
+            yield
+    return found
+
+
+def _file_entries(files: Files, path: Path, places: Places, since_ms: int) -> Iterator[tuple[list[JournalEntry], int]]:
+    """For each piece of a file: the entries about the messages, and the bytes that were searched."""
+    try:
+        if files.modified_ms(path) < since_ms:
+            return
+        mapping = files.map(path, files.size(path), create=False)
+    except (OSError, ValueError):  # it was removed, or is empty yet
+        return
+    data = mapping.buffer if mapping is not None else b""
+    header = decode_header(data)
+    if header is None or header.entry_size != ENTRY.size:
+        return
+    strings = [""]
+    at = header.length
+    while (block := decode_block(data, at, header.entry_size)) is not None:
+        strings += block.strings
+        at = block.end
+        if block.max_ms < since_ms:
+            yield [], 0
+            continue
+        wanted = {
+            (strings.index(topic), queue_id): offsets
+            for (topic, queue_id), offsets in places.items()
+            if topic in strings
+        }
+        for start in range(block.entries_at, block.end, ENTRIES_LOOKED_AT * ENTRY.size):
+            piece = memoryview(data)[start : min(start + ENTRIES_LOOKED_AT * ENTRY.size, block.end)]
+            about = [decode_entry(fields, strings) for fields in ENTRY.iter_unpack(piece) if _is_about(fields, wanted)]
+            yield [entry for entry in about if entry.at_ms >= since_ms], len(piece)
+
+
+def _is_about(fields: tuple[int, ...], wanted: Mapping[tuple[int, int], Set[int]]) -> bool:
+    """Whether the pull returned one of the messages, or the commit passed it."""
+    offsets = wanted.get((fields[_TOPIC], fields[_QUEUE_ID]))
+    if offsets is None:
+        return False
+    kind, first, end = fields[_KIND], fields[1], fields[2]
+    if kind == _COMMITTED or (kind in _DELIVERIES and fields[9] > 0):
+        return any(first <= offset < end for offset in offsets)
+    return False

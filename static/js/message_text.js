@@ -1,0 +1,79 @@
+/** How a message's body is shown: as text, as JSON or as bytes. Pure. */
+
+import { visible } from "./format.js";
+
+const ROW = 16;
+const DEEPEST = 40;
+
+/** The bytes of a body of the API. */
+export function bytesOf({ body, body_encoding: encoding }) {
+  if (encoding !== "base64") return new TextEncoder().encode(body);
+  return Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0));
+}
+
+/** The ways in which a body can be shown, the best one first. Only objects and lists count as JSON. */
+export function viewsOf({ body, body_encoding: encoding }) {
+  if (encoding === "base64") return ["hex", "text"];
+  return /^\s*[[{]/.test(body) && parsed(body) !== undefined ? ["json", "text", "hex"] : ["text", "hex"];
+}
+
+function parsed(body) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first `limit` characters of a body in one view, or of its bytes for "hex": {text, shown, total, unit}. */
+export function bodyText(message, view, limit) {
+  if (view === "hex") {
+    const bytes = bytesOf(message);
+    return { text: hexRows(bytes.subarray(0, limit)), shown: Math.min(limit, bytes.length), total: bytes.length, unit: "byte" };
+  }
+  const text = view === "json" ? indented(message.body) : plain(message);
+  return { text: visible(text.slice(0, limit)), shown: Math.min(limit, text.length), total: text.length, unit: "character" };
+}
+
+/** JSON with indentation; its numbers and the order of its names stay as they were sent. */
+function indented(body) {
+  const out = [];
+  let depth = 0;
+  let last = "";
+  const line = () => out.push(`\n${"  ".repeat(Math.min(depth, DEEPEST))}`);
+  for (const [token] of body.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+    if (token === "}" || token === "]") {
+      depth -= 1;
+      if (last !== "{" && last !== "[") line();
+    } else if (last === "{" || last === "[" || last === ",") {
+      line();
+    }
+    out.push(token === ":" ? ": " : token);
+    if (token === "{" || token === "[") depth += 1;
+    last = token;
+  }
+  return out.join("");
+}
+
+/** A body as text; bytes that are not UTF-8 become �. */
+function plain(message) {
+  return message.body_encoding === "base64" ? new TextDecoder().decode(bytesOf(message)) : message.body;
+}
+
+/** "00000000  48 65 6c 6c 6f                                    Hello" for each 16 bytes. */
+export function hexRows(bytes) {
+  const rows = [];
+  for (let at = 0; at < bytes.length; at += ROW) {
+    const part = [...bytes.subarray(at, at + ROW)];
+    const hex = part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const text = part.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : ".")).join("");
+    rows.push(`${at.toString(16).padStart(8, "0")}  ${hex.padEnd(ROW * 3 - 1)}  ${text}`);
+  }
+  return rows.join("\n");
+}
+
+/** The beginning of a body on one line, for a table. */
+export function bodyLine({ body, body_encoding: encoding }) {
+  const text = encoding === "base64" ? `base64 ${body}` : body;
+  return visible(text.slice(0, 200).replace(/\s+/g, " ").trim()) || (body ? "blank" : "empty");
+}

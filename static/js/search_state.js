@@ -1,0 +1,18 @@
+/** The fields of a form in the page's address, so that a search can be linked to and repeated. */
+
+/** Fills the form from the page's address. Names that the address does not have keep their values. */
+export function readAddress(form) {
+  const query = new URLSearchParams(location.search);
+  for (const field of form.elements) if (field.name && query.has(field.name)) field.value = query.get(field.name);
+}
+
+/** Writes the fields that are not empty into the page's address. With `isNew` the reader can go back to the one before. */
+export function writeAddress(form, { isNew = false } = {}) {
+  const url = new URL(location.href);
+  for (const { name, value } of form.elements) {
+    if (!name) continue;
+    if (value) url.searchParams.set(name, value);
+    else url.searchParams.delete(name);
+  }
+  if (url.href !== location.href) history[isNew ? "pushState" : "replaceState"](null, "", url);
+}

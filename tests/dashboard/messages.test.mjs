@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { dateTime, visible } from "../../static/js/format.js";
+import { messageHref } from "../../static/js/links.js";
+import { bodyLine, bodyText, viewsOf } from "../../static/js/message_text.js";
+import { eventsOf, groupsOf, stepsOf } from "../../static/js/time_line.js";
+
+const text = (body) => ({ body, body_encoding: "utf8" });
+const binary = (...bytes) => ({ body: Buffer.from(bytes).toString("base64"), body_encoding: "base64" });
+
+describe("a body", () => {
+  test("is JSON only if it is an object or a list", () => {
+    assert.deepEqual(viewsOf(text(' {"a": 1}')), ["json", "text", "hex"]);
+    for (const body of ["12", '"x"', "{a: 1}", ""]) assert.deepEqual(viewsOf(text(body)), ["text", "hex"], body);
+    assert.deepEqual(viewsOf(binary(255)), ["hex", "text"]);
+  });
+  test("keeps numbers that JavaScript cannot hold", () => {
+    const { text: shown } = bodyText(text('{"id":12345678901234567890,"list":[1,{}],"s":"a,\\"{b"}'), "json", 1000);
+    assert.equal(shown, '{\n  "id": 12345678901234567890,\n  "list": [\n    1,\n    {}\n  ],\n  "s": "a,\\"{b"\n}');
+    assert.deepEqual(JSON.parse(shown).s, 'a,"{b');
+  });
+  test("is cut, and says how long it is", () => {
+    assert.deepEqual(bodyText(text("x".repeat(100)), "text", 10), { text: "x".repeat(10), shown: 10, total: 100, unit: "character" });
+    const hex = bodyText(binary(72, 105, 0, 255), "hex", 3);
+    assert.equal(hex.text, `00000000  48 69 00${" ".repeat(39)}  Hi.`);
+    assert.deepEqual([hex.shown, hex.total], [3, 4]);
+  });
+  test("that is deep or large is shown in a moment", () => {
+    const deep = `${"[".repeat(4000)}${"]".repeat(4000)}`;
+    assert.ok(bodyText(text(deep), "json", 100).text.startsWith("[\n  ["));
+    const long = JSON.stringify(Array.from({ length: 200_000 }, (_, i) => i));
+    assert.equal(bodyText(text(long), "json", 10).text, "[\n  0,\n  1");
+  });
+  test("shows characters that would hide or turn text", () => {
+    assert.equal(visible("a\u202Egpj.exe\u0000\u200b\n\t"), "a⟨U+202E⟩gpj.exe⟨U+0000⟩⟨U+200B⟩\n\t");
+    assert.equal(bodyLine(text("a\n\u202eb")), "a ⟨U+202E⟩b");
+    assert.deepEqual([bodyLine(text("")), bodyLine(text(" \n"))], ["empty", "blank"]);
+  });
+});
+
+describe("the address of a message", () => {
+  test("has its id, or the offset id if the id has strange characters", () => {
+    assert.equal(messageHref({ message_id: "7F00", topic: "a|b" }), "/messages/7F00?topic=a%7Cb");
+    assert.equal(messageHref({ message_id: "../x", offset_message_id: "0A" }), "/messages/0A");
+    assert.equal(messageHref({ message_id: "a/b" }), "/messages/a%2Fb");
+  });
+});
+
+describe("a time", () => {
+  test("has its date if it is not today", () => {
+    const now = new Date(2026, 10, 23, 12).getTime();
+    assert.equal(dateTime(new Date(2026, 10, 23, 9, 5).getTime(), now), "09:05:00.000");
+    assert.equal(dateTime(new Date(2026, 10, 22, 9, 5).getTime(), now), "2026-11-22 09:05:00.000");
+    assert.equal(dateTime(null), "unknown");
+  });
+});
+
+describe("the time line", () => {
+  const message = { topic: "orders", queue_id: 0, born_time_ms: "990", store_time_ms: "1000", born_host: "10.0.0.2:1" };
+  const events = [
+    { type: "messages_stored", wall_ms: "1000", topic: "orders", queue_id: 0 },
+    { type: "pull_woken", wall_ms: "1000", group: "a", client_id: "c1", cause: "arrival", held_us: 3_000_000, wake_us: 210 },
+    { type: "messages_delivered", wall_ms: "1000", group: "a", client_id: "c1", messages: 3 },
+    { type: "flush_done", wall_ms: "1500", took_us: 900 },
+    { type: "messages_delivered", wall_ms: "1600", group: "b", client_id: "c2", messages: 1 },
+    { type: "offset_committed", wall_ms: "2000", group: "a", client_id: "c1", topic: "orders", queue_id: 0, offset: "1" },
+  ];
+  test("has a step for each event", () => {
+    const steps = stepsOf(message, events);
+    assert.deepEqual(steps.map(({ word, group }) => word + group), ["born", "stored", "wokena", "delivereda", "flushed", "deliveredb", "committeda"]);
+    assert.equal(steps[2].text, "a pull that was held for 3.0 s: 210 µs after the arrival");
+    assert.equal(steps[3].text, "to c1, with 2 other messages");
+  });
+  test("begins with the message itself when its events are gone", () => {
+    assert.deepEqual(stepsOf(message, []).map(({ at, word }) => [at, word]), [[990, "born"], [1000, "stored"]]);
+  });
+  test("takes from the poll journal what the events no longer have", () => {
+    const entry = (fields) => ({ at_ms: 1000, kind: "woken", cause: "arrival", topic: "orders", queue_id: 0, group: "a", client_id: "c1",
+      messages: 3, held_us: 5, wake_us: 7, next_offset: "1", ...fields });
+    const journal = [entry(), entry({ at_ms: 1600, kind: "answered_at_once", group: "b", client_id: "c2" }), entry({ at_ms: 2000, kind: "committed" })];
+    assert.deepEqual(eventsOf({ events: [], journal }).map(({ type, group }) => [type, group]), [["pull_woken", "a"],
+      ["messages_delivered", "a"], ["messages_delivered", "b"], ["offset_committed", "a"]]);
+    assert.equal(eventsOf({ events, journal }).length, events.length);
+  });
+  test("says what became of the message in each group", () => {
+    assert.deepEqual(groupsOf(message, events).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
+    assert.equal(groupsOf(message, events)[0].text, "delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
+    assert.match(groupsOf(message, events)[1].text, /not committed yet, as far as is known\.$/);
+  });
+});

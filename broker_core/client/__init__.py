@@ -3,12 +3,12 @@
 These classes are for asyncio; ``broker_core.client.sync`` has the same for programs without an event loop.
 """
 
-from broker_core.client.default_mq_producer import DefaultMQProducer
-from broker_core.client.default_mq_push_consumer import DefaultMQPushConsumer
+from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
 from broker_core.client.message import Message, MessageExt
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
-from broker_core.client.send_result import SendResult
+from broker_core.client.producer.default_mq_producer import DefaultMQProducer
+from broker_core.client.producer.send_result import SendResult
 
 __all__ = [
     "DefaultMQProducer",

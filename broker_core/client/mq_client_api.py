@@ -7,8 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.producer.send_result import STATUSES, SendResult
 from broker_core.client.remoting_client import RemotingClient
-from broker_core.client.send_result import STATUSES, SendResult
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import HeartBeat, MessageQueue
 from broker_core.errors import RequestError

@@ -10,10 +10,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from broker_core.client.client_remoting_processor import ClientRemotingProcessor
+from broker_core.client.consumer.rebalance_service import RebalanceService
 from broker_core.client.mq_client_api import MQClientAPI, parse_address
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.client.rebalance_service import RebalanceService
-from broker_core.client.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
+from broker_core.client.producer.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
 from broker_core.clock import Clock, SystemClock
 from broker_core.codes import VERSION
 from broker_core.commands import HeartBeat, MessageQueue
@@ -24,7 +24,7 @@ from broker_core.tasks import end_task, start_task
 from broker_core.topics import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
-    from broker_core.client.default_mq_push_consumer import DefaultMQPushConsumer
+    from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
 
 log = logging.getLogger(__name__)
 

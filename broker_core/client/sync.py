@@ -10,12 +10,13 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from broker_core.client import default_mq_producer, default_mq_push_consumer
-from broker_core.client.consume_message_concurrently_service import MessageListener
-from broker_core.client.default_mq_producer import MessageQueueSelector
+from broker_core.client.consumer import default_mq_push_consumer
+from broker_core.client.consumer.consume_message_concurrently_service import MessageListener
 from broker_core.client.message import Message
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.client.send_result import SendResult
+from broker_core.client.producer import default_mq_producer
+from broker_core.client.producer.default_mq_producer import MessageQueueSelector
+from broker_core.client.producer.send_result import SendResult
 from broker_core.commands import MessageQueue
 
 T = TypeVar("T")

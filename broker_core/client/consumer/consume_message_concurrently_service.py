@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any, Literal, Protocol
 
+from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.message import MessageExt
-from broker_core.client.process_queue import ProcessQueue
 from broker_core.clock import Clock
 from broker_core.commands import MessageQueue
 from broker_core.tasks import start_task

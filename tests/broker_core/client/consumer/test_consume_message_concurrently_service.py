@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker_core.client.consume_message_concurrently_service import ConsumeMessageConcurrentlyService
+from broker_core.client.consumer.consume_message_concurrently_service import ConsumeMessageConcurrentlyService
+from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.message import MessageExt
-from broker_core.client.process_queue import ProcessQueue
 from broker_core.clock import SystemClock
 from broker_core.commands import MessageQueue
 from tests.fakes.messages import message_ext

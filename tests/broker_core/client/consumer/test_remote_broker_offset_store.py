@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_core.client.remote_broker_offset_store import RemoteBrokerOffsetStore
+from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
 from broker_core.codes import ResponseCode
 from broker_core.commands import ConsumerData, HeartBeat, MessageQueue
 from tests.fakes.client import instance_of

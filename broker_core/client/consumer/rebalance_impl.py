@@ -5,13 +5,13 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker_core.client.consumer.process_queue import ProcessQueue
+from broker_core.client.consumer.pull_message_service import PullRequest
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.client.process_queue import ProcessQueue
-from broker_core.client.pull_message_service import PullRequest
 from broker_core.commands import MessageQueue
 
 if TYPE_CHECKING:
-    from broker_core.client.default_mq_push_consumer import DefaultMQPushConsumer
+    from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker_core.client.process_queue import ProcessQueue
-from broker_core.client.pull_message_service import PullMessageService, PullRequest
+from broker_core.client.consumer.process_queue import ProcessQueue
+from broker_core.client.consumer.pull_message_service import PullMessageService, PullRequest
 from broker_core.commands import MessageQueue
 from tests.fakes.virtual_cluster import VirtualCluster, run_virtually
 

@@ -1,4 +1,4 @@
-from broker_core.client.send_result import RETRY_CODES, STATUSES
+from broker_core.client.producer.send_result import RETRY_CODES, STATUSES
 
 
 def test_codes_of_stored_messages_and_of_those_worth_another_attempt() -> None:

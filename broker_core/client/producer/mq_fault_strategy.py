@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from broker_core.client.topic_publish_info import TopicPublishInfo
+from broker_core.client.producer.topic_publish_info import TopicPublishInfo
 from broker_core.commands import MessageQueue
 
 LATENCY_MAX_MS = (50, 100, 550, 1800, 3000, 5000, 15000)

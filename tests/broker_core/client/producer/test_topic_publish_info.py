@@ -1,6 +1,6 @@
 """From routes to queues."""
 
-from broker_core.client.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
+from broker_core.client.producer.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
 from broker_core.namesrv.route_data import BrokerData, QueueData, TopicRouteData
 
 

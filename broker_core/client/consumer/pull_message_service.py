@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from broker_core.client.process_queue import ProcessQueue
+from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.commands import MessageQueue
 from broker_core.tasks import end_task, start_task
 

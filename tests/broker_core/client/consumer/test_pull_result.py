@@ -2,8 +2,15 @@
 
 import pytest
 
+from broker_core.client.consumer.pull_result import (
+    STATUSES,
+    NextPull,
+    PullResult,
+    PullStatus,
+    delay_after_error,
+    next_pull,
+)
 from broker_core.client.mq_client_exception import MQBrokerException
-from broker_core.client.pull_result import STATUSES, NextPull, PullResult, PullStatus, delay_after_error, next_pull
 from tests.fakes.messages import message_ext
 
 

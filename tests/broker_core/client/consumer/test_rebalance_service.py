@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from broker_core.client.consumer.rebalance_service import RebalanceService
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.client.rebalance_service import RebalanceService
 from tests.fakes.virtual_cluster import VirtualCluster, run_virtually
 
 

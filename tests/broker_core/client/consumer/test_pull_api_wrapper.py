@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
-from broker_core.client.pull_api_wrapper import PullAPIWrapper
 from broker_core.commands import MessageQueue, SubscriptionData
 from broker_core.formats import commit_log_record
 from broker_core.remoting.remoting_command import RemotingCommand

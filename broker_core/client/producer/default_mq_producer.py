@@ -13,8 +13,8 @@ from broker_core.client.client_config import ProducerConfig, read_config
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, Message
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
-from broker_core.client.mq_fault_strategy import MQFaultStrategy
-from broker_core.client.send_result import RETRY_CODES, SendResult
+from broker_core.client.producer.mq_fault_strategy import MQFaultStrategy
+from broker_core.client.producer.send_result import RETRY_CODES, SendResult
 from broker_core.commands import MessageQueue
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties

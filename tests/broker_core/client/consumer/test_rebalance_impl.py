@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.client import Message
-from broker_core.client.process_queue import PULL_MAX_IDLE_NS, ProcessQueue
-from broker_core.client.rebalance_impl import compare
+from broker_core.client.consumer.process_queue import PULL_MAX_IDLE_NS, ProcessQueue
+from broker_core.client.consumer.rebalance_impl import compare
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
 from tests.fakes.client import Inbox, consumer_of, producer_of

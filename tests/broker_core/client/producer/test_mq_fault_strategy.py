@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_core.client.mq_fault_strategy import MQFaultStrategy
-from broker_core.client.topic_publish_info import TopicPublishInfo
+from broker_core.client.producer.mq_fault_strategy import MQFaultStrategy
+from broker_core.client.producer.topic_publish_info import TopicPublishInfo
 from broker_core.commands import MessageQueue
 
 MS = 1_000_000

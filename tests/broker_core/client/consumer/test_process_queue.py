@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from broker_core.client.consumer.process_queue import PULL_MAX_IDLE_NS, ProcessQueue
 from broker_core.client.message import MessageExt  # noqa: TC001  # Hypothesis reads the annotations
-from broker_core.client.process_queue import PULL_MAX_IDLE_NS, ProcessQueue
 from tests.fakes.messages import message_ext
 
 SECOND = 1_000_000_000

@@ -19,19 +19,19 @@ import logging
 from typing import Any
 
 from broker_core.client.client_config import DEFAULT_MAX_RECONSUME_TIMES, ConsumerConfig, read_config
-from broker_core.client.consume_message_concurrently_service import (
+from broker_core.client.consumer.consume_message_concurrently_service import (
     ConsumeMessageConcurrentlyService,
     MessageListener,
 )
-from broker_core.client.default_mq_producer import DefaultMQProducer
+from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper
+from broker_core.client.consumer.pull_message_service import PullMessageService, PullRequest
+from broker_core.client.consumer.pull_result import delay_after_error, next_pull
+from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX, RebalanceImpl
+from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
-from broker_core.client.pull_api_wrapper import PullAPIWrapper
-from broker_core.client.pull_message_service import PullMessageService, PullRequest
-from broker_core.client.pull_result import delay_after_error, next_pull
-from broker_core.client.rebalance_impl import RETRY_PREFIX, RebalanceImpl
-from broker_core.client.remote_broker_offset_store import RemoteBrokerOffsetStore
+from broker_core.client.producer.default_mq_producer import DefaultMQProducer
 from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
 from broker_core.consumers.allocate_message_queue import Allocate, allocate_averagely
 from broker_core.errors import RequestError

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from broker_core.client.consumer.pull_result import STATUSES, PullResult
 from broker_core.client.message import decode_messages
 from broker_core.client.mq_client_exception import MQBrokerException
-from broker_core.client.pull_result import STATUSES, PullResult
 from broker_core.codes import ResponseCode
 from broker_core.commands import MessageQueue, SubscriptionData
 from broker_core.errors import RequestError

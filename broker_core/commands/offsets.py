@@ -98,8 +98,8 @@ class FoundOffset(Reply, frozen=True):
 class QueryOffset(Command, frozen=True):
     """QUERY_CONSUMER_OFFSET: the offset at which a group continues in a queue. -> FoundOffset; Failed QUERY_NOT_FOUND
 
-    If the group has none and the queue's message 0 is recent, the answer is 0, unless ``set_zero_if_not_found`` is
-    False.
+    If the group has none, and the queue never had a message or its message 0 is recent, the answer is 0, unless
+    ``set_zero_if_not_found`` is False.
     """
 
     group: str

@@ -123,7 +123,11 @@ def update_consumer_offset(context: Context, request: Request, now: Now) -> Repl
 
 
 def query_offset(context: Context, request: Request, now: Now) -> Reply:
-    """The offset at which a member continues: 0 in a young queue if none is known, else NotFoundError."""
+    """The offset at which a member continues. If none is known: 0 in a young queue, else NotFoundError.
+
+    In a queue that never had a message, 0 is the end as well. RocketMQ answers QUERY_NOT_FOUND there: clients then ask
+    for the end, and a message that arrives before that question is never consumed.
+    """
     command: QueryOffset = request.command
     group, topic, queue_id = command.group, command.topic, command.queue_id
     offset = context.offsets.pending_reset(group, topic, queue_id)
@@ -132,9 +136,17 @@ def query_offset(context: Context, request: Request, now: Now) -> Reply:
     if offset is not None:
         return FoundOffset(offset=offset)
     context.require_complete_queues()
-    if command.set_zero_if_not_found and context.store.is_in_memory(topic, queue_id, 0):
+    if command.set_zero_if_not_found and (
+        _never_had_a_message(context, topic, queue_id) or context.store.is_in_memory(topic, queue_id, 0)
+    ):
         return FoundOffset(offset=0)
     raise NotFoundError(f"group {group} has no offset in queue {queue_id} of topic {topic}: it is new there")
+
+
+def _never_had_a_message(context: Context, topic: str, queue_id: int) -> bool:
+    config = context.topics.get(topic)
+    exists = config is not None and 0 <= queue_id < config.queue_nums
+    return exists and context.store.max_offset(topic, queue_id) == 0
 
 
 def get_consumer_list_by_group(context: Context, request: Request, now: Now) -> Reply:

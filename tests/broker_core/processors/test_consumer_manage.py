@@ -82,11 +82,22 @@ def test_a_new_group_begins_a_young_queue_at_its_beginning() -> None:
     bench.send("orders", b"1", b"2")
     assert where(bench) == 0
     assert where(bench, zero=False) is None
-    assert where(bench, queue_id=1) is None  # no message 0 there
     assert where(bench, queue_id=99) is None
     bench.call(commit("g", 2))
     assert where(bench) == where(bench, zero=False) == 2
     assert where(bench, "other") == 0
+
+
+@pytest.mark.covers("first-message")
+def test_a_new_group_misses_no_first_message_of_a_queue() -> None:
+    """A stock client asks for the queue's end if its group has no offset, and a message may arrive before that."""
+    bench = Bench()
+    bench.send("orders", b"in queue 0")
+    assert where(bench, queue_id=1) == 0
+    assert where(bench, queue_id=1, zero=False) is None
+    assert where(bench, queue_id=-1) is None
+    reply = bench.call(c.QueryOffset(group="g", topic="unknown", queue_id=0, set_zero_if_not_found=True))
+    assert isinstance(reply, c.Failed)
 
 
 def test_a_queue_is_not_young_when_its_first_message_is_far_back_in_the_log() -> None:

@@ -9,6 +9,7 @@ from broker_core.client.mq_client_exception import MQBrokerException, MQClientEx
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.default_mq_producer import DefaultMQProducer
 from broker_core.client.producer.send_result import SendResult
+from broker_core.commands import MessageQueue
 
 __all__ = [
     "DefaultMQProducer",
@@ -18,5 +19,6 @@ __all__ = [
     "MQClientInstance",
     "Message",
     "MessageExt",
+    "MessageQueue",
     "SendResult",
 ]

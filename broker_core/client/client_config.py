@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from broker_core.client.mq_client_exception import MQClientException
 
+MessageModel = Literal["CLUSTERING", "BROADCASTING"]
 ConsumeFromWhere = Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"]
 DEFAULT_MAX_RECONSUME_TIMES = 16
 
@@ -32,6 +33,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sizes in MiB unless they say otherwise, times in ms unless they say otherwise."""
 
+    message_model: MessageModel = "CLUSTERING"
     consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
     consume_timestamp: Annotated[int, Meta(ge=0)] | None = None
     """For CONSUME_FROM_TIMESTAMP, ms since 1970; by default half an hour before the start."""
@@ -43,7 +45,11 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     pull_threshold_size_for_queue: _UpTo1024 = 100
     consume_concurrently_max_span: _UpTo65535 = 2000
     max_reconsume_times: Annotated[int, Meta(ge=-1, le=10_000)] = -1
-    """-1 means 16."""
+    """-1 means 16, and without end in order."""
+    suspend_current_queue_time_millis: Annotated[int, Meta(ge=10, le=30_000)] = 1000
+    """In order: how long a queue pauses after a message has failed."""
+    local_offset_store_dir: str = "~/.rocketmq_offsets"
+    """In broadcasting: the folder of the offsets."""
     consume_timeout: Annotated[int, Meta(ge=1, le=10_000)] = 15
     """Minutes after which a message is sent back whose listener has not returned."""
     await_termination_millis_when_shutdown: _Millis = 5000

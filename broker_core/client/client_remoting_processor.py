@@ -53,7 +53,7 @@ class ClientRemotingProcessor:
         for queue, offset in table.items():
             if isinstance(queue, MessageQueue) and type(offset) is int and offset >= 0:
                 log.warning("an administrator reset the offset of %s for group %s to %d", queue, consumer.group, offset)
-                start_task(consumer.rebalance.restart_from(queue, offset), "reset an offset")
+                start_task(consumer.reset_offset(queue, offset), "reset an offset")
 
     def _status(self, request: RemotingCommand) -> RemotingCommand:
         """RocketMQ's GetConsumerStatusBody: the offsets of the queues of a topic that this client has."""

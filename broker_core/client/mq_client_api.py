@@ -14,7 +14,12 @@ from broker_core.commands import HeartBeat, MessageQueue
 from broker_core.errors import RequestError
 from broker_core.namesrv.route_data import TopicRouteData, decode_route
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.client import UnregisterClientRequestHeader, encode_heart_beat
+from broker_core.remoting.requests.client import (
+    LockBatchResponseBody,
+    UnregisterClientRequestHeader,
+    encode_heart_beat,
+    encode_lock_batch_request,
+)
 from broker_core.remoting.requests.consumer import (
     ConsumerSendMsgBackRequestHeader,
     GetConsumerListByGroupRequestHeader,
@@ -31,8 +36,10 @@ from broker_core.remoting.requests.send import SendMessageRequestHeaderV2, SendM
 
 CALL_SECONDS = 3.0
 OFFSET_SECONDS = 5.0
+LOCK_SECONDS = 1.0
 
 H = TypeVar("H", bound=Header)
+_locked_queues = msgspec.json.Decoder(LockBatchResponseBody)
 _consumer_list = msgspec.json.Decoder(GetConsumerListByGroupResponseBody)
 
 
@@ -170,6 +177,28 @@ class MQClientAPI:
             RequestCode.CONSUMER_SEND_MSG_BACK, write_header(header), timeout_s=timeout_s
         )
         check(answer, address)
+
+    async def lock_batch_mq(
+        self, address: str, group: str, client_id: str, queues: list[MessageQueue]
+    ) -> list[MessageQueue]:
+        """Lock queues of this broker for a client, or renew its locks. Returns those that are locked for it now."""
+        answer = await self.connection(address).invoke(
+            RequestCode.LOCK_BATCH_MQ,
+            {},
+            encode_lock_batch_request(group, client_id, queues),
+            timeout_s=LOCK_SECONDS,
+        )
+        check(answer, address)
+        try:
+            return read_body(_locked_queues, answer.body).queues()
+        except RequestError as error:
+            raise _unreadable(error, address) from error
+
+    async def unlock_batch_mq(self, address: str, group: str, client_id: str, queues: list[MessageQueue]) -> None:
+        """Release locks of a client."""
+        body = encode_lock_batch_request(group, client_id, queues)
+        connection = self.connection(address)
+        check(await connection.invoke(RequestCode.UNLOCK_BATCH_MQ, {}, body, timeout_s=LOCK_SECONDS), address)
 
     # --- Both -------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from broker_core.tasks import end_task, start_task
 from broker_core.topics import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
-    from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
+    from broker_core.client.consumer.mq_consumer_inner import MQConsumerInner
 
 log = logging.getLogger(__name__)
 
@@ -53,20 +53,25 @@ class MQClientInstance:
     Producers and consumers create one each, unless they are given one to share. It ends with the last of them.
     """
 
-    def __init__(self, namesrv_addr: str, *, client_id: str = "", clock: Clock | None = None) -> None:
-        """Raises MQClientException for an address that is none."""
+    def __init__(
+        self, namesrv_addr: str, *, client_id: str = "", instance_name: str = "", clock: Clock | None = None
+    ) -> None:
+        """``client_id`` is by default the host and ``instance_name``, which is by default another one for each client.
+
+        Raises MQClientException for an address that is none.
+        """
         self.clock = clock or SystemClock()
         self._name_servers = [address for address in namesrv_addr.split(";") if address]
         if not self._name_servers:
             raise MQClientException("no name server is given: set namesrv_addr to its host:port")
         addresses = [parse_address(address) for address in self._name_servers]
         host = local_host(addresses[0])
-        self.client_id = client_id or f"{host}@{os.getpid()}#{next(_number)}"
+        self.client_id = client_id or f"{host}@{instance_name or f'{os.getpid()}#{next(_number)}'}"
         self.uniq_keys = UniqKeyGenerator(host, os.getpid(), random.Random())
         self.api = MQClientAPI(ClientRemotingProcessor(self).process_request)
         self.rebalance_service = RebalanceService(self)
         self.producer_groups: set[str] = set()
-        self.consumers: dict[str, DefaultMQPushConsumer] = {}
+        self.consumers: dict[str, MQConsumerInner] = {}
         self._routes: dict[str, TopicRouteData] = {}
         self._publish_infos: dict[str, TopicPublishInfo] = {}
         self._addresses: dict[str, dict[int, str]] = {}
@@ -82,7 +87,7 @@ class MQClientInstance:
         self.producer_groups.add(group)
         self._start()
 
-    async def register_consumer(self, group: str, consumer: "DefaultMQPushConsumer") -> None:
+    async def register_consumer(self, group: str, consumer: "MQConsumerInner") -> None:
         """Begin to work for a consumer. MQClientException if the group has a consumer here already."""
         if group in self.consumers:
             raise MQClientException(f"this client has a consumer of group {group!r} already; use another group")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from broker_core.client.consumer import default_mq_push_consumer
 from broker_core.client.consumer.consume_message_concurrently_service import MessageListener
+from broker_core.client.consumer.consume_message_orderly_service import MessageListenerOrderly
 from broker_core.client.message import Message
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.producer import default_mq_producer
@@ -121,9 +122,14 @@ class DefaultMQPushConsumer:
         """Consume a topic. Call it before ``start``."""
         self._consumer.subscribe(topic, sub_expression)
 
-    def register_message_listener(self, listener: MessageListener) -> None:
-        """Have ``listener(messages, context)`` called. Call this before ``start``."""
-        self._consumer.register_message_listener(listener)
+    def register_message_listener(
+        self, listener: MessageListener | MessageListenerOrderly, *, orderly: bool = False
+    ) -> None:
+        """Have ``listener(messages, context)`` called. Call this before ``start``.
+
+        ``orderly``: the messages of a queue are consumed one after the other, in their order.
+        """
+        self._consumer.register_message_listener(listener, orderly=orderly)
 
     def start(self) -> None:
         """Join the group. ``default_mq_push_consumer.DefaultMQPushConsumer.start`` says what is then consumed."""

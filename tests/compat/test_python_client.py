@@ -7,9 +7,11 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, sync
+from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, MessageQueue, sync
+from broker_core.client.consumer.queue_locks import QueueLocks
 from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
@@ -176,3 +178,77 @@ async def test_a_group_is_shared_with_java_and_go(server: Address) -> None:
             for n in range(8):
                 await producer.send(Message(topic, b"%d" % n))
             await until(lambda: {b"%d" % n for n in range(8)} <= set(inbox.bodies))
+
+
+async def test_a_queue_is_consumed_in_order_while_members_come_and_go(server: Address) -> None:
+    topic, count = "PyOrder", 60
+    consumed: dict[MessageQueue, list[int]] = {}
+    at_work: set[MessageQueue] = set()
+
+    async def listener(messages: list[MessageExt], context: Any) -> str:
+        message, queue = messages[0], messages[0].message_queue
+        assert queue not in at_work
+        at_work.add(queue)
+        await asyncio.sleep(0.02)
+        at_work.discard(queue)
+        if message.body == b"13" and message.reconsume_times == 0:
+            context.suspend_current_queue_time_millis = 100
+            return "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+        consumed.setdefault(queue, []).append(message.queue_offset)
+        return "SUCCESS"
+
+    def member() -> DefaultMQPushConsumer:
+        consumer = consumer_of(server, topic, None, **FIRST)
+        consumer.register_message_listener(listener, orderly=True)
+        return consumer
+
+    def is_complete() -> bool:
+        return sum(len(set(offsets)) for offsets in consumed.values()) == count
+
+    async with producer_of(server) as producer:
+        for n in range(count):
+            await producer.send(Message(topic, b"%d" % n))
+        async with member():
+            await until(lambda: len(consumed) > 0)
+            async with member():
+                await asyncio.sleep(1)
+            await until(is_complete)
+    for offsets in consumed.values():
+        for n, offset in enumerate(offsets):  # what comes again begins with the first that was not committed
+            assert offset <= max(offsets[:n], default=-1) + 1
+
+
+async def test_a_queue_that_another_client_has_locked_is_not_consumed(server: Address) -> None:
+    topic = "PyLocks"
+    inbox = Inbox()
+    async with producer_of(server) as producer:
+        sent = await producer.send(Message(topic, b"x"))
+        other = QueueLocks(producer.instance, f"g-{topic}")
+        assert await other.lock([sent.message_queue]) == {sent.message_queue: True}
+        consumer = consumer_of(server, topic, None, **FIRST)
+        consumer.register_message_listener(inbox, orderly=True)
+        async with consumer:
+            await until(lambda: len(consumer.rebalance.process_queues) >= 3)
+            assert sent.message_queue not in consumer.rebalance.process_queues and inbox.messages == []
+            await other.unlock([sent.message_queue])
+            await received(inbox, 1)
+
+
+async def test_broadcasting(server: Address, tmp_path: Path) -> None:
+    """Each consumer gets every message, and the next one with the same file goes on where the last one ended."""
+    topic = "PyBroadcast"
+    inboxes = [Inbox(), Inbox(), Inbox()]
+
+    def broadcast_to(number: int, folder: str) -> DefaultMQPushConsumer:
+        options = {"message_model": "BROADCASTING", "local_offset_store_dir": str(tmp_path / folder)}
+        return consumer_of(server, topic, inboxes[number], **FIRST, **options)
+
+    async with producer_of(server) as producer:
+        await producer.send(Message(topic, b"0"))
+        async with broadcast_to(0, "one"), broadcast_to(1, "two"):
+            await producer.send(Message(topic, b"1"))
+            for inbox in inboxes[:2]:
+                await until(lambda inbox=inbox: set(inbox.bodies) == {b"0", b"1"})  # type: ignore[misc]
+        await producer.send(Message(topic, b"2"))
+        async with broadcast_to(2, "one"):
+            await until(lambda: inboxes[2].bodies == [b"2"])

@@ -1,14 +1,11 @@
 """Calls the listener for messages, many at once, and sees to those that it could not consume."""
 
 import asyncio
-import inspect
 import logging
-import threading
-from collections import deque
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
+from broker_core.client.consumer.consume_executor import ConsumeExecutor
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.message import MessageExt
 from broker_core.clock import Clock
@@ -20,8 +17,6 @@ log = logging.getLogger(__name__)
 ConsumeConcurrentlyStatus = Literal["CONSUME_SUCCESS", "RECONSUME_LATER"]
 CONSUME_LATER_SECONDS = 5.0
 """Pause before a message is consumed again here, because no broker took it back."""
-CALLS_PER_TURN = 64
-"""Calls of a coroutine listener that never waits, before others may use the event loop."""
 EXPIRED_DELAY_LEVEL = 3
 MAX_EXPIRED = 16
 """Messages of a queue that are sent back in one round because their listener does not return."""
@@ -67,15 +62,25 @@ class Owner(Protocol):
 class ConsumeRequest:
     """RocketMQ's ConsumeRequest: messages for one call of the listener."""
 
-    __slots__ = ("consumed", "context", "message_queue", "messages", "process_queue")
+    __slots__ = ("_clock", "consumed", "context", "message_queue", "messages", "process_queue")
 
-    def __init__(self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue) -> None:
+    def __init__(
+        self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue, clock: Clock
+    ) -> None:
         self.messages = messages
         self.process_queue = process_queue
         self.message_queue = queue
         self.context = ConsumeConcurrentlyContext(queue)
         self.consumed = 0
         """How many of the messages, counted from the first, were consumed."""
+        self._clock = clock
+
+    def begin(self) -> bool:
+        """Note when the listener is called. Returns False if the queue belongs to another client by now."""
+        now_ns = self._clock.mono_ns()
+        for message in self.messages:
+            message.consume_started_ns = now_ns
+        return not self.process_queue.dropped
 
     def set_status(self, status: object) -> None:
         """Note what the listener returned. TypeError if it wrote something else than integers into its context."""
@@ -88,10 +93,6 @@ class ConsumeRequest:
         self.consumed = 0 if status == "RECONSUME_LATER" else max(0, context.ack_index + 1)
 
 
-async def _await_status(status: Awaitable[Any]) -> Any:
-    return await status
-
-
 class ConsumeMessageConcurrentlyService:
     """RocketMQ's ConsumeMessageConcurrentlyService.
 
@@ -101,19 +102,10 @@ class ConsumeMessageConcurrentlyService:
 
     def __init__(self, owner: Owner, listener: MessageListener, clock: Clock, *, threads: int, batch_max: int) -> None:
         self._owner = owner
-        self._listener = listener
         self._clock = clock
-        self._max_workers = threads
         self._batch_max = batch_max
         self._loop = asyncio.get_running_loop()
-        self._is_coroutine = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-            getattr(listener, "__call__", None)  # noqa: B004  # an object with a coroutine method __call__
-        )
-        self._waiting: deque[ConsumeRequest] = deque()
-        self._to_threads: SimpleQueue[ConsumeRequest | None] = SimpleQueue()
-        self._from_threads: deque[ConsumeRequest] = deque()
-        self._scheduled = False
-        self._workers = 0
+        self.executor = ConsumeExecutor(owner.group, listener, threads, self._finish)
         self.unfinished = 0
         """Requests that wait, whose listener has not returned, or whose messages are being sent back."""
         self._idle = asyncio.Event()
@@ -127,20 +119,10 @@ class ConsumeMessageConcurrentlyService:
         if self._stopped:
             return
         for start in range(0, len(messages), self._batch_max):
-            request = ConsumeRequest(messages[start : start + self._batch_max], process_queue, queue)
+            batch = messages[start : start + self._batch_max]
             self.unfinished += 1
-            if self._is_coroutine:
-                self._waiting.append(request)
-            else:
-                self._to_threads.put(request)
-        self._idle.clear()
-        while self._workers < min(self._max_workers, self.unfinished):
-            if self._is_coroutine:
-                start_task(self._work_on_loop(), f"consume messages of {self._owner.group}")
-            else:
-                name = f"consume-{self._owner.group}-{self._workers + 1}"
-                threading.Thread(target=self._work_in_thread, name=name, daemon=True).start()
-            self._workers += 1  # not if the system refuses another thread
+            self._idle.clear()
+            self.executor.execute(ConsumeRequest(batch, process_queue, queue, self._clock))
 
     async def stop(self, wait_s: float) -> bool:
         """Take no more messages and wait for the listener. Returns False if it did not return in this time."""
@@ -151,64 +133,8 @@ class ConsumeMessageConcurrentlyService:
         except TimeoutError:
             return False
         finally:
-            for _ in range(self._max_workers):
-                self._to_threads.put(None)
+            self.executor.stop()
         return True
-
-    # --- Calls of the listener --------------------------------------------------------------------------------
-
-    async def _work_on_loop(self) -> None:
-        try:
-            while self._waiting:
-                request = self._waiting.popleft()
-                if self._begin(request):
-                    try:
-                        status = self._listener(request.messages, request.context)
-                        request.set_status(await status)  # type: ignore[misc]
-                    except (Exception, asyncio.CancelledError):
-                        self._log_failure(request)
-                        task = asyncio.current_task()
-                        if task is not None and task.cancelling():  # the event loop ends; call no more listeners
-                            raise
-                self._finish(request)
-                if not self.unfinished % CALLS_PER_TURN:
-                    await asyncio.sleep(0)
-        finally:
-            self._workers -= 1
-
-    def _work_in_thread(self) -> None:
-        while (request := self._to_threads.get()) is not None:
-            if self._begin(request):
-                try:
-                    status: Any = self._listener(request.messages, request.context)
-                    if inspect.isawaitable(status):
-                        status = asyncio.run_coroutine_threadsafe(_await_status(status), self._loop).result()
-                    request.set_status(status)
-                except BaseException:  # also sys.exit(): this thread has other messages to consume
-                    self._log_failure(request)
-            self._from_threads.append(request)
-            if not self._scheduled:
-                self._scheduled = True
-                try:
-                    self._loop.call_soon_threadsafe(self._take_from_threads)
-                except RuntimeError:  # the loop has ended; nobody waits for this result
-                    return
-
-    def _take_from_threads(self) -> None:
-        self._scheduled = False  # before the results are taken, so that none is left lying
-        results = self._from_threads
-        while results:
-            self._finish(results.popleft())
-
-    def _begin(self, request: ConsumeRequest) -> bool:
-        """Note when the listener is called. Returns False if the queue belongs to another client by now."""
-        now_ns = self._clock.mono_ns()
-        for message in request.messages:
-            message.consume_started_ns = now_ns
-        return not request.process_queue.dropped
-
-    def _log_failure(self, request: ConsumeRequest) -> None:
-        log.exception("the listener of group %s failed; %s comes again", self._owner.group, request.messages[0])
 
     # --- Results ----------------------------------------------------------------------------------------------
 

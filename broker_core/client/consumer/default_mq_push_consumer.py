@@ -16,13 +16,23 @@ broker <--pull-- PullMessageService <--PullRequest-- RebalanceImpl       which q
 
 import asyncio
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from broker_core.client.client_config import DEFAULT_MAX_RECONSUME_TIMES, ConsumerConfig, read_config
+from broker_core.client.client_config import (
+    DEFAULT_MAX_RECONSUME_TIMES,
+    ConsumeFromWhere,
+    ConsumerConfig,
+    read_config,
+)
 from broker_core.client.consumer.consume_message_concurrently_service import (
     ConsumeMessageConcurrentlyService,
     MessageListener,
 )
+from broker_core.client.consumer.consume_message_orderly_service import (
+    ConsumeMessageOrderlyService,
+    MessageListenerOrderly,
+)
+from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
 from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper
 from broker_core.client.consumer.pull_message_service import PullMessageService, PullRequest
 from broker_core.client.consumer.pull_result import delay_after_error, next_pull
@@ -42,18 +52,26 @@ from broker_core.remoting.requests.consumer import ConsumerSendMsgBackRequestHea
 from broker_core.tasks import end_task, start_task
 from broker_core.topics import validate_group, validate_topic
 
+if TYPE_CHECKING:
+    from broker_core.client.consumer.mq_consumer_inner import OffsetStore
+
 log = logging.getLogger(__name__)
 
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 FLOW_CONTROL_DELAY_MS = 50
 SUSPENDED_DELAY_MS = 1000
+UNLOCKED_DELAY_MS = 3000
+FIRST_LOCK_SECONDS = 1.0
+LOCK_SECONDS = 20.0
+"""Between two renewals of the locks of queues that are consumed in order."""
 FIRST_RETRY_LEVEL = 3
 DEFAULT_TIMESTAMP_AGE_MS = 30 * 60_000
+MAX_OFFSET = (1 << 63) - 1
 MINUTE_NS = 60 * 1_000_000_000
 
 
 class DefaultMQPushConsumer:
-    """RocketMQ's DefaultMQPushConsumer, in clustering mode and concurrently.
+    """RocketMQ's DefaultMQPushConsumer.
 
     ``options`` are those of ``ConsumerConfig``. ``allocate`` is the strategy by which the group's members share queues;
     all of them must use the same.
@@ -74,23 +92,31 @@ class DefaultMQPushConsumer:
         except RequestError as error:
             raise MQClientException(error.remark) from error
         self.config = read_config(ConsumerConfig, options)
-        self.instance = instance or MQClientInstance(namesrv_addr)
+        self.broadcasting = self.config.message_model == "BROADCASTING"
+        self.instance = instance or MQClientInstance(namesrv_addr, instance_name="DEFAULT" if self.broadcasting else "")
         self.allocate = allocate
         self.subscriptions: dict[str, SubscriptionData] = {}
-        self.offset_store = RemoteBrokerOffsetStore(self.instance, group)
+        self.orderly = False
+        self.offset_store: OffsetStore = (
+            LocalFileOffsetStore(self.config.local_offset_store_dir, self.instance.client_id, group)
+            if self.broadcasting
+            else RemoteBrokerOffsetStore(self.instance, group)
+        )
         self.rebalance = RebalanceImpl(self)
         self.pull_service = PullMessageService(self.pull_message)
         self.running = False
         self.suspended = False
         self.consume_timestamp_ms = 0
-        self._started_ms = 0
-        self._listener: MessageListener | None = None
+        self.started_ms = 0
+        self.started = False
+        """Whether ``start`` has returned: queues are taken later only if they are new or could not be taken before."""
+        self._listener: MessageListener | MessageListenerOrderly | None = None
         self._pulls = PullAPIWrapper(self.instance, group)
         self._failing: set[MessageQueue] = set()
-        self._clean_task: asyncio.Task[None] | None = None
+        self._repeated: list[asyncio.Task[None]] = []
         self._shutdown_task: asyncio.Task[None] | None = None
 
-    _consume_service: ConsumeMessageConcurrentlyService
+    _consume_service: ConsumeMessageConcurrentlyService | ConsumeMessageOrderlyService
     _inner_producer: DefaultMQProducer
 
     # --- Set-up and life --------------------------------------------------------------------------------------
@@ -106,10 +132,16 @@ class DefaultMQPushConsumer:
         version = self.instance.clock.now().wall_ms
         self.subscriptions[topic] = SubscriptionData(topic=topic, sub_string=sub_expression, sub_version=version)
 
-    def register_message_listener(self, listener: MessageListener) -> None:
-        """Have ``listener(messages, context)`` called. Call this before ``start``."""
+    def register_message_listener(
+        self, listener: MessageListener | MessageListenerOrderly, *, orderly: bool = False
+    ) -> None:
+        """Have ``listener(messages, context)`` called. Call this before ``start``.
+
+        ``orderly``: the messages of a queue are consumed one after the other, in their order.
+        """
         self._require_stopped()
         self._listener = listener
+        self.orderly = orderly
 
     def _require_stopped(self) -> None:
         if self.running:
@@ -120,8 +152,8 @@ class DefaultMQPushConsumer:
     async def start(self) -> None:
         """Join the group. When this returns, every message that is sent from now on will be consumed.
 
-        A queue whose broker does not report the group's offset is taken later. There a new group that begins at the
-        last offset misses what is sent before.
+        A queue that is new, or whose broker does not report the group's offset now, is taken later. A new group that
+        begins at the last offset then reads it from the time of this start, by the broker's clock.
 
         Raises MQClientException without a listener or a subscription, and if no name server answers.
         """
@@ -129,19 +161,16 @@ class DefaultMQPushConsumer:
         if self._listener is None or not self.subscriptions:
             raise MQClientException("a consumer needs subscribe() and register_message_listener() before start()")
         clock, config = self.instance.clock, self.config
-        self._started_ms = clock.now().wall_ms
-        self.consume_timestamp_ms = self._started_ms - DEFAULT_TIMESTAMP_AGE_MS
+        self.started_ms = clock.now().wall_ms
+        self.consume_timestamp_ms = self.started_ms - DEFAULT_TIMESTAMP_AGE_MS
         if config.consume_timestamp is not None:
             self.consume_timestamp_ms = config.consume_timestamp
-        retry_topic = RETRY_PREFIX + self.group
-        self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self._started_ms)
-        self._consume_service = ConsumeMessageConcurrentlyService(
-            self,
-            self._listener,
-            clock,
-            threads=config.consume_thread_max,
-            batch_max=config.consume_message_batch_max_size,
-        )
+        if isinstance(self.offset_store, LocalFileOffsetStore):
+            self.offset_store.load()
+        else:
+            retry_topic = RETRY_PREFIX + self.group
+            self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self.started_ms)
+        self._consume_service = self._make_consume_service(self._listener)
         self._inner_producer = DefaultMQProducer(INNER_PRODUCER_GROUP, instance=self.instance)
         await self.instance.register_consumer(self.group, self)
         self.running = True
@@ -151,6 +180,21 @@ class DefaultMQPushConsumer:
             await self.shutdown()
             raise
 
+    def _make_consume_service(self, listener: Any) -> ConsumeMessageConcurrentlyService | ConsumeMessageOrderlyService:
+        config, clock = self.config, self.instance.clock
+        threads, batch_max = config.consume_thread_max, config.consume_message_batch_max_size
+        if not self.orderly:
+            return ConsumeMessageConcurrentlyService(self, listener, clock, threads=threads, batch_max=batch_max)
+        return ConsumeMessageOrderlyService(
+            self,
+            listener,
+            clock,
+            threads=threads,
+            batch_max=batch_max,
+            max_reconsume_times=config.max_reconsume_times,
+            suspend_millis=config.suspend_current_queue_time_millis,
+        )
+
     async def _join(self) -> None:
         if INNER_PRODUCER_GROUP not in self.instance.producer_groups:
             await self._inner_producer.start()
@@ -158,8 +202,13 @@ class DefaultMQPushConsumer:
             await self.instance.update_topic_route(topic)
         await self.instance.send_heartbeats()
         self.pull_service.start()
-        self._clean_task = start_task(self._clean_expired(), f"clean expired messages of {self.group}")
-        if not await self.rebalance.do_rebalance():
+        if not self.orderly:
+            self._repeated = [start_task(self._clean_expired(), f"clean expired messages of {self.group}")]
+        elif not self.broadcasting:
+            self._repeated = [start_task(self._renew_locks(), f"renew the locks of {self.group}")]
+        is_complete = await self.rebalance.do_rebalance()
+        self.started = True
+        if not is_complete:
             self.instance.rebalance_service.wakeup()
 
     async def shutdown(self) -> None:
@@ -169,14 +218,15 @@ class DefaultMQPushConsumer:
         come again. If the caller is cancelled, the work goes on; another call waits for it.
         """
         if self.running:
-            self.running = False
+            self.running = self.started = False
             self._shutdown_task = start_task(self._leave(), f"shut down the consumer of {self.group}")
         if self._shutdown_task is not None:
             await asyncio.shield(self._shutdown_task)
 
     async def _leave(self) -> None:
         await self.pull_service.stop()
-        await end_task(self._clean_task)
+        for task in self._repeated:
+            await end_task(task)
         if not await self._consume_service.stop(self.config.await_termination_millis_when_shutdown / 1000):
             log.warning("the listener of group %s has not returned; its messages come again", self.group)
         await self.rebalance.give_up_all()
@@ -206,8 +256,12 @@ class DefaultMQPushConsumer:
         if self.suspended:
             self.pull_service.execute_pull_request_later(request, SUSPENDED_DELAY_MS)
             return
+        if not work.may_consume(work.last_pull_ns):
+            self.pull_service.execute_pull_request_later(request, UNLOCKED_DELAY_MS)
+            return
         max_bytes = config.pull_threshold_size_for_queue << 20
-        if work.flow_control(config.pull_threshold_for_queue, max_bytes, config.consume_concurrently_max_span):
+        max_span = MAX_OFFSET if self.orderly else config.consume_concurrently_max_span
+        if work.flow_control(config.pull_threshold_for_queue, max_bytes, max_span):
             self.pull_service.execute_pull_request_later(request, FLOW_CONTROL_DELAY_MS)
             return
         try:
@@ -217,7 +271,7 @@ class DefaultMQPushConsumer:
                 request.next_offset,
                 max_msg_nums=config.pull_batch_size,
                 max_msg_bytes=config.pull_batch_size_in_bytes,
-                commit_offset=self.offset_store.read_memory(queue),
+                commit_offset=0 if self.broadcasting else self.offset_store.read_memory(queue),
             )
         except (OSError, MQClientException) as error:
             self._pull_failed(request, error)
@@ -271,21 +325,37 @@ class DefaultMQPushConsumer:
             )
         self.pull_service.execute_pull_request_later(request, delay_after_error(error))
 
-    # --- For the services -------------------------------------------------------------------------------------
+    # --- For the services and the client ----------------------------------------------------------------------
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Everything before ``offset`` was consumed."""
         self.offset_store.update_offset(queue, offset, increase_only=True)
 
+    def release(self, queue: MessageQueue) -> None:
+        """In order: the listener has returned for a queue that was given up meanwhile."""
+        start_task(self.rebalance.release(queue), f"unlock a queue of {self.group}")
+
+    async def do_rebalance(self) -> bool:
+        """Take and give up queues. Returns False if something has to be tried again soon."""
+        return await self.rebalance.do_rebalance()
+
+    async def reset_offset(self, queue: MessageQueue, offset: int) -> None:
+        """Consume a queue from this offset, if it is one of this consumer."""
+        await self.rebalance.restart_from(queue, offset)
+
     async def persist_offsets(self) -> None:
-        """Send the offsets that have changed to the brokers."""
+        """Store the offsets that have changed: at the brokers, or in broadcasting in the file."""
         await self.offset_store.persist(list(self.rebalance.process_queues))
 
     async def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
         """Have a message delivered again later. Returns whether a broker accepted it.
 
-        If its broker does not take it back, it is sent to the group's retry topic as a new message.
+        If its broker does not take it back, it is sent to the group's retry topic as a new message. In broadcasting it
+        does not come again: it is lost for this consumer.
         """
+        if self.broadcasting:
+            log.warning("%s failed, and in broadcasting it does not come again to group %s", message, self.group)
+            return True
         header = ConsumerSendMsgBackRequestHeader(
             offset=message.record.physical_offset,
             group=self.group,
@@ -328,15 +398,28 @@ class DefaultMQPushConsumer:
         return DEFAULT_MAX_RECONSUME_TIMES if times < 0 else times
 
     async def _clean_expired(self) -> None:
+        service = self._consume_service
+        assert isinstance(service, ConsumeMessageConcurrentlyService)
         timeout_ns = self.config.consume_timeout * MINUTE_NS
         while True:
             await asyncio.sleep(self.config.consume_timeout * 60)
-            await self._consume_service.clean_expired(self.rebalance.process_queues, timeout_ns)
+            await service.clean_expired(self.rebalance.process_queues, timeout_ns)
+
+    async def _renew_locks(self) -> None:
+        await asyncio.sleep(FIRST_LOCK_SECONDS)
+        while True:
+            await self.rebalance.lock_all()
+            await asyncio.sleep(LOCK_SECONDS)
+
+    @property
+    def consume_from_where(self) -> ConsumeFromWhere:
+        return self.config.consume_from_where
 
     def consumer_data(self) -> ConsumerData:
         """What heartbeats say about this consumer."""
         return ConsumerData(
             group=self.group,
+            message_model=self.config.message_model,
             consume_from_where=self.config.consume_from_where,
             subscriptions=list(self.subscriptions.values()),
         )
@@ -356,9 +439,9 @@ class DefaultMQPushConsumer:
             "mqTable": table,
             "mqPopTable": {},
             "properties": {
-                "PROP_CONSUMEORDERLY": "false",
+                "PROP_CONSUMEORDERLY": "true" if self.orderly else "false",
                 "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+                "PROP_CONSUMER_START_TIMESTAMP": str(self.started_ms),
                 "PROP_THREADPOOL_CORE_SIZE": str(self.config.consume_thread_max),
             },
             "statusTable": {},

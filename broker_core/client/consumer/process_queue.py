@@ -9,6 +9,9 @@ from broker_core.client.message import MessageExt
 
 PULL_MAX_IDLE_NS = 120 * 1_000_000_000
 """A queue that nobody has pulled from for so long is given up and taken again: its pull got lost."""
+REBALANCE_LOCK_MAX_LIVE_NS = 30 * 1_000_000_000
+"""How long after its last renewal a lock is relied on. Brokers give it to others after 60 s (GlassMQ at the end of a
+connection after 35 s)."""
 
 Flow = Literal["", "count", "size", "span"]
 
@@ -20,9 +23,27 @@ class ProcessQueue:
     are consumed, so that no message is lost when the client ends.
     """
 
-    __slots__ = ("_messages", "_next_offset", "_offsets", "bytes", "dropped", "last_pull_ns")
+    __slots__ = (
+        "_messages",
+        "_next_offset",
+        "_offsets",
+        "bytes",
+        "consuming",
+        "dropped",
+        "last_lock_ns",
+        "last_pull_ns",
+        "needs_lock",
+        "suspended",
+    )
 
-    def __init__(self, now_ns: int) -> None:
+    def __init__(self, now_ns: int, *, needs_lock: bool = False) -> None:
+        """``needs_lock``: the queue is consumed in order, and was locked at ``now_ns``."""
+        self.needs_lock = needs_lock
+        self.last_lock_ns = now_ns
+        self.consuming = False
+        """In order: its messages are with the listener, or wait for one of its threads."""
+        self.suspended = False
+        """In order: it pauses, since a message has failed."""
         self.dropped = False
         """The queue belongs to another client now, or is taken again: nothing is pulled or committed for it."""
         self.last_pull_ns = now_ns
@@ -76,6 +97,24 @@ class ProcessQueue:
             offsets.popleft()
         return offsets[0] if offsets else self._next_offset
 
+    def first_messages(self, limit: int) -> list[MessageExt]:
+        """The first messages that are not consumed, at most ``limit``, by their offsets."""
+        first: list[MessageExt] = []
+        for offset in self._offsets:
+            message = self._messages.get(offset)
+            if message is not None:
+                first.append(message)
+                if len(first) == limit:
+                    break
+        return first
+
+    def may_consume(self, now_ns: int) -> bool:
+        """Whether the queue is this client's: not given up, and its lock, if it needs one, is still relied on."""
+        return not self.dropped and not (self.needs_lock and self.is_lock_expired(now_ns))
+
+    def is_lock_expired(self, now_ns: int) -> bool:
+        return now_ns - self.last_lock_ns > REBALANCE_LOCK_MAX_LIVE_NS
+
     def flow_control(self, max_count: int, max_bytes: int, max_span: int) -> Flow:
         """Which limit is exceeded, so that the next pull must wait; empty if none is."""
         if len(self._messages) > max_count:
@@ -107,7 +146,7 @@ class ProcessQueue:
         self.bytes = 0
 
     def info(self) -> dict[str, object]:
-        """RocketMQ's ProcessQueueInfo, without what only ordered consumption has."""
+        """RocketMQ's ProcessQueueInfo, without the times."""
         offsets = [offset for offset in self._offsets if offset in self._messages]
         return {
             "cachedMsgMinOffset": offsets[0] if offsets else 0,
@@ -115,4 +154,5 @@ class ProcessQueue:
             "cachedMsgCount": len(offsets),
             "cachedMsgSizeInMiB": self.bytes >> 20,
             "droped": self.dropped,
+            "locked": self.needs_lock,
         }

@@ -2,16 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
+from broker_core.client.consumer.mq_consumer_inner import Rebalanced
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_message_service import PullRequest
+from broker_core.client.consumer.queue_locks import QueueLocks
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.commands import MessageQueue
-
-if TYPE_CHECKING:
-    from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +33,20 @@ def compare(assigned: Collection[MessageQueue], held: Mapping[MessageQueue, Proc
 
 
 class RebalanceImpl:
-    """RocketMQ's RebalancePushImpl. ``process_queues`` are the consumer's queues now."""
+    """RocketMQ's RebalancePushImpl and RebalanceLitePullImpl. ``process_queues`` are the consumer's queues now.
 
-    def __init__(self, consumer: "DefaultMQPushConsumer") -> None:
+    A consumer in broadcasting mode has all queues; otherwise the members of its group share them.
+
+    A queue that is consumed in order is locked before it is taken, and unlocked when its listener has returned, so that
+    no other member calls its listener meanwhile.
+    """
+
+    def __init__(self, consumer: Rebalanced) -> None:
         self._consumer = consumer
         self._turn = asyncio.Lock()
+        self._locks = QueueLocks(consumer.instance, consumer.group)
+        self._at_work: dict[MessageQueue, ProcessQueue] = {}
+        """Queues that were given up while their listener was at work; their locks are kept until it returns."""
         self.process_queues: dict[MessageQueue, ProcessQueue] = {}
 
     async def do_rebalance(self) -> bool:
@@ -58,31 +66,55 @@ class RebalanceImpl:
                     log.warning("group %s subscribes to topic %s, which no name server knows", consumer.group, topic)
                 return True
             queues = instance.subscribed_queues(topic) or []
+        if consumer.broadcasting:
+            return await self.update_process_queues(topic, dict.fromkeys(queues))
         try:
             members = await instance.find_consumer_id_list(topic, consumer.group)
         except MQClientException as error:
             log.warning("group %s keeps its queues of %s: %s", consumer.group, topic, error)
             return False
         assigned = consumer.allocate(queues, members, instance.client_id) if queues else []
-        return await self._update(topic, dict.fromkeys(assigned))
+        return await self.update_process_queues(topic, dict.fromkeys(assigned))
 
-    async def _update(self, topic: str, assigned: Collection[MessageQueue]) -> bool:
+    async def update_process_queues(self, topic: str, assigned: Collection[MessageQueue]) -> bool:
+        """RocketMQ's updateProcessQueueTableInRebalance. Returns False if a queue could not be taken yet."""
         held = {queue: work for queue, work in self.process_queues.items() if queue.topic == topic}
         changes = compare(assigned, held, self._consumer.instance.clock.mono_ns())
         await self.give_up(changes.dropped)
-        results = await asyncio.gather(*(self._take(queue) for queue in changes.added))
-        return all(results)
+        begin_ns = self._consumer.instance.clock.mono_ns()
+        free = [queue for queue in changes.added if queue not in self._at_work]
+        if self._needs_locks:
+            locked = await self._locks.lock(free)
+            free = [queue for queue in free if locked.get(queue)]
+        results = await asyncio.gather(*(self._take(queue, begin_ns) for queue in free))
+        return all(results) and len(free) == len(changes.added)
+
+    # --- Giving up --------------------------------------------------------------------------------------------
 
     async def give_up(self, queues: Collection[MessageQueue]) -> None:
         """Stop consuming these queues, and commit what was consumed of them."""
-        for queue in queues:
-            self.process_queues.pop(queue).dropped = True
+        if not queues:
+            return
+        idle = self._drop(queues)
         store = self._consumer.offset_store
         await store.persist(queues)
         for queue in queues:
             store.remove_offset(queue)
-        if queues:
-            log.info("group %s gave up %d queues", self._consumer.group, len(queues))
+        if self._needs_locks:
+            await self._locks.unlock(idle)
+        log.info("group %s gave up %d queues", self._consumer.group, len(queues))
+
+    def _drop(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Take queues out of the table. Returns those whose listener is not at work."""
+        idle = []
+        for queue in queues:
+            work = self.process_queues.pop(queue)
+            work.dropped = True
+            if work.consuming:
+                self._at_work[queue] = work
+            else:
+                idle.append(queue)
+        return idle
 
     async def give_up_all(self) -> None:
         """The consumer ends."""
@@ -98,7 +130,9 @@ class RebalanceImpl:
             await self.give_up([queue])
         self._consumer.instance.rebalance_service.wakeup()
 
-    async def _take(self, queue: MessageQueue) -> bool:
+    # --- Taking -----------------------------------------------------------------------------------------------
+
+    async def _take(self, queue: MessageQueue, locked_ns: int) -> bool:
         """Begin to pull a queue. Returns False if its offset cannot be found now."""
         consumer = self._consumer
         try:
@@ -108,26 +142,69 @@ class RebalanceImpl:
             return False
         if not consumer.running:
             return True
-        work = self.process_queues[queue] = ProcessQueue(consumer.instance.clock.mono_ns())
-        consumer.pull_service.execute_pull_request_later(PullRequest(queue, work, offset), FIRST_PULL_DELAY_MS)
+        self.begin(queue, offset, locked_ns)
         return True
+
+    def begin(self, queue: MessageQueue, offset: int, now_ns: int) -> None:
+        """Pull a queue from this offset. ``now_ns``: when it was locked, if queues are locked."""
+        work = self.process_queues[queue] = ProcessQueue(now_ns, needs_lock=self._needs_locks)
+        request = PullRequest(queue, work, offset)
+        self._consumer.pull_service.execute_pull_request_later(request, FIRST_PULL_DELAY_MS)
 
     async def _compute_pull_from_where(self, queue: MessageQueue) -> int:
         """The group's offset; for a new group, the one that ``consume_from_where`` asks for.
 
-        The offset that a new group begins at is noted at once, so that a restart begins there too, whatever has
-        arrived since.
+        The offset at which a new group begins is stored at once, so that a restart, or the next owner of the queue,
+        begins there too, whatever has arrived since. A queue that is taken only after ``start`` has returned, because
+        it is new or its broker did not answer, is read from the time of the start instead of from its end.
         """
         consumer, api = self._consumer, self._consumer.instance.api
         stored = await consumer.offset_store.read_store(queue)
         if stored is not None:
             return stored
-        if queue.topic.startswith(RETRY_PREFIX) or consumer.config.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":
+        if queue.topic.startswith(RETRY_PREFIX) or consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":
             return 0
         address = consumer.instance.broker_address(queue.broker_name)
-        if consumer.config.consume_from_where == "CONSUME_FROM_TIMESTAMP":
+        if consumer.consume_from_where == "CONSUME_FROM_TIMESTAMP":
             offset = await api.search_offset(address, queue, consumer.consume_timestamp_ms)
+        elif consumer.started:
+            offset = await api.search_offset(address, queue, consumer.started_ms)
         else:
             offset = await api.get_max_offset(address, queue)
-        consumer.offset_store.update_offset(queue, offset)
+        await consumer.offset_store.store_now(queue, offset)
         return offset
+
+    # --- Locks ------------------------------------------------------------------------------------------------
+
+    @property
+    def _needs_locks(self) -> bool:
+        return self._consumer.orderly and not self._consumer.broadcasting
+
+    async def lock_all(self) -> None:
+        """RocketMQ's lockAll: renew the locks.
+
+        A queue that is locked for another by now, or whose lock was not renewed in time, is given up without a commit,
+        since its new owner has its own offset, and taken again.
+        """
+        async with self._turn:
+            now_ns = self._consumer.instance.clock.mono_ns()
+            locked = await self._locks.lock([*self.process_queues, *self._at_work])
+            lost = []
+            for queue, work in self.process_queues.items():
+                if locked.get(queue) is False or (queue in locked and work.is_lock_expired(now_ns)):
+                    lost.append(queue)
+                elif queue in locked:
+                    work.last_lock_ns = now_ns
+            self._drop(lost)
+            for queue in lost:
+                self._consumer.offset_store.remove_offset(queue)
+        if lost:
+            log.warning("group %s lost the locks of %d queues and takes them again", self._consumer.group, len(lost))
+            self._consumer.instance.rebalance_service.wakeup()
+
+    async def release(self, queue: MessageQueue) -> None:
+        """The listener has returned for a queue that was given up meanwhile: another member may have it now."""
+        async with self._turn:  # a lock that was just taken again must not be released
+            work = self._at_work.pop(queue, None)
+            if work is not None and self._needs_locks and self._consumer.running:
+                await self._locks.unlock([queue])

@@ -44,7 +44,7 @@ class RebalanceService:
         finished = True
         for consumer in list(self._instance.consumers.values()):
             try:
-                finished &= await consumer.rebalance.do_rebalance()
+                finished &= await consumer.do_rebalance()
             except (OSError, MQClientException) as error:
                 log.warning("group %s could not rebalance: %s", consumer.group, error)
                 finished = False

@@ -48,6 +48,12 @@ class RemoteBrokerOffsetStore:
         changed = [queue for queue in queues if self._offsets.get(queue, -1) != self._persisted.get(queue, -1)]
         await asyncio.gather(*map(self._persist_one, changed))
 
+    async def store_now(self, queue: MessageQueue, offset: int) -> None:
+        """Note an offset and have the broker store it now. Raises as MQClientAPI."""
+        address = self._instance.broker_address(queue.broker_name)
+        await self._instance.api.update_consumer_offset(address, self._group, queue, offset)
+        self._offsets[queue] = self._persisted[queue] = offset
+
     async def _persist_one(self, queue: MessageQueue) -> None:
         offset = self._offsets[queue]
         try:

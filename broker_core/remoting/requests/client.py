@@ -214,6 +214,27 @@ def decode_unlock_batch_mq(request: RemotingCommand, peer: Peer) -> UnlockBatchM
     return UnlockBatchMq(group=body.consumer_group, client_id=body.client_id, queues=body.queues())
 
 
+def encode_lock_batch_request(group: str, client_id: str, queues: list[MessageQueue]) -> bytes:
+    """The body of a client's LOCK_BATCH_MQ or UNLOCK_BATCH_MQ."""
+    return json_body(
+        _LockBatchRequestBody(
+            group, client_id, [_MessageQueue(queue.topic, queue.broker_name, queue.queue_id) for queue in queues]
+        )
+    )
+
+
+class LockBatchResponseBody(Header):
+    """RocketMQ's LockBatchResponseBody: the queues that are locked for the client now."""
+
+    locked: list[_MessageQueue] | None = msgspec.field(name="lockOKMQSet", default=None)
+
+    def queues(self) -> list[MessageQueue]:
+        return [
+            MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+            for queue in self.locked or ()
+        ]
+
+
 def encode_locked_queues(reply: LockedQueues, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     queues = [
         {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic} for queue in reply.queues

@@ -1,6 +1,7 @@
 """Calls of the listener; what failed messages lead to is in the tests of consumers."""
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
@@ -153,6 +154,19 @@ async def test_the_awaitable_of_a_plain_function_is_awaited() -> None:
     submit(service, work, 3)
     assert await service.stop(20)
     assert (sorted(calls), owner.sent_back, owner.commits[-1]) == ([0, 1, 2], [(1, 0)], 3)
+
+
+async def test_sys_exit_in_a_coroutine_listener_is_a_failure() -> None:
+    """As any other task, the one that calls the listener would end the event loop by a SystemExit."""
+    owner, work = Owner(), ProcessQueue(0)
+
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        sys.exit(1)
+
+    service = service_of(owner, listener, threads=1)
+    submit(service, work, 3)
+    assert await service.stop(20)
+    assert (sorted(owner.sent_back), owner.commits[-1]) == ([(n, 0) for n in range(3)], 3)
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), KeyboardInterrupt()])

@@ -1,6 +1,7 @@
 """Push consumers at real engines, on a virtual clock."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -583,3 +584,99 @@ def test_the_heartbeat_says_what_the_consumer_wants() -> None:
             assert info.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
 
     run_virtually(story)
+
+
+# --- In order -------------------------------------------------------------------------------------------------
+
+
+def test_in_order_a_failed_message_comes_again_before_the_next_and_ends_in_the_dead_letter_queue() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster)
+        calls: list[tuple[bytes, int]] = []
+
+        async def listener(messages: Any, context: Any) -> str:
+            calls.append((messages[0].body, messages[0].reconsume_times))
+            return "SUSPEND_CURRENT_QUEUE_A_MOMENT" if messages[0].body == b"bad" else "SUCCESS"
+
+        consumer = consumer_of(cluster, None, max_reconsume_times=2)
+        consumer.register_message_listener(listener, orderly=True)
+        async with producer_of(cluster) as producer, consumer:
+            await producer.send(Message("orders", b"bad"))
+            await producer.send(Message("orders", b"good"))
+            await asyncio.sleep(5)
+        assert calls == [(b"bad", 0), (b"bad", 1), (b"bad", 2), (b"good", 0)]
+        assert broker.engine.queue_view("%DLQ%g", 0).max_offset == 1
+        assert broker.offset("g", "orders", 0) == 2
+
+    run_virtually(story)
+
+
+def test_a_plain_function_consumes_in_order_too() -> None:
+    """Threads run in real time, so this test waits for them without letting virtual time pass."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        one_broker(cluster)
+        bodies: list[bytes] = []
+        consumer = consumer_of(cluster, None)
+        consumer.register_message_listener(lambda messages, _: bodies.append(messages[0].body), orderly=True)
+        async with producer_of(cluster) as producer, consumer:
+            await asyncio.sleep(1)
+            for n in range(20):
+                await producer.send(Message("orders", b"%d" % n))
+            while len(bodies) < 20:
+                await asyncio.sleep(0)
+            assert bodies == [b"%d" % n for n in range(20)]
+            assert consumer.running_info()["properties"]["PROP_CONSUMEORDERLY"] == "true"
+
+    run_virtually(story)
+
+
+# --- Broadcasting ---------------------------------------------------------------------------------------------
+
+
+def test_in_broadcasting_each_consumer_gets_every_message_and_keeps_its_offsets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster, 2)
+        inboxes = [Inbox(fail=lambda message: message.body == b"1"), Inbox(), Inbox()]
+
+        def broadcast_to(inbox: Inbox, client_id: str) -> DefaultMQPushConsumer:
+            return consumer_of(
+                cluster,
+                inbox,
+                client_id=client_id,
+                message_model="BROADCASTING",
+                local_offset_store_dir=str(tmp_path),
+            )
+
+        async with producer_of(cluster) as producer:
+            await producer.send(Message("orders", b"old"))
+            await producer.send(Message("orders", b"old"))
+            async with broadcast_to(inboxes[0], "c1"), broadcast_to(inboxes[1], "c2"):
+                for n in range(4):
+                    await producer.send(Message("orders", b"%d" % n))
+                for inbox in inboxes[:2]:
+                    assert sorted(await inbox.until(4)) == [b"0", b"1", b"2", b"3"]
+                await asyncio.sleep(60)
+                assert len(inboxes[0].messages) == 4  # what has failed does not come again
+            await producer.send(Message("orders", b"4"))
+            async with broadcast_to(inboxes[2], "c1"):
+                assert await inboxes[2].until(1) == [b"4"]
+                await asyncio.sleep(10)
+        assert inboxes[2].bodies == [b"4"]
+        for code in (UPDATE_OFFSET, QUERY_OFFSET, SEND_BACK, RequestCode.GET_CONSUMER_LIST_BY_GROUP):
+            assert broker.sent(code) == []
+        assert {request.ext_fields["sysFlag"] for request in broker.sent(PULL)} == {"2"}
+
+    run_virtually(story)
+    assert "in broadcasting it does not come again" in caplog.text
+
+
+def test_the_client_id_of_a_broadcasting_consumer_stays_the_same() -> None:
+    """It names the folder of the offsets."""
+    ids = [
+        DefaultMQPushConsumer("g", namesrv_addr="127.0.0.1:9876", message_model="BROADCASTING").instance.client_id
+        for _ in range(2)
+    ]
+    assert ids == ["127.0.0.1@DEFAULT"] * 2

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
-from broker_core.codes import ResponseCode
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import ConsumerData, HeartBeat, MessageQueue
 from tests.fakes.client import instance_of
 from tests.fakes.virtual_cluster import UPDATE_OFFSET, VirtualCluster, run_virtually
@@ -21,7 +21,10 @@ def test_offsets_reach_the_broker_when_they_have_changed(caplog: pytest.LogCaptu
         await instance.update_topic_route("orders")
         beat = HeartBeat(client_id="c", protocol="remoting", consumers=[ConsumerData(group="g")])
         await instance.api.send_heartbeat(broker.address, beat)  # which creates the group
+        assert [await store.read_store(queue) for queue in QUEUES] == [0, 0]  # as the broker reports for empty queues
+        broker.refuse[RequestCode.QUERY_CONSUMER_OFFSET] = ResponseCode.QUERY_NOT_FOUND
         assert [await store.read_store(queue) for queue in QUEUES] == [None, None]
+        broker.refuse.clear()
         store.update_offset(QUEUES[0], 5)
         store.update_offset(QUEUES[0], 3, increase_only=True)
         await store.persist(QUEUES)
@@ -33,7 +36,7 @@ def test_offsets_reach_the_broker_when_they_have_changed(caplog: pytest.LogCaptu
         assert broker.offset("g", "orders", 0) == 5
         broker.refuse.clear()
         await store.persist(QUEUES)
-        assert (broker.offset("g", "orders", 0), store.table()) == (3, {QUEUES[0]: 3})
+        assert (broker.offset("g", "orders", 0), store.table()) == (3, {QUEUES[0]: 3, QUEUES[1]: 0})
         store.remove_offset(QUEUES[0])
         store.remove_offset(QUEUES[1])
         assert store.read_memory(QUEUES[0]) == -1

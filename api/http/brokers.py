@@ -6,7 +6,7 @@ refused if several brokers are possible; the refusal lists their names.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
@@ -18,6 +18,8 @@ from api.http.request import ask
 from bridge.port import BrokerError, EnginePort, NotFoundError, commands, get_port, get_ports
 
 R = TypeVar("R", bound=commands.Reply)
+S = TypeVar("S")
+P = TypeVar("P", str, tuple[str, int])
 REMEMBER_S = 2.0
 MAX_REMEMBERED = 1000
 
@@ -125,6 +127,21 @@ async def brokers_with(topic: str) -> list[str]:
             _brokers_by_topic.clear()
         known = _brokers_by_topic[topic] = (loop.time() + REMEMBER_S, names)
     return [name for name in known[1] if name in get_ports()] or list(get_ports())
+
+
+def first_page(pages: Iterable[tuple[list[S], bool]], place: Callable[[S], P]) -> tuple[list[S], P | None]:
+    """One page of the brokers' pages, each of which is sorted and has whether it has a next one.
+
+    It ends where the first page ends that has a next one, so that nothing is left out. Returns the ``place`` of that
+    end, None if there is no next page.
+    """
+    pages = list(pages)
+    ends = [place(page[-1]) for page, has_next in pages if has_next]
+    entries = [entry for page, _ in pages for entry in page]
+    if not ends:
+        return entries, None
+    end = min(ends)
+    return [entry for entry in entries if place(entry) <= end], end
 
 
 def forget_topics() -> None:

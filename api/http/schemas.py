@@ -23,6 +23,8 @@ AnyOffset = Annotated[
     ),
 ]
 Milliseconds = Annotated[int, Meta(ge=0, le=1 << 62, description="Milliseconds since 1970, UTC.")]
+MOST_ENTRIES = 10_000
+Limit = Annotated[int, Meta(ge=1, le=MOST_ENTRIES, description="Maximum number of entries of each broker.")]
 BodyEncoding = Literal["utf8", "base64", "json"]
 
 INT64_FIELDS = frozenset(
@@ -63,6 +65,7 @@ INT64_FIELDS = frozenset(
         "polled_ms_ago",
         "moved_ms_ago",
         "handed_ms_ago",
+        "taken_ms_ago",
         "lag_before",
         "lag_before_ms_ago",
         "reset_to",

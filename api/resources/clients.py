@@ -32,16 +32,21 @@ class Client(Model, frozen=True, kw_only=True, gc=False):
 
 
 class Clients(Model, frozen=True, kw_only=True, gc=False):
-    """Clients in the order in which they connected. `total` includes those that the limit left out."""
+    """Clients in the order in which they connected. `total` includes those of other pages. `next` is the `after` of the
+    next page, if any; with several brokers, ask each of them for its pages."""
 
     seq: int
     total: int
     clients: list[Client]
+    next: int | UnsetType = UNSET
     unavailable: Unavailable | UnsetType = UNSET
 
 
 class ClientsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: OptionalGroupName = ""
+    after: Annotated[
+        int, Meta(ge=0, le=(1 << 63) - 1, description="Only clients after those of the page with this `next`.")
+    ] = 0
     limit: Annotated[int, Meta(ge=1, le=MOST, description="Maximum number of clients.")] = 1000
 
 
@@ -56,15 +61,20 @@ def render(client: commands.ClientView) -> Client:
 
 async def get_clients(request: Request[ClientsParams]) -> Answer:
     params = request.params
-    replies = await brokers.ask_all(
-        params.broker, commands.GetClients(group=params.group, limit=params.limit), commands.Clients
-    )
+    if params.after:
+        await brokers.single_broker(
+            params.broker
+        )  # each broker numbers its own connections, so a page is of one broker
+    command = commands.GetClients(group=params.group, after=params.after, limit=params.limit)
+    replies = await brokers.ask_all(params.broker, command, commands.Clients)
     tables = list(replies.by_broker.values())
+    more = tables[0].next if len(tables) == 1 else None
     return Answer(
         body=Clients(
             seq=replies.seq,
             total=sum(table.total for table in tables),
             clients=[render(client) for table in tables for client in table.clients],
+            next=UNSET if more is None else more,
             unavailable=replies.missing,
         )
     )

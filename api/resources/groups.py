@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from api.http import brokers
-from api.http.names import GroupName
+from api.http.names import GroupName, OptionalGroupName
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
-from api.http.schemas import Model, Unavailable, copied
+from api.http.schemas import MOST_ENTRIES, Limit, Model, Unavailable, copied
 from api.resources.clients import Client, render
 from bridge.port import BrokerError, ConflictError, NotFoundError, UnavailableError, allocate_averagely, commands
 
@@ -18,8 +18,11 @@ MAX_LOOKED_FOR = 100
 
 
 class Groups(Model, frozen=True, kw_only=True, gc=False):
+    """Groups of each broker, by name. `next` is the `after` of the next page, if any."""
+
     seq: int
     groups: list[commands.ConsumerGroupView]
+    next: str | UnsetType = UNSET
     unavailable: Unavailable | UnsetType = UNSET
 
 
@@ -92,14 +95,24 @@ class GroupDetail(Model, frozen=True, kw_only=True, gc=False):
     unavailable: Unavailable | UnsetType = UNSET
 
 
+class GroupsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    after: Annotated[OptionalGroupName, Meta(description="Only groups with names above this one.")] = ""
+    limit: Limit = MOST_ENTRIES
+
+
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: GroupName
 
 
-async def get_groups(request: Request[Params]) -> Answer:
-    replies = await brokers.ask_all(request.params.broker, commands.GetConsumerGroups(), commands.ConsumerGroups)
-    groups = [group for reply in replies.by_broker.values() for group in reply.groups]
-    return Answer(body=Groups(seq=replies.seq, groups=groups, unavailable=replies.missing))
+async def get_groups(request: Request[GroupsParams]) -> Answer:
+    params = request.params
+    command = commands.GetConsumerGroups(after=params.after, limit=params.limit)
+    replies = await brokers.ask_all(params.broker, command, commands.ConsumerGroups)
+    pages = ((reply.groups, reply.next is not None) for reply in replies.by_broker.values())
+    groups, end = brokers.first_page(pages, lambda group: group.group)
+    return Answer(
+        body=Groups(seq=replies.seq, groups=groups, next=UNSET if end is None else end, unavailable=replies.missing)
+    )
 
 
 async def get_group(request: Request[GroupParams]) -> Answer:
@@ -278,6 +291,7 @@ ROUTES = (
         handler=get_groups,
         group="Groups",
         summary="All groups",
+        params=GroupsParams,
         response=Groups,
         problems=(504,),
     ),

@@ -9,7 +9,7 @@ from api.http.names import OptionalTopicName, TopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import Body, Milliseconds, Model, QueueId, Unavailable
+from api.http.schemas import MOST_ENTRIES, Body, Limit, Milliseconds, Model, QueueId, Unavailable
 from bridge.port import commands
 
 
@@ -26,8 +26,11 @@ class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
 
 
 class Topics(Model, frozen=True, kw_only=True, gc=False):
+    """Topics of each broker, by name. `next` is the `after` of the next page, if any."""
+
     seq: int
     topics: list[commands.TopicView]
+    next: str | UnsetType = UNSET
     unavailable: Unavailable | UnsetType = UNSET
 
 
@@ -48,7 +51,9 @@ class FoundOffset(Model, frozen=True, kw_only=True, gc=False):
 
 
 class TopicsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    system: bool = True
+    system: Annotated[bool, Meta(description="Also the broker's own topics.")] = True
+    after: Annotated[OptionalTopicName, Meta(description="Only topics with names above this one.")] = ""
+    limit: Limit = MOST_ENTRIES
 
 
 class TopicParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,9 +80,13 @@ class SearchParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 async def get_topics(request: Request[TopicsParams]) -> Answer:
     params = request.params
-    replies = await brokers.ask_all(params.broker, commands.GetTopics(system=params.system), commands.Topics)
-    topics = [topic for reply in replies.by_broker.values() for topic in reply.topics]
-    return Answer(body=Topics(seq=replies.seq, topics=topics, unavailable=replies.missing))
+    command = commands.GetTopics(system=params.system, after=params.after, limit=params.limit)
+    replies = await brokers.ask_all(params.broker, command, commands.Topics)
+    pages = ((reply.topics, reply.next is not None) for reply in replies.by_broker.values())
+    topics, end = brokers.first_page(pages, lambda topic: topic.topic)
+    return Answer(
+        body=Topics(seq=replies.seq, topics=topics, next=UNSET if end is None else end, unavailable=replies.missing)
+    )
 
 
 async def get_topic(request: Request[TopicParams]) -> Answer:
@@ -128,12 +137,9 @@ async def get_queues(request: Request[QueuesParams]) -> Answer:
 async def _queues(broker: str, command: commands.GetQueues) -> Answer:
     """A page of the queues of all brokers. It ends where the first broker's page ends, if there is a next one."""
     replies = await brokers.ask_all(broker, command, commands.Queues)
-    tables = replies.by_broker.values()
-    queues = [queue for table in tables for queue in table.queues]
-    ends = [_place(table.queues[-1]) for table in tables if table.next is not None]
-    if ends:
-        queues = [queue for queue in queues if _place(queue) <= min(ends)]
-    following = "{}@{}".format(*min(ends)) if ends else UNSET
+    pages = ((table.queues, table.next is not None) for table in replies.by_broker.values())
+    queues, end = brokers.first_page(pages, _place)
+    following = "{}@{}".format(*end) if end is not None else UNSET
     return Answer(body=Queues(seq=replies.seq, queues=queues, next=following, unavailable=replies.missing))
 
 

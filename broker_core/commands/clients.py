@@ -155,18 +155,21 @@ class ClientView(Shape, frozen=True):
 
 
 class GetClients(Command, frozen=True):
-    """Clients in the order in which they connected; only those of ``group`` if it is given. -> Clients"""
+    """Clients with connection numbers above ``after``, in the order in which they connected; only those of ``group`` if
+    it is given. -> Clients"""
 
     group: str = ""
+    after: int = 0
     limit: int = 1000
 
 
 class Clients(Reply, frozen=True):
-    """``total`` also counts the clients beyond the limit."""
+    """``total`` also counts the clients of other pages. ``next`` is the ``after`` of the next page, or None."""
 
     seq: int
     total: int
     clients: list[ClientView]
+    next: int | None = None
 
 
 class GetConsumerConnections(Command, frozen=True):

@@ -7,7 +7,11 @@ from broker_core.commands.clients import ClientView, SubscriptionData
 
 
 class GetConsumerGroups(Command, frozen=True):
-    """All groups that have members or offsets, or that pulled. -> ConsumerGroups"""
+    """The groups that have members or offsets, or that pulled, with names above ``after``, by name; all of them with
+    ``limit`` 0. -> ConsumerGroups"""
+
+    after: str = ""
+    limit: int = 0
 
 
 class ConsumerGroupView(Shape, frozen=True):
@@ -29,8 +33,11 @@ class ConsumerGroupView(Shape, frozen=True):
 
 
 class ConsumerGroups(Reply, frozen=True):
+    """``next`` is the ``after`` of the next page, None on the last one."""
+
     seq: int
     groups: list[ConsumerGroupView]
+    next: str | None = None
 
 
 class GetConsumerGroup(Command, frozen=True):
@@ -52,8 +59,10 @@ class GroupQueueView(Shape, frozen=True):
     the reason as a sentence. ``locked_by`` is the client that holds the queue's lock for ordered consumption.
 
     Progress since the broker started; None is unknown. ``moved_ms_ago``: when the committed offset changed last.
-    ``handed`` messages were sent to the client and are not committed, the first one ``handed_ms_ago``. At an earlier
-    commit, ``lag_before_ms_ago``, the lag was ``lag_before``. The next pull's answer moves the group to ``reset_to``.
+    ``handed`` messages were sent to the client and are not committed; the first one that was sent to any client and is
+    not committed was sent ``handed_ms_ago``. This client took the queue over ``taken_ms_ago``. The lag ``is_growing``
+    if it rose by more than noise and has not fallen as much since. Where its present trend began,
+    ``lag_before_ms_ago``, it was ``lag_before``. The next pull's answer moves the group to ``reset_to``.
     """
 
     topic: str
@@ -73,8 +82,10 @@ class GroupQueueView(Shape, frozen=True):
     moved_ms_ago: int | None = None
     handed: int = 0
     handed_ms_ago: int | None = None
+    taken_ms_ago: int | None = None
     lag_before: int | None = None
     lag_before_ms_ago: int | None = None
+    is_growing: bool = False
     reset_to: int | None = None
 
 

@@ -18,14 +18,19 @@ class TopicView(Shape, frozen=True):
 
 
 class GetTopics(Command, frozen=True):
-    """-> Topics"""
+    """Topics with names above ``after``, by name; all of them with ``limit`` 0. -> Topics"""
 
     system: bool = True
+    after: str = ""
+    limit: int = 0
 
 
 class Topics(Reply, frozen=True):
+    """``next`` is the ``after`` of the next page, None on the last one."""
+
     seq: int
     topics: list[TopicView]
+    next: str | None = None
 
 
 class GetTopic(Command, frozen=True):

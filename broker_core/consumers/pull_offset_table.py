@@ -7,8 +7,11 @@ import msgspec
 from broker_core.commands import Protocol
 
 MAX_QUEUES = 200_000
-TREND_NS = 30 * 1_000_000_000
+TREND_NS = 10 * 1_000_000_000
 """Time between two notes of the lag."""
+NOISE = 16
+"""A lag that changed by this many messages, or by a sixteenth if that is more, has not turned: commits come when they
+come, and messages arrive in batches."""
 
 
 class LastPull(msgspec.Struct, gc=False):
@@ -18,9 +21,13 @@ class LastPull(msgspec.Struct, gc=False):
     ``first_offset``: the oldest offset from which the group pulled. ``handed`` messages were sent to this client since
     the committed offset last reached ``pull_offset``; a pull from an earlier offset begins to count again.
     ``handed_ns``: when the first message after that commit was sent to any client; pulling the same messages again does
-    not change it. ``moved_ns``: when the committed offset last moved forwards. At the commits at ``lag_ns`` and,
-    earlier, ``lag_before_ns`` the lag was ``lag`` and ``lag_before``. Times are monotonic, 0 if unknown.
-    A row has about 300 bytes with its numbers.
+    not change it. ``taken_ns``: when this client took the queue over from another, or first pulled from it.
+    ``moved_ns``: when the committed offset last moved forwards. Times are monotonic, 0 if unknown.
+
+    The trend of the lag, noted at commits: ``lag_ns`` is the last note. ``is_growing``: the lag rose by more than
+    noise since its lowest value, and has not fallen by as much since its highest one. This trend began at
+    ``lag_before_ns`` with ``lag_before``; ``extreme``, at ``extreme_ns``, is the highest lag since, or the lowest.
+    A row has about 400 bytes with its numbers.
     """
 
     client_id: str
@@ -30,11 +37,28 @@ class LastPull(msgspec.Struct, gc=False):
     first_offset: int = 0
     handed: int = 0
     handed_ns: int = 0
+    taken_ns: int = 0
     moved_ns: int = 0
     lag_ns: int = 0
-    lag: int = 0
     lag_before_ns: int = 0
     lag_before: int = 0
+    extreme_ns: int = 0
+    extreme: int = 0
+    is_growing: bool = False
+
+    def note_lag(self, lag: int, now_ns: int) -> None:
+        """Follow the trend of the lag; it turns only when the lag moves by more than noise against it."""
+        is_first, self.lag_ns = not self.lag_ns, now_ns
+        against = self.extreme - lag if self.is_growing else lag - self.extreme
+        if is_first or not lag:
+            self.is_growing = False
+            self.lag_before_ns, self.lag_before = now_ns, lag
+        elif against > max(NOISE, self.extreme // NOISE):
+            self.is_growing = not self.is_growing
+            self.lag_before_ns, self.lag_before = self.extreme_ns, self.extreme
+        elif against > 0:
+            return
+        self.extreme_ns, self.extreme = now_ns, lag
 
 
 class PullOffsetTable:
@@ -79,6 +103,8 @@ class PullOffsetTable:
         elif row.mono_ns:
             previous = row.client_id
         if previous != client_id or from_offset < row.pull_offset:
+            if previous != client_id:
+                row.taken_ns = now_ns
             row.client_id, row.protocol = client_id, protocol
             row.handed = 0
             if from_offset < row.first_offset:
@@ -116,15 +142,15 @@ class PullOffsetTable:
         row.moved_ns = now_ns
         if offset >= row.pull_offset:
             row.handed = row.handed_ns = 0
-        if now_ns - row.lag_ns >= TREND_NS:
-            row.lag_before_ns, row.lag_before = row.lag_ns, row.lag
-            row.lag_ns, row.lag = now_ns, end - offset
+        if now_ns - row.lag_ns >= TREND_NS or not row.lag_ns:
+            row.note_lag(end - offset, now_ns)
 
     def was_reset(self, group: str, topic: str, queue_id: int) -> None:
         """The committed offset was set by an operator, which is no progress of the group."""
         row = self._table.get(group, {}).get((topic, queue_id))
         if row is not None:
             row.handed = row.handed_ns = row.moved_ns = row.lag_ns = row.lag_before_ns = 0
+            row.is_growing = False
 
     def remove_group(self, group: str) -> None:
         """Forget a group's pulls."""

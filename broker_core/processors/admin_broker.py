@@ -64,12 +64,16 @@ def topic_view(context: Context, config: TopicConfig) -> TopicView:
 
 def get_topics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetTopics = request.command
-    seq, views = context.events.seq, []
-    for name in context.topics.names():
+    seq = context.events.seq
+    views: list[TopicView] = []
+    for name in context.topics.names(command.after):
         config = context.topics.get(name)
-        if config is not None and (command.system or not context.topics.is_system(name)):
-            views.append(topic_view(context, config))
-            yield
+        if config is None or name == command.after or (context.topics.is_system(name) and not command.system):
+            continue
+        if command.limit and len(views) == command.limit:
+            return Topics(seq=seq, topics=views, next=views[-1].topic)
+        views.append(topic_view(context, config))
+        yield
     return Topics(seq=seq, topics=views)
 
 

@@ -1,5 +1,6 @@
 """Views of the connected clients and their groups."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from broker_core.clock import Now
@@ -57,8 +58,14 @@ def get_clients(context: Context, request: Request, now: Now) -> Steps[Reply]:
                 or context.producers.is_member(group, client.connection)
             ]
             yield
-    views = yield from _views(context, wanted[:limit])
-    return Clients(seq=seq, total=len(wanted), clients=views)
+    page = wanted[bisect_right(wanted, command.after, key=_number) :][: limit + 1]
+    following = page[limit - 1].number if len(page) > limit else None
+    views = yield from _views(context, page[:limit])
+    return Clients(seq=seq, total=len(wanted), clients=views, next=following)
+
+
+def _number(client: ClientChannelInfo) -> int:
+    return client.number
 
 
 def _views(context: Context, clients: Sequence[ClientChannelInfo]) -> Steps[list[ClientView]]:

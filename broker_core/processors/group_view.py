@@ -64,8 +64,12 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
         yield
     online = {client.client_id for client in context.clients.values()}
     seen = Seen(held_queues, online, context.retries.count())
-    groups, names = [], 0
-    for group in sorted({*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}):
+    groups: list[ConsumerGroupView] = []
+    names = 0
+    known = {*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}
+    for group in sorted(name for name in known if name > command.after):
+        if command.limit and len(groups) == command.limit:
+            return ConsumerGroups(seq=seq, groups=groups, next=groups[-1].group)
         lag = yield from _known_lag(context, context.offsets.topics(group))
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
         of_group = sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())})

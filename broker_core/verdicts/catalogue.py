@@ -166,7 +166,7 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "falling_behind",
         ("warning",),
-        "the group consumes, but its lag grew since an earlier commit",
+        "the group consumes, but its lag grew by more than noise (16 messages, or a sixteenth) and has not shrunk",
         "Add members (up to one for each queue), or make the listener faster.",
     ),
     Situation(
@@ -184,7 +184,7 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "catching_up",
         ("info",),
-        "the group consumes messages that have waited for more than 30 s (`patience_ms`), and its lag did not grow",
+        "the group consumes messages that have waited for more than 30 s (`patience_ms`), and its lag does not grow",
         "Wait.",
     ),
     Situation(

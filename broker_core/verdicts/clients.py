@@ -62,7 +62,7 @@ def _refused(group: Group, explained: set[str]) -> Iterator[Verdict]:
             if queue.view.topic in topics and queue.view.assigned_to in {entry.client_id for entry in entries}
         )
         yield CATALOGUE["pulls_refused"].verdict(
-            f"The pulls of {joined(clients)} from {joined(topics)} are refused since {clock(since, group.now_ms)}, "
+            f"The pulls of {joined(clients)} from {joined(topics)} are refused since {clock(since)}, "
             f"{plural(count, 'time')}: {reason}.",
             {
                 "code": code,

@@ -38,10 +38,14 @@ class Queue(NamedTuple):
 
     @property
     def still_ms(self) -> int:
-        """How long messages have been handed to a client without a commit; 0 without such messages."""
-        if not self.uncommitted or self.view.handed_ms_ago is None:
+        """How long the client that pulled last has had messages without a commit; 0 without such messages.
+
+        The time of the client before it does not count.
+        """
+        view = self.view
+        if not self.uncommitted or view.handed_ms_ago is None:
             return 0
-        return min(ms for ms in (self.view.handed_ms_ago, self.view.moved_ms_ago) if ms is not None)
+        return min(ms for ms in (view.handed_ms_ago, view.moved_ms_ago, view.taken_ms_ago) if ms is not None)
 
 
 class Group:

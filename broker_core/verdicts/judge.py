@@ -134,6 +134,12 @@ def _stands_still(group: Group, verdicts: list[Verdict]) -> Iterator[Verdict]:
     text += f", the oldest for {span(oldest)}" if oldest is not None else ""
     text += ", and the committed offset has not moved"
     text += f" for {span(max(moved))}" if moved else ""
+    taken = [
+        f"{queue.view.polled_by} took {queue.place} over {span(queue.view.taken_ms_ago)} ago"
+        for queue in stuck
+        if queue.view.polled_by and queue.view.taken_ms_ago is not None and queue.view.taken_ms_ago <= group.patience_ms
+    ]
+    text += f"; {joined(taken)}" if taken else ""
     yield CATALOGUE["stands_still"].verdict(
         f"{group.name} stands still: {text}.",
         {

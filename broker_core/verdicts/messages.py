@@ -57,7 +57,7 @@ def _failing(group: Group) -> Iterator[Verdict]:
         least = "" if group.are_retries_counted else "At least "
         parts = []
         if waiting:
-            when = f", the next at {clock(due, group.now_ms)} ({_in(due - group.now_ms)})" if due is not None else ""
+            when = f", the next at {clock(due)} ({_in(due - group.now_ms)})" if due is not None else ""
             parts.append(f"{least}{plural(waiting, 'message waits', 'messages wait')} for another try{when}")
         if dead:
             parts.append(f"{plural(dead, 'message is', 'messages are')} dead")
@@ -104,7 +104,7 @@ def _filtered(group: Group) -> Iterator[Verdict]:
             f"{tag or '(no tag)'} {number:,}" for tag, number in sorted(tags.items(), key=lambda item: (-item[1], item))
         ]
         yield CATALOGUE["filter_rejects_all"].verdict(
-            f"{plural(messages, 'message')} of {topic} came since {clock(since, group.now_ms)}, none passed "
+            f"{plural(messages, 'message')} of {topic} came since {clock(since)}, none passed "
             f"{shown(entries[0].expression)}; their tags were {joined(listed)}.",
             {
                 "topic": topic,

@@ -18,7 +18,8 @@ Move = Literal["done", "moving", "young", "stuck", "unknown"]
 
 
 class QueueProgress(NamedTuple):
-    """``waiting`` messages; None if unknown. ``growth`` is the change of the lag since an earlier commit, or None.
+    """``waiting`` messages; None if unknown. ``growth`` is the change of the lag since an earlier commit, or None; the
+    lag ``is_growing`` if it is more than noise.
 
     ``move``: ``done``: nothing waits. ``moving``: the committed offset moved lately. ``young``: the messages wait, or
     were handed to the client, only a moment ago. ``stuck``: neither.
@@ -28,6 +29,7 @@ class QueueProgress(NamedTuple):
     oldest_ms: int | None
     move: Move
     growth: int | None
+    is_growing: bool = False
 
 
 def queue_progress(queue: GroupQueueView, patience_ms: int = PATIENCE_MS) -> QueueProgress:
@@ -40,7 +42,7 @@ def queue_progress(queue: GroupQueueView, patience_ms: int = PATIENCE_MS) -> Que
     growth = None
     if queue.lag_before is not None and queue.lag_before_ms_ago is not None and queue.lag_before_ms_ago >= TREND_MS:
         growth = waiting - queue.lag_before
-    return QueueProgress(waiting, queue.lag_ms, _move(queue, patience_ms), growth)
+    return QueueProgress(waiting, queue.lag_ms, _move(queue, patience_ms), growth, queue.is_growing)
 
 
 def _move(queue: GroupQueueView, patience_ms: int) -> Move:
@@ -83,7 +85,10 @@ def does_every_message_fail(delivered: int, returned: int, in_hand: int) -> bool
 
 
 class GroupProgress(NamedTuple):
-    """The sums over a group's queues. ``waiting`` counts what is known; ``unknown`` queues may have more."""
+    """The sums over a group's queues. ``waiting`` counts what is known; ``unknown`` queues may have more.
+
+    In ``growing`` queues the lag grows by more than noise. ``growth`` sums all queues with a trend, None without one.
+    """
 
     waiting: int
     unknown: int
@@ -91,11 +96,12 @@ class GroupProgress(NamedTuple):
     stuck: int
     moving: int
     growth: int | None
+    growing: int = 0
 
 
 def group_progress(queues: Iterable[QueueProgress]) -> GroupProgress:
     """The sums over the queues of a group."""
-    waiting = unknown = stuck = moving = 0
+    waiting = unknown = stuck = moving = growing = 0
     oldest: int | None = None
     growth: int | None = None
     for queue in queues:
@@ -103,11 +109,12 @@ def group_progress(queues: Iterable[QueueProgress]) -> GroupProgress:
         unknown += queue.waiting is None
         stuck += queue.move == "stuck"
         moving += queue.move == "moving"
+        growing += queue.is_growing
         if queue.waiting and queue.oldest_ms is not None:
             oldest = max(oldest or 0, queue.oldest_ms)
         if queue.waiting and queue.growth is not None:
             growth = (growth or 0) + queue.growth
-    return GroupProgress(waiting, unknown, oldest, stuck, moving, growth)
+    return GroupProgress(waiting, unknown, oldest, stuck, moving, growth, growing)
 
 
 def group_state(
@@ -136,4 +143,4 @@ def group_state(
     is_young = progress.oldest_ms is not None and progress.oldest_ms <= patience_ms
     if progress.moving and is_young:
         return well
-    return "falling behind" if progress.growth is not None and progress.growth > 0 else "catching up"
+    return "falling behind" if progress.growing and (progress.growth or 0) > 0 else "catching up"

@@ -45,13 +45,12 @@ def span(ms: int) -> str:
     return f"{seconds // 86_400} d {seconds // 3600 % 24} h"
 
 
-def clock(ms: int, now_ms: int) -> str:
-    """A wall time with its zone, and with its date unless that is today's: ``17:04:10 UTC``."""
+def clock(ms: int) -> str:
+    """A wall time in ISO 8601 with its zone: ``2026-11-23T17:04:10Z``. Pages show it as the reader's local time."""
     try:
-        when, today = (datetime.fromtimestamp(at / 1000, UTC) for at in (ms, now_ms))
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return "an unknown time"
-    return when.strftime("%H:%M:%S UTC" if when.date() == today.date() else "%Y-%m-%d %H:%M:%S UTC")
 
 
 def joined(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 /** How groups, their queues and members, and their events are shown. The server judges the groups. Pure. */
 
 import { acceptsAll } from "./explain.js";
-import { UNKNOWN, count, isKnown, plural, span } from "./format.js";
+import { UNKNOWN, count, isKnown, plural, span, withLocalTimes } from "./format.js";
 import { queueKey } from "./reducer.js";
 
 const RECENTLY_MS = 20_000;
@@ -111,7 +111,7 @@ export function statesText(groups) {
 
 /** A verdict as a line of the page: {tone, text, advice}. Advice is shown where there is something to do. */
 export function verdictLine({ severity, sentence, advice }) {
-  return { tone: SEVERITY_TONES[severity] ?? "none", text: sentence, advice: ["error", "warning"].includes(severity) ? advice : "" };
+  return { tone: SEVERITY_TONES[severity] ?? "none", text: withLocalTimes(sentence), advice: ["error", "warning"].includes(severity) ? advice : "" };
 }
 
 /** The lag of a group in the list: "912", "≥ 912" or "unknown". */

@@ -116,6 +116,12 @@ export function visible(text) {
   return String(text).replace(UNSEEN, (letter) => `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
+/** A text of the server with its times, such as 2026-11-23T17:04:10Z, in the reader's time zone. */
+export function withLocalTimes(text, nowMs = Date.now()) {
+  const local = (time) => dateTime(Date.parse(time), nowMs).replace(/\.000$/, "");
+  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, local);
+}
+
 /** An estimated percentile of stats.percentile, marked as an estimate. */
 export function estimate(percentile, format) {
   if (!percentile) return UNKNOWN;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { explainEnd, explainHold, explainPull } from "../../static/js/explain.js";
-import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span } from "../../static/js/format.js";
+import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/format.js";
 import { backoff } from "../../static/js/socket.js";
 import { counterRate, percentile, queueRate, rateSeries, visibleBuckets } from "../../static/js/stats.js";
 
@@ -126,4 +126,21 @@ test("reconnects wait longer each time, with jitter, up to a maximum", () => {
   assert.equal(backoff(0, () => 1), 500);
   assert.equal(backoff(3, () => 1), 4_000);
   assert.equal(backoff(1_000, () => 1), 15_000);
+});
+
+describe("times of the server", () => {
+  const timeZone = process.env.TZ;
+  const at = (zone, write) => {
+    process.env.TZ = zone;
+    try { return write(); } finally { if (timeZone === undefined) delete process.env.TZ; else process.env.TZ = timeZone; }
+  };
+  const NOON = Date.parse("2026-11-23T17:30:00Z");
+  const sentence = "Refused since 2026-11-23T17:04:10Z, 353 times; next 2026-11-24T00:00:00Z.";
+  test("are shown in the reader's time zone, with the date if it is not today's", () => {
+    assert.equal(at("UTC", () => withLocalTimes(sentence, NOON)), "Refused since 17:04:10, 353 times; next 2026-11-24 00:00:00.");
+    assert.equal(at("Asia/Shanghai", () => withLocalTimes(sentence, NOON)), "Refused since 01:04:10, 353 times; next 08:00:00.");
+  });
+  test("are left alone where they are a part of a word", () => {
+    assert.equal(withLocalTimes("of x2026-11-23T17:04:10Z"), "of x2026-11-23T17:04:10Z");
+  });
 });

@@ -1,8 +1,7 @@
 """Real clients in the situations of the catalogue, and what a real broker says about their groups."""
 
 import asyncio
-import contextlib
-import json
+import itertools
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -11,109 +10,11 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
-from websockets.asyncio.client import connect
-from websockets.typing import Subprotocol
 
 from broker_core.client import DefaultMQPushConsumer, MessageExt
-from broker_core.remoting.remoting_command import RemotingCommand
 from tests.conftest import Manage
 from tests.e2e.conftest import Broker
-from tests.e2e.test_group_members import Member
-from tests.fakes.remoting import HEARTBEAT, LOCK, PULL, commands_of, java
-
-PATIENCE_S = 20.0
-
-
-class Site:
-    """A broker, and the topic and group of one situation."""
-
-    def __init__(self, broker: Broker, name: str, environment: dict[str, str]) -> None:
-        self.broker = broker
-        self.remoting_port = int(environment["GLASSMQ_BROKER_PORT"])
-        self.namesrv_port = int(environment["GLASSMQ_NAMESRV_PORT"])
-        self.topic = name
-        self.group = f"{name}-readers"
-        self.broker.call("PUT", f"/api/v1/topics/{name}", {"queues": 1})
-
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        return await asyncio.to_thread(self.broker.call, method, path, body)
-
-    async def delete(self) -> None:
-        """Delete the topic; the answer has no body."""
-        with contextlib.suppress(json.JSONDecodeError):
-            await self.call("DELETE", f"/api/v1/topics/{self.topic}")
-
-    async def publish(self, *tags: str) -> None:
-        for tag in tags:
-            answer = await asyncio.to_thread(self.broker.publish, self.topic, "x", **({"tag": tag} if tag else {}))
-            assert "messages" in answer, answer
-
-    @asynccontextmanager
-    async def member(self, client_id: str = "", permits: int = 0, **subscribe: Any) -> AsyncIterator[Member]:
-        """A WebSocket consumer of the group that has its queues."""
-        address = self.broker.address.replace("http", "ws", 1) + "/ws/v1/consumer"
-        async with connect(address, subprotocols=[Subprotocol("rmq.v1.json")]) as socket:
-            client = Member(socket, self.topic)
-            await client.send(type="hello", client_id=client_id or f"{self.topic}-a")
-            fields = {"type": "subscribe", "id": 1, "topic": self.topic, "group": self.group, "from": "first"}
-            await client.send(**(fields | subscribe))
-            if permits:
-                await client.send(type="permit", id=1, n=permits)
-            await client.receive("assigned")
-            yield client
-
-    @asynccontextmanager
-    async def stock(self, client_id: str, **heartbeat: Any) -> AsyncIterator["Stock"]:
-        """A client that speaks RocketMQ's protocol and is a member of the group."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.remoting_port)
-        try:
-            client = Stock(reader, writer, self, client_id)
-            await client.beat(**heartbeat)
-            yield client
-        finally:
-            writer.close()
-
-
-class Stock:
-    """Requests as RocketMQ's Java client writes them, one after the other."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, site: Site, client_id: str) -> None:
-        self._reader, self._writer, self._site, self._client_id = reader, writer, site, client_id
-        self._opaque = 0
-
-    async def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
-        self._opaque += 1
-        self._writer.write(java(code, fields, body, opaque=self._opaque))
-        async with asyncio.timeout(20):
-            while True:
-                size = await self._reader.readexactly(4)
-                (command,) = commands_of(size + await self._reader.readexactly(int.from_bytes(size, "big")))
-                if command.is_response and command.opaque == self._opaque:
-                    return command
-
-    async def beat(self, **fields: Any) -> None:
-        data = json.loads(HEARTBEAT)
-        data["clientID"] = self._client_id
-        consumer = data["consumerDataSet"][0]
-        consumer |= {"groupName": self._site.group} | fields
-        consumer["subscriptionDataSet"][0] |= {
-            "topic": self._site.topic,
-            "subString": "*",
-            "tagsSet": [],
-            "codeSet": [],
-        }
-        assert (await self.ask(34, {}, json.dumps(data).encode())).code == 0
-
-    async def pull(self, offset: int, **fields: str) -> RemotingCommand:
-        """A pull that is answered at once, without a commit."""
-        own = {"consumerGroup": self._site.group, "topic": self._site.topic, "queueId": "0", "sysFlag": "0"}
-        return await self.ask(11, PULL | own | {"queueOffset": str(offset)} | fields)
-
-    async def lock(self, client_id: str) -> None:
-        body = json.loads(LOCK) | {"clientId": client_id, "consumerGroup": self._site.group}
-        body["mqSet"] = [{"brokerName": "broker-a", "queueId": 0, "topic": self._site.topic}]
-        assert (await self.ask(41, {}, json.dumps(body).encode())).code == 0
-
+from tests.e2e.waiting_site import Site, Stock, verdict
 
 Situation = Callable[[Site], AbstractAsyncContextManager[None]]
 
@@ -275,6 +176,107 @@ async def broadcasting(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def listener_of_ordered_messages_blocked(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    async with site.stock("10.0.0.1@1") as client:
+        await client.lock("10.0.0.1@1")
+        assert (await client.pull(0)).code == 0
+        yield
+
+
+@asynccontextmanager
+async def topic_not_in_heartbeat(site: Site) -> AsyncIterator[None]:
+    async with site.stock("10.0.0.1@1", topic="another") as client:
+        assert (await client.pull(0)).code == 24
+        yield
+
+
+@asynccontextmanager
+async def heartbeat_not_arrived(site: Site) -> AsyncIterator[None]:
+    async with site.stock("10.0.0.1@1") as client:
+        assert (await client.pull(0, subVersion="1800000000000")).code == 25
+        yield
+
+
+@asynccontextmanager
+async def filter_of_type_sql92(site: Site) -> AsyncIterator[None]:
+    async with site.stock("10.0.0.1@1", expression_type="SQL92") as client:
+        assert (await client.pull(0)).code == 1
+        yield
+
+
+@asynccontextmanager
+async def holds_used_up(site: Site) -> AsyncIterator[None]:
+    path = f"/api/v1/topics/{site.topic}/queues/0/messages?offset=0&wait_ms=20000&group=another"
+    waiting = asyncio.create_task(site.call("GET", path))
+    while not (await site.call("GET", f"/api/v1/holds?topic={site.topic}"))["holds"]:
+        await asyncio.sleep(0.05)
+    await site.call("PATCH", "/api/v1/broker/config", {"maxHolds": 1})
+    try:
+        async with site.stock("10.0.0.1@1") as client:
+            assert (await client.pull(0, sysFlag="2")).code == 215
+            yield
+    finally:
+        await site.call("PATCH", "/api/v1/broker/config", {"maxHolds": 200_000})
+        await site.publish("")
+        await waiting
+
+
+@asynccontextmanager
+async def rebalancing(site: Site) -> AsyncIterator[None]:
+    await site.publish("")
+    async with site.stock("10.0.0.1@1") as client:
+        await client.commit(1)
+    await site.publish("")
+    async with site.stock("10.0.0.2@2"):
+        yield
+
+
+@asynccontextmanager
+async def committing(client: Stock, begin: int) -> AsyncIterator[None]:
+    """The client commits one message after the other."""
+
+    async def commit() -> None:
+        for offset in itertools.count(begin):
+            await client.commit(offset)
+            await asyncio.sleep(0.2)
+
+    task = asyncio.create_task(commit())
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def catching_up(site: Site) -> AsyncIterator[None]:
+    await site.publish_many(500)
+    async with site.stock("10.0.0.1@1") as client, committing(client, 1):
+        yield
+
+
+@asynccontextmanager
+async def falling_behind(site: Site) -> AsyncIterator[None]:
+    await site.publish_many(300)
+    async with site.stock("10.0.0.1@1") as client:
+        await client.commit(1)
+        await site.publish_many(400)
+        async with committing(client, 2):
+            yield
+
+
+@asynccontextmanager
+async def retries_pending(site: Site) -> AsyncIterator[None]:
+    published = await site.call("POST", f"/api/v1/topics/{site.topic}/messages", {"body": "x", "queue_id": 0})
+    offset = published["messages"][0]["physical_offset"]
+    async with site.stock("10.0.0.1@1") as client:
+        fields = {"offset": str(offset), "group": site.group, "delayLevel": "-1", "originTopic": site.topic}
+        more = {"originMsgId": "0A", "unitMode": "false", "maxReconsumeTimes": "16"}
+        assert (await client.ask(36, fields | more)).code == 0
+        await client.commit(1)
+        yield
+
+
+@asynccontextmanager
 async def push_consumer(site: Site, listener: Any) -> AsyncIterator[None]:
     """A whole push consumer with this listener, and two messages for it."""
     await site.publish("", "")
@@ -309,7 +311,14 @@ async def failing_push_consumer(site: Site) -> AsyncIterator[None]:
         yield
 
 
-IDS = {blocked_push_consumer: "listener_blocked", failing_push_consumer: "every_message_fails"}
+IDS = {
+    blocked_push_consumer: "listener_blocked",
+    failing_push_consumer: "every_message_fails",
+    listener_of_ordered_messages_blocked: "listener_blocked",
+    topic_not_in_heartbeat: "pulls_refused",
+    heartbeat_not_arrived: "pulls_refused",
+    filter_of_type_sql92: "pulls_refused",
+}
 """Of situations that are not named after their verdict."""
 
 TABLE: list[tuple[Situation, str, str]] = [
@@ -333,20 +342,17 @@ TABLE: list[tuple[Situation, str, str]] = [
     (locked_by_another, "", "10.0.0.9@9 has the lock of TOPIC@0;"),
     (blocked_push_consumer, "stalled", "stands still: 2 messages handed to"),
     (failing_push_consumer, "stalled", "Every message fails: 2 of 2 came back"),
+    (listener_of_ordered_messages_blocked, "stalled", "(orderly, TOPIC@0 suspended)"),
+    (topic_not_in_heartbeat, "stalled", "does not subscribe to topic TOPIC"),
+    (heartbeat_not_arrived, "stalled", "is newer than the broker's"),
+    (filter_of_type_sql92, "stalled", "does not support consumer to filter message by SQL92"),
+    (holds_used_up, "stalled", "holds 1 pulls, its limit;"),
+    (rebalancing, "", "10.0.0.2@2 gets TOPIC@0 and has not pulled yet."),
+    (catching_up, "catching up", "catches up:"),
+    (falling_behind, "falling behind", "more than at an earlier commit."),
+    (retries_pending, "ok", "1 message is dead."),
     (broadcasting, "unknown", "consumes by broadcasting: 1 member receives every message"),
 ]
-
-
-async def verdict(site: Site, wanted: str, words: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the answer, the verdict) as soon as the broker has reached this verdict, in these words."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while True:
-        answer = await site.call("GET", f"/api/v1/groups/{site.group}/verdicts?patience_ms=1000")
-        found = [one for one in answer.get("verdicts", []) if one["id"] == wanted and words in one["sentence"]]
-        if found:
-            return answer, found[0]
-        assert asyncio.get_running_loop().time() < deadline, answer
-        await asyncio.sleep(0.2)
 
 
 @pytest.mark.parametrize(("situation", "state", "words"), TABLE, ids=[row[0].__name__ for row in TABLE])

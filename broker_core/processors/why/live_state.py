@@ -112,8 +112,10 @@ def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:
         "moved_ms_ago": _ms_ago(row.moved_ns, now),
         "handed": row.handed,
         "handed_ms_ago": _ms_ago(row.handed_ns, now),
-        "lag_before": row.lag_before if row.lag_before_ns else row.lag if row.lag_ns else None,
-        "lag_before_ms_ago": _ms_ago(row.lag_before_ns or row.lag_ns, now),
+        "taken_ms_ago": _ms_ago(row.taken_ns, now),
+        "lag_before": row.lag_before if row.lag_before_ns else None,
+        "lag_before_ms_ago": _ms_ago(row.lag_before_ns, now),
+        "is_growing": row.is_growing,
     }
 
 

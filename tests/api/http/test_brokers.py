@@ -18,6 +18,10 @@ def topic(broker: str, name: str = "T") -> commands.TopicView:
     )
 
 
+def group(broker: str, name: str) -> commands.ConsumerGroupView:
+    return commands.ConsumerGroupView(broker=broker, group=name, topics=[], lag=0, holds=0)
+
+
 def sent(*_: Any) -> commands.Sent:
     return commands.Sent(
         code=0,
@@ -187,3 +191,33 @@ async def test_the_mode_is_read_only_when_no_broker_takes_messages(
     assert (await client.get("/readyz")).json() == {"status": "ok", "mode": "read-only"}
     two[0].replies[commands.GetBroker] = broker_view()
     assert (await client.get("/readyz")).json() == {"status": "ok"}
+
+
+async def test_a_page_of_topics_or_groups_ends_where_the_first_brokers_page_ends(
+    client: httpx.AsyncClient, two: tuple[FakePort, FakePort]
+) -> None:
+    for path, command, reply, views in (
+        ("topics", commands.GetTopics, commands.Topics, topic),
+        ("groups", commands.GetConsumerGroups, commands.ConsumerGroups, group),
+    ):
+        name = path[:-1]
+        shown = [[views("broker-a", one) for one in "ab"], [views("broker-b", one) for one in "bd"]]
+        two[0].replies[command] = reply(**{"seq": 1, path: shown[0], "next": "b"})
+        two[1].replies[command] = reply(**{"seq": 1, path: shown[1], "next": None})
+        body = (await client.get(f"/api/v1/{path}?limit=2&after=Z")).json()
+        assert [entry[name] for entry in body[path]] == ["a", "b", "b"] and body["next"] == "b"
+        assert [port.commands[-1] for port in two] == [command(after="Z", limit=2)] * 2
+        two[0].replies[command] = reply(**{"seq": 1, path: shown[0], "next": None})
+        body = (await client.get(f"/api/v1/{path}?after=Z")).json()
+        assert [entry[name] for entry in body[path]] == ["a", "b", "b", "d"] and "next" not in body
+        for wrong in ("limit=0", "limit=10001", "limit=x", "after=%20"):
+            assert (await client.get(f"/api/v1/{path}?{wrong}")).status_code == 400, wrong
+
+
+async def test_pages_of_clients_are_of_one_broker(client: httpx.AsyncClient, two: tuple[FakePort, FakePort]) -> None:
+    for port in two:
+        port.replies[commands.GetClients] = commands.Clients(seq=1, total=9, clients=[], next=4)
+    assert "next" not in (await client.get("/api/v1/clients")).json()
+    assert (await client.get("/api/v1/clients?after=4")).json()["errors"][0]["pointer"] == "/broker"
+    assert (await client.get("/api/v1/clients?after=4&limit=3&broker=broker-b")).json()["next"] == 4
+    assert two[1].commands[-1] == commands.GetClients(after=4, limit=3)

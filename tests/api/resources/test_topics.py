@@ -15,7 +15,7 @@ UNKNOWN = RequestError("the topic T does not exist", code=ResponseCode.TOPIC_NOT
 async def test_topics_are_listed(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetTopics] = commands.Topics(seq=5, topics=[VIEW])
     body = (await client.get("/api/v1/topics?system=false")).json()
-    assert port.commands == [commands.GetTopics(system=False)]
+    assert port.commands == [commands.GetTopics(system=False, limit=10_000)]
     assert body == {
         "seq": 5,
         "topics": [

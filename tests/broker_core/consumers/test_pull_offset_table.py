@@ -1,5 +1,7 @@
 """The last pull of every queue and the group's progress, bounded."""
 
+import pytest
+
 from broker_core.consumers.pull_offset_table import TREND_NS, LastPull, PullOffsetTable
 
 
@@ -25,7 +27,7 @@ def test_the_newest_pull_counts() -> None:
     assert note(table, "A", end=10) is None
     assert note(table, "A", begin=10, end=12) == "A"
     assert note(table, "B", begin=12, end=20, at=2) == "A"
-    assert table.queues("g") == {("t", 0): LastPull("B", 2, 20)} and len(table) == 1
+    assert table.queues("g") == {("t", 0): LastPull("B", 2, 20, taken_ns=2)} and len(table) == 1
     assert table.queues("unknown") == {} and table.last_pull("unknown", "t", 0) is None
 
 
@@ -84,14 +86,50 @@ def test_a_commit_without_a_pull_is_progress_but_no_pull() -> None:
     assert table.last_pull("g", "t", 0) is row(table)
 
 
-def test_two_lags_are_noted_some_time_apart() -> None:
+def trend(*lags: int) -> tuple[bool, int, int]:
+    """Whether the lag grows after these notes, the lag at which that began, and the number of that note."""
     table = PullOffsetTable()
-    second = 1_000_000_000
-    for at, lag in ((100, 9), (110, 8), (130, 7), (159, 6), (161, 5)):
-        table.moved("g", "t", 0, 1, 1 + lag, at * second)
-    assert (row(table).lag_before, row(table).lag_before_ns) == (7, 130 * second)
-    assert (row(table).lag, row(table).lag_ns - row(table).lag_before_ns) == (5, 31 * second)
-    assert 30 * second == TREND_NS
+    for number, lag in enumerate(lags, 1):
+        table.moved("g", "t", 0, 1, 1 + lag, number * TREND_NS)
+    return row(table).is_growing, row(table).lag_before, row(table).lag_before_ns // TREND_NS
+
+
+def test_a_lag_is_noted_some_time_apart() -> None:
+    table = PullOffsetTable()
+    for at, lag in ((10, 9), (11, 100), (19, 200), (20, 9)):
+        table.moved("g", "t", 0, 1, 1 + lag, at * 1_000_000_000)
+    assert (row(table).is_growing, row(table).lag_before, row(table).lag_ns) == (False, 9, 20_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("lags", "expected"),
+    [
+        ((100,), (False, 100, 1)),
+        ((100, 101, 99, 115, 100, 114), (False, 100, 1)),  # noise
+        ((100, 117), (True, 100, 1)),
+        ((100, 105, 110, 117), (True, 100, 1)),  # slow growth adds up
+        ((100, 90, 80, 97), (True, 80, 3)),
+        ((100, 90, 80, 96), (False, 100, 1)),
+        ((100, 117, 103, 110), (True, 100, 1)),  # it does not flicker
+        ((100, 200, 190, 184), (True, 100, 1)),
+        ((100, 200, 183), (False, 200, 2)),
+        ((100, 200, 0, 3), (False, 0, 3)),
+        ((16_000, 17_000), (False, 16_000, 1)),  # a sixteenth of a large lag is noise
+        ((16_000, 17_001), (True, 16_000, 1)),
+    ],
+)
+def test_a_lag_grows_if_it_rises_by_more_than_noise(lags: tuple[int, ...], expected: tuple[bool, int, int]) -> None:
+    assert trend(*lags) == expected
+
+
+def test_the_time_of_a_takeover_is_that_of_the_new_client() -> None:
+    table = PullOffsetTable()
+    note(table, "A", end=3, messages=3, at=10)
+    note(table, "A", begin=3, end=3, at=20)
+    assert row(table).taken_ns == 10
+    note(table, "B", begin=0, end=3, messages=3, at=30)
+    note(table, "B", begin=0, end=3, messages=3, at=40)
+    assert (row(table).taken_ns, row(table).handed_ns) == (30, 10)
 
 
 def test_an_operators_reset_is_no_progress() -> None:

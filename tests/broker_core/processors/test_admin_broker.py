@@ -179,3 +179,14 @@ def test_options_have_a_version() -> None:
     begin = bench.clock.now().wall_ms - 5
     assert before.data_version == {"counter": 0, "stateVersion": 0, "timestamp": begin}
     assert after.data_version == {"counter": 1, "stateVersion": 0, "timestamp": begin + 5}
+
+
+def test_topics_come_in_pages() -> None:
+    bench = Bench()
+    for topic in "dbca":
+        bench.send(topic, b"1")
+    first = bench.call(c.GetTopics(system=False, limit=2))
+    assert isinstance(first, c.Topics) and first.next == "b"
+    last = bench.call(c.GetTopics(system=False, after="b", limit=2))
+    assert isinstance(last, c.Topics) and last.next is None
+    assert [[view.topic for view in page.topics] for page in (first, last)] == [["a", "b"], ["c", "d"]]

@@ -69,3 +69,19 @@ def test_the_connections_of_a_consumer_group() -> None:
         c.SubscriptionData(topic="b", sub_string="TagA", sub_version=3),
     ]
     assert [view.client_id for view in reply.clients] == ["A"]
+
+
+def test_clients_come_in_pages() -> None:
+    bench = Bench()
+    for name in "abcde":
+        connect(bench, name)
+    bench.call(c.CloseConnection(), "b")
+    pages, after = [], 0
+    while True:
+        page = clients(bench, after=after, limit=2)
+        pages.append("".join(view.client_id or view.remote[-1] for view in page.clients))
+        assert page.total == 4
+        if page.next is None:
+            break
+        after = page.next
+    assert pages == ["ac", "de"]

@@ -270,3 +270,19 @@ def detail_of_retries(bench: Bench) -> tuple[int, int | None, bool, str, int, in
         found.dead_letters,
         found.dead_letters_from,
     )
+
+
+def test_groups_come_in_pages() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for group in "dbeca":
+        bench.pull("orders", 1, consumer_group=group)
+    pages, after = [], ""
+    while True:
+        page = bench.call(c.GetConsumerGroups(after=after, limit=2))
+        assert isinstance(page, c.ConsumerGroups)
+        pages.append([view.group for view in page.groups])
+        if page.next is None:
+            break
+        after = page.next
+    assert pages == [["a", "b"], ["c", "d"], ["e"]]

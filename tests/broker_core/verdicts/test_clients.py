@@ -123,8 +123,8 @@ def test_refused_pulls(code: int, advice: str) -> None:
     answer = verdicts(facts(stuck, refused=[refusal(code)]))
     assert answer.state == "stalled" and ids(answer) == ["pulls_refused"], "the reason is said once"
     assert answer.verdicts[0].sentence == (
-        "The pulls of java-1 from orders are refused since 16:54:10 UTC, 353 times: group g does not subscribe to "
-        "topic orders."
+        "The pulls of java-1 from orders are refused since 2025-11-23T16:54:10Z, 353 times: group g does not subscribe "
+        "to topic orders."
     )
     assert advice in answer.verdicts[0].advice and answer.verdicts[0].advice
     assert answer.verdicts[0].evidence["since_ms"] == NOW_MS - 600_000

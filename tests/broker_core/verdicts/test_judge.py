@@ -52,11 +52,26 @@ def test_catching_up_and_falling_behind() -> None:
     assert sentence == (
         "g catches up: 50 messages wait, the oldest for 10 min 0 s, 30 fewer than at an earlier commit."
     )
+    assert first(facts(queue(**behind, lag_before=49)))[0] == "catching up", "one message more is noise"
+    behind["is_growing"] = True
     state, name, sentence = first(facts(queue(**behind, lag_before=20)))
     assert (state, name) == ("falling behind", "falling_behind")
     assert sentence.endswith("30 more than at an earlier commit.")
     young = behind | {"lag_before_ms_ago": 100}
     assert first(facts(queue(**young, lag_before=20)))[0] == "catching up", "too early to see a trend"
+
+
+def test_a_client_is_not_blamed_for_the_time_of_the_one_before_it() -> None:
+    blocked = {"offset": 10, "handed": 90, "handed_ms_ago": 522_000, "moved_ms_ago": None, "lag_ms": 522_000}
+    state, name, sentence = first(facts(queue(**blocked, taken_ms_ago=10_000)))
+    assert (state, name) == ("stalled", "stands_still")
+    assert sentence == (
+        "g stands still: 90 messages wait in orders@0, the oldest for 8 min 42 s, and the committed offset has not "
+        "moved; java-1 took orders@0 over 10 s ago."
+    )
+    state, name, sentence = first(facts(queue(**blocked, taken_ms_ago=40_000)))
+    assert (state, name) == ("stalled", "listener_blocked")
+    assert "90 messages handed to java-1, nothing committed for 40 s" in sentence
 
 
 def test_messages_handed_out_a_moment_ago_are_no_progress_yet() -> None:
@@ -184,6 +199,8 @@ def anything(rng: random.Random, at: str = "broker-a") -> c.GroupFacts:
             "handed_ms_ago": pick([100, 31_000, 900_000]) if handed else None,
             "lag_before": pick([None, 0, 50]),
             "lag_before_ms_ago": pick([None, 100, 40_000]),
+            "taken_ms_ago": pick([None, 100, 90_000]),
+            "is_growing": pick([False, True]),
             "locked_by": pick([None, None, *names]),
             "reset_to": pick([None, None, 3]),
         }

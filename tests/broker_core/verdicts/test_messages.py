@@ -44,11 +44,11 @@ def test_some_messages_fail() -> None:
 def test_messages_that_wait_and_dead_letters() -> None:
     answer = verdicts(facts(retries=retries(3, NOW_MS + 75_000, 2)))
     assert found(answer, "retries_pending").sentence == (
-        "3 messages wait for another try, the next at 17:05:25 UTC (in 1 min 15 s); 2 messages are dead."
+        "3 messages wait for another try, the next at 2025-11-23T17:05:25Z (in 1 min 15 s); 2 messages are dead."
     )
     least = verdicts(facts(retries=retries(1, NOW_MS - 5, counted=False)))
     assert found(least, "retries_pending").sentence == (
-        "At least 1 message waits for another try, the next at 17:04:09 UTC (now)."
+        "At least 1 message waits for another try, the next at 2025-11-23T17:04:09Z (now)."
     )
     assert answer.state == "ok", "the group consumes what is due"
 
@@ -57,7 +57,7 @@ def test_a_filter_that_rejects_everything() -> None:
     answer = verdicts(facts(recent=[recent()], subscriptions=[subscription(expression="TagX")]))
     assert ids(answer)[0] == "filter_rejects_all"
     assert answer.verdicts[0].sentence == (
-        "40 messages of orders came since 16:54:10 UTC, none passed TagX; their tags were TagA 20 and TagB 20."
+        "40 messages of orders came since 2025-11-23T16:54:10Z, none passed TagX; their tags were TagA 20 and TagB 20."
     )
     untagged = recent(messages=1, tags=[c.TagCount(tag="", messages=1)])
     assert "(no tag) 1" in verdicts(facts(recent=[untagged])).verdicts[0].sentence

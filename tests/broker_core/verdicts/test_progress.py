@@ -46,14 +46,14 @@ def test_a_lag_is_compared_with_an_earlier_one() -> None:
 def test_the_sums_of_a_group() -> None:
     queues = [
         queue(),
-        queue(1, offset=60, moved_ms_ago=1, lag_ms=900, lag_before=50, lag_before_ms_ago=6000),
+        queue(1, offset=60, moved_ms_ago=1, lag_ms=900, lag_before=50, lag_before_ms_ago=6000, is_growing=True),
         queue(2, offset=90, lag_ms=None),
         queue(3, offset=None, pull_offset=None),
     ]
     assert group_progress(map(queue_progress, queues)) == GroupProgress(
-        waiting=50, unknown=1, oldest_ms=900, stuck=1, moving=1, growth=-10
+        waiting=50, unknown=1, oldest_ms=900, stuck=1, moving=1, growth=-10, growing=1
     )
-    assert group_progress([]) == GroupProgress(0, 0, None, 0, 0, None)
+    assert group_progress([]) == GroupProgress(0, 0, None, 0, 0, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,9 @@ def test_the_sums_of_a_group() -> None:
         ({"waiting": 3, "moving": 1, "oldest_ms": None}, "catching up"),
         ({"waiting": 3, "moving": 1, "oldest_ms": 30_001}, "catching up"),
         ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": 0}, "catching up"),
-        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": 1}, "falling behind"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": 1}, "catching up"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": 1, "growing": 1}, "falling behind"),
+        ({"waiting": 3, "moving": 1, "oldest_ms": 30_001, "growth": -9, "growing": 1}, "catching up"),
     ],
 )
 def test_the_state_of_a_group(progress: dict[str, Any], state: State) -> None:

@@ -119,8 +119,39 @@ def test_a_group_with_a_backlog_catches_up_or_falls_behind() -> None:
         beats(bench, "A")
     answer = why(bench)
     assert (answer.state, ids(answer)) == ("catching up", ["catching_up"])
+    bench.send("orders", b"1")
+    bench.tick(9_000)
+    pull(bench, "A", 51, commit_offset=51)
+    assert why(bench).state == "catching up", "one message more is noise"
     bench.send("orders", *(b"x" for _ in range(200)))
-    assert why(bench).state == "falling behind"
+    bench.tick(9_000)
+    beats(bench, "A")
+    pull(bench, "A", 52, commit_offset=52)
+    assert why(bench).state == "catching up", "the last note of the lag is 9 s old"
+    bench.tick(2_000)
+    pull(bench, "A", 53, commit_offset=53)
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("falling behind", "falling_behind")
+
+
+def test_a_client_that_takes_over_is_not_blamed_for_the_former_one() -> None:
+    bench = orders(5)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    commit(bench, 1)
+    beats_for(bench, 60_000, "A")
+    assert ids(why(bench))[0] == "listener_blocked"
+    bench.call(c.CloseConnection(), "A")
+    join(bench, "B")
+    pull(bench, "B", 0)
+    bench.tick(21_000)
+    pull(bench, "B", 5)
+    answer = why(bench)
+    assert (answer.state, ids(answer)[0]) == ("stalled", "stands_still")
+    assert "B took orders@0 over 21 s ago" in answer.verdicts[0].sentence
+    beats_for(bench, 20_000, "B")
+    answer = why(bench)
+    assert ids(answer)[0] == "listener_blocked" and answer.verdicts[0].evidence["stands_still_ms"] == 41_000
 
 
 def test_a_group_that_never_committed_is_unknown_and_not_0() -> None:

@@ -2,7 +2,12 @@ package glassmq.compat;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 
 /** A push consumer in a process of its own, so that it can be killed. */
 final class Member {
@@ -22,14 +27,43 @@ final class Member {
         return process;
     }
 
+    /** A listener that succeeds, or that suspends its queue again and again. */
+    private static MessageListenerOrderly orderly(String name) {
+        switch (name) {
+            case "well":
+                return new Inbox().orderly();
+            case "suspending":
+                return (messages, context) -> ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+            default:
+                throw new IllegalArgumentException("no orderly listener is called " + name);
+        }
+    }
+
+    /** A listener that succeeds, or that never returns, or that sends every message back. */
+    private static MessageListenerConcurrently concurrently(String name) {
+        switch (name) {
+            case "well":
+                return new Inbox().concurrently();
+            case "blocked":
+                return (messages, context) -> {
+                    LockSupport.park();
+                    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                };
+            case "failing":
+                return (messages, context) -> ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            default:
+                throw new IllegalArgumentException("no concurrent listener is called " + name);
+        }
+    }
+
     static void run(Arguments arguments) throws Exception {
         World world = new World(arguments.text("namesrv"), "member");
         DefaultMQPushConsumer consumer = world.newPushConsumer(arguments.text("group"));
         consumer.subscribe(arguments.text("topic"), "*");
         if (arguments.number("orderly", 0) == 1) {
-            consumer.registerMessageListener(new Inbox().orderly());
+            consumer.registerMessageListener(orderly(arguments.text("listener", "well")));
         } else {
-            consumer.registerMessageListener(new Inbox().concurrently());
+            consumer.registerMessageListener(concurrently(arguments.text("listener", "well")));
         }
         consumer.start();
         Main.OUT.println("ready");

@@ -1,0 +1,37 @@
+"""Stock Java consumers that stand still, and what the broker says about their groups."""
+
+import asyncio
+import tempfile
+
+from tests.compat import java_program
+from tests.compat.conftest import needs
+from tests.compat.glassmq_broker import Address
+from tests.compat.program import running_client
+from tests.e2e.conftest import Broker
+from tests.e2e.waiting_site import Site, verdict
+
+LISTENERS = {
+    "suspending": (True, "listener_blocked", "(orderly, java-suspending@0 suspended)"),
+    "blocked": (False, "listener_blocked", "2 messages handed to"),
+    "failing": (False, "every_message_fails", "Every message fails: 2 of 2 came back"),
+}
+"""What the listener does: whether it is orderly, and the verdict on its group."""
+
+
+async def test_java_consumers_that_stand_still(glassmq: Address, everything: bool) -> None:
+    needs(java_program.classes)
+    ports = {
+        "GLASSMQ_BROKER_PORT": glassmq.broker.rpartition(":")[2],
+        "GLASSMQ_NAMESRV_PORT": glassmq.namesrv.rpartition(":")[2],
+    }
+    for listener in LISTENERS if everything else ("suspending",):
+        is_orderly, wanted, words = LISTENERS[listener]
+        site = await asyncio.to_thread(Site, Broker(glassmq.web), f"java-{listener}", ports)
+        await site.publish("", "")
+        named = {"namesrv": glassmq.namesrv, "group": site.group, "topic": site.topic, "listener": listener}
+        given = [word for name, value in named.items() for word in (f"--{name}", value)]
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+            command = java_program.command("member", *given, "--orderly", str(int(is_orderly)), home=home)
+            with running_client(command, home):
+                answer, _ = await verdict(site, wanted, words)
+                assert answer["state"] == "stalled", answer

@@ -23,6 +23,7 @@ from broker_core.clock import SystemClock
 from broker_core.engine import Engine
 from broker_core.processors import pull_message
 from broker_core.server.engine_runner import Connection, EngineRunner
+from broker_core.server.garbage_collection import freeze
 
 GROUP = "readers"
 HOLDING = 1000
@@ -174,6 +175,7 @@ async def run(topics: int, queues: int, holds: int) -> None:
         pull_message.MAX_SUSPEND_MS = LONG_MS
         bench = Bench(broker)
         await bench.runner.start()
+        freeze()
         began = time.perf_counter()
         await fill(bench, topics, queues, holds)
         print(f"  filled in {time.perf_counter() - began:.0f} s, {broker.hold_count:,} holds")
@@ -206,7 +208,7 @@ async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None
         await bench.idle(lambda: "consumerOffset" in writes and runner._file_work is None)
 
     await bench.measure("write consumerOffset.json", write_offsets)
-    await bench.measure("delete a topic", lambda: bench.ask(c.DeleteTopic(topic="topic-00001")))
+    await bench.measure("delete a topic", lambda: delete(bench, "topic-00001"))
     await bench.measure(
         "long polling off", lambda: bench.ask(c.UpdateBrokerConfig(changes={"longPollingEnable": False}))
     )
@@ -218,6 +220,8 @@ async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None
         runner.submit(gone, -2 - number, pull(number, topics, queues))
     await bench.idle(lambda: not runner.backlog)
     await bench.measure("a connection with 10,000 holds goes", lambda: close(bench, gone))
+    await hold_in_one_topic(bench, "topic-00002", queues, 10_000)
+    await bench.measure("delete a topic with 10,000 holds", lambda: delete(bench, "topic-00002"))
     await hold(bench, topics, queues, holds, 2000)
     await bench.measure("half of the holds time out", lambda: bench.idle(lambda: broker.hold_count <= holds))
 
@@ -235,6 +239,23 @@ async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None
 
 def new_topic(name: str, queues: int) -> c.UpdateAndCreateTopic:
     return c.UpdateAndCreateTopic(topic=name, read_queues=queues, write_queues=queues)
+
+
+async def hold_in_one_topic(bench: Bench, topic: str, queues: int, holds: int) -> None:
+    connection = Connection(bench._sink)
+    for number in range(holds):  # queue 0 has a message
+        queue_id = 1 + number % (queues - 1)
+        one = msgspec.structs.replace(pull(0, 1, queues), topic=topic, queue_id=queue_id, queue_offset=0)
+        bench.runner.submit(connection, -2 - number, one)
+    await bench.idle(lambda: not bench.runner.backlog)
+
+
+async def delete(bench: Bench, topic: str) -> c.Reply:
+    """Until the files are gone, too."""
+    reply = await bench.ask(c.DeleteTopic(topic=topic))
+    store = bench.runner.engine._context.store
+    await bench.idle(lambda: not store.removed_folders.due and bench.runner.engine.next_deadline() != 0)
+    return reply
 
 
 async def close(bench: Bench, connection: Connection) -> None:

@@ -14,6 +14,7 @@ from bridge.engine_worker import EngineWorker
 from bridge.processes import report_serving
 from bridge.socket_port import EngineSocket
 from broker_core.errors import StoreError
+from broker_core.server.garbage_collection import freeze
 from broker_core.server.remoting_server import CannotServe
 
 log = logging.getLogger(__name__)
@@ -70,9 +71,10 @@ def catch_signals() -> asyncio.Event:
 
 
 async def open_store(host: EngineHost) -> None:
-    """``host.start``, with its errors turned into CannotStart."""
+    """``host.start``, with its errors turned into CannotStart. The process does nothing yet, so it can ``freeze``."""
     try:
         await host.start()
+        freeze()
     except StoreError as error:
         raise CannotStart(f"{error.remark}") from error
     except CannotServe as error:

@@ -43,6 +43,7 @@ from broker_core.store.config_tables import TableWrite
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
+from broker_core.store.removed_folders import Removal
 from broker_core.store.schedule_message_service import DELAY_OFFSETS
 from broker_core.topics import TopicConfigManager
 from broker_core.walk import Steps
@@ -56,6 +57,9 @@ BYTES_A_TURN = 16 * 1024 * 1024
 """Bytes of messages read for wake-ups in one turn, because all answers of a turn are in memory at once. The wake-up
 that reaches this limit is the last of its turn."""
 
+OFFSETS_A_TURN = 50_000
+"""Consumed offsets copied in one turn for the next write of consumerOffset.json, or freed: about a millisecond."""
+
 UNSETTLED = 1024
 """If more values than this wait to be counted, a turn is taken only to count them."""
 
@@ -66,7 +70,7 @@ class Out(msgspec.Struct, frozen=True, gc=False):
     replies: list[tuple[Hashable, int, Reply]]
 
 
-FileWork = TableWrite | Clean
+FileWork = TableWrite | Clean | Removal
 Table = TypeVar("Table")
 
 
@@ -225,6 +229,8 @@ class Engine:
         if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
             deliver_due(context, now)
         self._commit.tick(now)
+        context.offsets.work(OFFSETS_A_TURN)
+        context.store.look_for_room(now)
         client_manage.expire_clients(context, now, WORK_A_TURN)
         lock_batch_mq.expire_locks(context, now, WORK_A_TURN)
         notify_again(context, now, WORK_A_TURN)
@@ -251,7 +257,9 @@ class Engine:
         store = context.store
         if (
             context.waking
+            or context.offsets.has_work
             or context.holds.checking
+            or context.holds.leaving
             or context.changed_groups
             or store.index_is_behind
             or store.dispatched_offset < store.confirmed_offset
@@ -264,6 +272,7 @@ class Engine:
                 context.holds.next_deadline_ns(),
                 self._commit.next_deadline_ns(),
                 self._delayed_due_ns(),
+                store.next_step_ns,
                 context.consumers.memberships.next_due_ns(),
                 context.producers.next_due_ns(),
                 context.locks.next_due_ns(),
@@ -275,8 +284,10 @@ class Engine:
         return min(due) if due else None
 
     def _end_turn(self, now: Now) -> Out:
-        """Answer woken pulls within the limits of a turn, publish the turn's events, and return its replies."""
+        """Release holds and answer woken pulls, both within limits; publish the turn's events; return its replies."""
         context = self._context
+        if context.holds.leaving:
+            client_manage.release_leaving(context, now, WORK_A_TURN)
         waking, left, size = context.waking, WORK_A_TURN, 0
         while waking and left and size < BYTES_A_TURN:
             size += pull_message.run_again(context, waking.popleft(), now)
@@ -317,7 +328,7 @@ class Engine:
         return self._end_turn(now)
 
     def next_file_work(self, now: Now) -> FileWork | None:
-        """The slow work on files that is due, if any: deleting expired segments, or writing a changed table.
+        """The slow work on files that is due, if any: deleting expired segments or topics, or writing a changed table.
 
         Deleting comes first: on a full disk no table can be written until it has made room.
         """
@@ -328,16 +339,23 @@ class Engine:
         self._report_recovery(now)
         if clean is not None:
             return clean
+        removal = context.store.removed_folders.next_removal(now)
+        if removal is not None:
+            return removal
         if context.topics.dirty:
             context.topics.dirty = False
             return context.store.table_write("topics", context.topics.as_table())
         if context.subscription_groups.dirty:
             context.subscription_groups.dirty = False
             return context.store.table_write("subscriptionGroup", context.subscription_groups.as_table())
-        if context.offsets.dirty and now.mono_ns >= self._next_offsets_write_ns:
+        offsets = context.offsets
+        if offsets.dirty and not offsets.has_work and now.mono_ns >= self._next_offsets_write_ns:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
-            context.offsets.dirty = False
-            return context.store.table_write("consumerOffset", context.offsets.as_table())
+            offsets.begin_copy()
+            offsets.work(OFFSETS_A_TURN)
+        copy = offsets.take_copy()
+        if copy is not None:
+            return context.store.table_write("consumerOffset", copy)
         if now.mono_ns >= self._next_delayed_write_ns:
             work = context.store.delayed.next_write(context.store.flushed_offset, now)
             if work is not None:
@@ -349,6 +367,8 @@ class Engine:
         if isinstance(work, Clean):
             for physical_offset, reason in self._context.store.cleaned(work, now):
                 self._context.events.emit(SegmentDeleted, now, physical_offset, reason)
+        elif isinstance(work, Removal):
+            self._context.store.removed_folders.removed(work)
         return self._end_turn(now)
 
     def file_work_failed(self, work: FileWork, now: Now) -> None:

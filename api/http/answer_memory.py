@@ -6,6 +6,9 @@ from typing import Any
 
 from api.http.limits import MAX_UNREAD_ANSWERS, SMALL_ANSWER
 
+PATIENCE = 4
+"""How many times as long a request waits while others that wait get room."""
+
 
 class AnswerMemory:
     """At most ``max_bytes`` bytes for all answers that are being made or sent. A single answer may be larger.
@@ -16,6 +19,8 @@ class AnswerMemory:
     def __init__(self, max_bytes: int = MAX_UNREAD_ANSWERS) -> None:
         self.max_bytes = max_bytes
         self.taken = 0
+        self.served = 0
+        """Requests that waited and got room, since the start."""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take(self, size: int, *, ahead: bool = False) -> bool:
@@ -29,14 +34,23 @@ class AnswerMemory:
         return True
 
     async def wait_and_take(self, size: int, seconds: float) -> None:
-        """Take ``size`` bytes as soon as there is room. Raises TimeoutError after ``seconds``, and takes nothing."""
+        """Take ``size`` bytes as soon as there is room.
+
+        Raises TimeoutError, and takes nothing, when no waiting request got room for ``seconds``, and after
+        ``PATIENCE`` times ``seconds`` in any case. So a request waits behind many others as long as they get on.
+        """
         if self.take(size):
             return
+        clock = asyncio.get_running_loop().time
+        end = clock() + PATIENCE * seconds
         place = (size, asyncio.get_running_loop().create_future())
         self._waiting.append(place)
         try:
-            async with asyncio.timeout(seconds):
-                await place[1]
+            while not place[1].done():
+                served = self.served
+                await asyncio.wait([place[1]], timeout=min(seconds, end - clock()))
+                if not place[1].done() and (served == self.served or clock() >= end):
+                    raise TimeoutError
         except BaseException:
             if place in self._waiting:
                 self._waiting.remove(place)
@@ -56,6 +70,7 @@ class AnswerMemory:
         while self._waiting and self._has_room(self._waiting[0][0]):
             size, future = self._waiting.popleft()
             self.taken += size
+            self.served += 1
             if future.done():  # cancelled in this turn: its waiter gives back
                 continue
             future.set_result(None)

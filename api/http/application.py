@@ -130,7 +130,8 @@ class HttpApplication:
         except TimeoutError as error:
             raise Problem(
                 503,
-                f"no memory for an answer of about {size} bytes: other clients have not read their answers yet",
+                f"no room for an answer of about {size} bytes: other clients have not read their answers yet; "
+                "ask for less at once, or try again",
                 code=ResponseCode.SYSTEM_BUSY,
                 retry_after_s=1,
             ) from error

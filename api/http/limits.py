@@ -32,7 +32,7 @@ SMALL_ANSWER: Final = 64 * KIB
 MAX_UNREAD_ANSWERS: Final = 128 * MIB
 """All answers that are being made, or wait for their clients to read them, bytes."""
 ANSWER_WAIT_SECONDS: Final = 30.0
-"""How long a request waits for room in MAX_UNREAD_ANSWERS before it is refused with 503."""
+"""A request waits for room in MAX_UNREAD_ANSWERS. It is refused with 503 when none that waits got room for so long."""
 FILE_PART: Final = 128 * KIB
 """A file is read and sent in parts of this size, bytes."""
 

@@ -10,6 +10,8 @@ from typing import Any
 from broker_core.walk import finish
 
 SEPARATOR = "@"
+STEP = 25
+"""How many offsets can be copied in the time that a topic of a group takes besides."""
 
 
 class ConsumerOffsetManager:
@@ -19,6 +21,9 @@ class ConsumerOffsetManager:
         self._rest = dict(loaded or {})
         self._table: dict[str, dict[str, dict[int, int]]] = {}
         self._resets: dict[str, dict[tuple[str, int], int]] = {}
+        self._removed: list[dict[str, dict[int, int]]] = []
+        self._copying: Generator[int, None, dict[str, Any]] | None = None
+        self._copy: dict[str, Any] | None = None
         self.dirty = False
         for key, offsets in (self._rest.pop("offsetTable", None) or {}).items():
             topic, _, group = key.rpartition(SEPARATOR)
@@ -43,10 +48,43 @@ class ConsumerOffsetManager:
         return previous
 
     def remove_group(self, group: str) -> None:
-        """Forget every offset of a group."""
+        """Forget every offset of a group. ``work`` gives their memory back."""
         self._resets.pop(group, None)
-        if self._table.pop(group, None) is not None:
+        removed = self._table.pop(group, None)
+        if removed is not None:
+            self._removed.append(removed)
             self.dirty = True
+
+    # --- Long work, in parts ---
+
+    def begin_copy(self) -> None:
+        """Begin a copy for consumerOffset.json. A change from now on may be missing in it, and sets ``dirty`` again."""
+        self.dirty = False
+        self._copying = self.copy_table()
+
+    def take_copy(self) -> dict[str, Any] | None:
+        """The copy, if it is complete and was not taken yet."""
+        copy, self._copy = self._copy, None
+        return copy
+
+    @property
+    def has_work(self) -> bool:
+        """Whether offsets are left to be copied, or removed ones to be freed."""
+        return self._copying is not None or bool(self._removed)
+
+    def work(self, limit: int) -> None:
+        """Copy or free about ``limit`` offsets. There may be millions, and other requests wait meanwhile."""
+        while self._removed and limit > 0:
+            topics = self._removed[-1]
+            if topics:
+                limit -= len(topics.popitem()[1]) + STEP
+            else:
+                self._removed.pop()
+        try:
+            while self._copying is not None and limit > 0:
+                limit -= next(self._copying) + STEP
+        except StopIteration as end:
+            self._copy, self._copying = end.value, None
 
     # --- Resets that members do not know yet: RocketMQ's resetOffsetTable, in memory only ---
 

@@ -40,6 +40,8 @@ def decode(data: bytes | str) -> dict[str | int, Any]:
 def encode(value: Any) -> str:
     """Compact text, with ``int`` keys without quotes."""
     if isinstance(value, dict):
+        if set(map(type, value)) == set(map(type, value.values())) == {int}:  # offsets of queues: there may be millions
+            return str(value).replace(" ", "")
         return "{" + ",".join([f"{_encode_key(key)}:{encode(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join([encode(item) for item in value]) + "]"

@@ -1,9 +1,12 @@
 """One held pull request.
 
 It must be small, because 100,000 of them are held at once: it shares strings, has no dictionary, and does not refer to
-the command from which it was made.
+the command from which it was made. The garbage collector does not see it (``gc=False``), because a full collection
+stops the broker for as long as it takes to look at everything that it sees. Holds, their queue and their neighbours in
+it refer to each other; these cycles end when a hold is removed.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -26,7 +29,8 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
 
     ``suspended_ns`` is monotonic time. ``short`` is True if longPollingEnable was off when the pull was held, or when
-    a message arrived for it. ManyPullRequest uses ``index``; the deadline wheel uses ``bucket`` and ``bucket_index``.
+    a message arrived for it. ManyPullRequest uses ``previous`` and ``next``; the deadline wheel uses ``bucket`` and
+    ``bucket_index``.
     """
 
     hold_id: int
@@ -45,27 +49,47 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     short: bool
     bucket: Any = None
     bucket_index: int = 0
-    index: int = 0
+    previous: "PullRequest | None" = None
+    next: "PullRequest | None" = None
 
 
-class ManyPullRequest:
-    """RocketMQ's ManyPullRequest: the holds of one queue, and the queue's end by its last arrival."""
+class ManyPullRequest(msgspec.Struct, eq=False, gc=False):
+    """RocketMQ's ManyPullRequest: the holds of one queue, and the queue's end by its last arrival.
 
-    __slots__ = ("max_offset", "queue_id", "requests", "topic")
+    The holds are a linked list, the oldest first. A list object for each queue would be visible to the collector.
+    """
 
-    def __init__(self, topic: str, queue_id: int, max_offset: int) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self.max_offset = max_offset
-        self.requests: list[PullRequest] = []
+    topic: str
+    queue_id: int
+    max_offset: int
+    first: PullRequest | None = None
+    last: PullRequest | None = None
+    count: int = 0
+
+    def __iter__(self) -> Iterator[PullRequest]:
+        request = self.first
+        while request is not None:
+            yield request
+            request = request.next
 
     def add(self, request: PullRequest) -> None:
-        request.index = len(self.requests)
-        self.requests.append(request)
+        last = self.last
+        if last is None:
+            self.first = request
+        else:
+            last.next, request.previous = request, last
+        self.last = request
+        self.count += 1
 
     def remove(self, request: PullRequest) -> None:
-        """Remove a hold; the last hold takes its place."""
-        last = self.requests.pop()
-        if last is not request:
-            self.requests[request.index] = last
-            last.index = request.index
+        previous, following = request.previous, request.next
+        if previous is None:
+            self.first = following
+        else:
+            previous.next = following
+        if following is None:
+            self.last = previous
+        else:
+            following.previous = previous
+        request.previous = request.next = None  # or removed holds would keep each other in memory
+        self.count -= 1

@@ -17,9 +17,11 @@ the queue's end in the store with what the arrivals reported.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
+from broker_core.commands import ReleaseCause
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
@@ -48,6 +50,7 @@ class PullRequestHold:
         self._wheel = DeadlineWheel()
         self._last_id = 0
         self._to_check: list[int] = []
+        self._leaving: deque[tuple[ReleaseCause, list[int]]] = deque()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -60,12 +63,12 @@ class PullRequestHold:
 
     def count_of_queue(self, topic: str, queue_id: int) -> int:
         many = self._table.get((topic, queue_id))
-        return len(many.requests) if many else 0
+        return many.count if many else 0
 
     def requests_of_queue(self, topic: str, queue_id: int) -> list[PullRequest]:
         """The held requests of a queue."""
         many = self._table.get((topic, queue_id))
-        return list(many.requests) if many else []
+        return list(many) if many else []
 
     def get(self, hold_id: int) -> PullRequest | None:
         return self._by_id.get(hold_id)
@@ -113,13 +116,15 @@ class PullRequestHold:
             return [], []
         many.max_offset = to_offset = arrival.to_offset
         if not wake:
-            for request in many.requests:
+            for request in many:
                 request.short |= request.pull_from_offset < to_offset
             return [], []
         woken: list[PullRequest] = []
         passed: list[PullRequest] = []
         codes: Sequence[int] | None = None
-        for request in many.requests:
+        following = many.first
+        while following is not None:
+            request, following = following, following.next
             start = request.pull_from_offset
             if start >= to_offset:
                 continue
@@ -139,12 +144,14 @@ class PullRequestHold:
 
     def _take_woken(self, many: ManyPullRequest, woken: list[PullRequest]) -> None:
         """Remove holds of one queue, which are usually all of its holds."""
-        if len(woken) < len(many.requests):
+        if len(woken) < many.count:
             self._take(woken)
             return
-        many.requests = []
+        many.first = many.last = None
+        many.count = 0
         del self._table[many.topic, many.queue_id]
         for request in woken:
+            request.previous = request.next = None
             self._forget(request)
 
     def take_due(self, now_ns: int, limit: int) -> list[PullRequest]:
@@ -164,14 +171,41 @@ class PullRequestHold:
             self._remove(request)
         return request
 
-    def take_connection(self, connection: Any) -> list[PullRequest]:
-        """Remove and return all holds of a client that disconnected."""
-        return self._take(list(self._by_connection.get(connection, {}).values()))
+    def leave_connection(self, connection: Any) -> int:
+        """Have ``take_leaving`` return all holds of a client that disconnected; returns their number."""
+        return self._leave("channel_gone", self._by_connection.get(connection, {}).values())
 
-    def take_topic(self, topic: str) -> list[PullRequest]:
-        return self._take(
-            [request for key, many in self._table.items() if key[0] == topic for request in many.requests]
-        )
+    def leave_topic(self, topic: str) -> int:
+        """Have ``take_leaving`` return all holds of a deleted topic; returns their number.
+
+        They are out of the table at once, so that a new topic of this name begins without holds.
+        """
+        keys = [key for key in self._table if key[0] == topic]
+        return self._leave("cancelled", [request for key in keys for request in self._table.pop(key)])
+
+    def _leave(self, cause: ReleaseCause, requests: Collection[PullRequest]) -> int:
+        if requests:
+            self._leaving.append((cause, [request.hold_id for request in requests][::-1]))
+        return len(requests)
+
+    @property
+    def leaving(self) -> bool:
+        return bool(self._leaving)
+
+    def take_leaving(self, limit: int) -> list[tuple[PullRequest, ReleaseCause]]:
+        """Look at up to ``limit`` leaving holds; remove and return those that were not removed otherwise."""
+        taken: list[tuple[PullRequest, ReleaseCause]] = []
+        while self._leaving and limit:
+            cause, ids = self._leaving[0]
+            for _ in range(min(limit, len(ids))):
+                request = self._by_id.get(ids.pop())
+                limit -= 1
+                if request is not None:
+                    self._remove(request)
+                    taken.append((request, cause))
+            if not ids:
+                self._leaving.popleft()
+        return taken
 
     def take_all(self) -> list[PullRequest]:
         return self._take(list(self._by_id.values()))
@@ -184,8 +218,10 @@ class PullRequestHold:
     def _remove(self, request: PullRequest) -> None:
         many = request.many
         many.remove(request)
-        if not many.requests:
-            del self._table[many.topic, many.queue_id]
+        if not many.count:
+            key = many.topic, many.queue_id
+            if self._table.get(key) is many:  # not if its topic was deleted
+                del self._table[key]
         self._forget(request)
 
     def _forget(self, request: PullRequest) -> None:

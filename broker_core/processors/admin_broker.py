@@ -38,9 +38,7 @@ from broker_core.errors import RequestError
 from broker_core.events import ConfigChanged, TopicChanged
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
 from broker_core.processors.context import Context, Request
-from broker_core.processors.outcome import failed
-from broker_core.processors.pull_message import release
-from broker_core.topics import TopicConfig, not_exist, validate_topic
+from broker_core.topics import TopicConfig, validate_topic
 from broker_core.version import VERSION
 from broker_core.walk import Steps, page_limit, pieces_of
 
@@ -163,8 +161,7 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
     context.events.emit(
         TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums, config.perm
     )
-    for held in context.holds.take_topic(command.topic):
-        release(context, held, "cancelled", now, failed(not_exist(command.topic)))
+    context.holds.leave_topic(command.topic)
     return Done()
 
 

@@ -36,9 +36,10 @@ from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscri
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.processors.consumer_ids_changed import consumer_ids_changed, retry_topic_created
 from broker_core.processors.context import Context, Request
+from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
 from broker_core.processors.subscription_group import find_or_create_group
-from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, validate_group
+from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, not_exist, validate_group
 
 MAX_CLIENT_ID_LENGTH = 255
 MAX_GROUPS_OF_A_CLIENT = 1024
@@ -64,18 +65,22 @@ def open_connection(context: Context, request: Request, now: Now) -> Reply:
 
 
 def close_connection(context: Context, request: Request, now: Now) -> Reply:
-    """The client is gone: release its holds without an answer, and remove it from its groups."""
+    """The client is gone: have its holds released without an answer, and remove it from its groups."""
     assert isinstance(request.command, CloseConnection)
-    holds = context.holds.take_connection(request.connection)
-    for held in holds:
-        release(context, held, "channel_gone", now, None)
+    holds = context.holds.leave_connection(request.connection)
     client = context.clients.pop(request.connection, None)
     if client is not None:
         context.producers.leave_all(client)
         for group in context.consumers.leave_all(client):
             _report_member_left(context, group, client.client_id, "channel_closed", now)
-        context.events.keep(ClientLost, now, client.client_id, client.protocol, client.remote, len(holds))
+        context.events.keep(ClientLost, now, client.client_id, client.protocol, client.remote, holds)
     return Done()
+
+
+def release_leaving(context: Context, now: Now, limit: int) -> None:
+    """Release holds of closed connections without an answer, and cancel those of deleted topics: ``limit`` at most."""
+    for held, cause in context.holds.take_leaving(limit):
+        release(context, held, cause, now, failed(not_exist(held.many.topic)) if cause == "cancelled" else None)
 
 
 # --- Heartbeats -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from broker_core.store.consume_queue_ext import ConsumeQueueExt
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
+from broker_core.store.removed_folders import RemovedFolders
 
 EXT_FILE_SIZE = 48 << 20
 
@@ -27,6 +28,7 @@ class ConsumeQueueStore:
         self._ext: dict[tuple[str, int], ConsumeQueueExt] = {}
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self.removed_folders = RemovedFolders(files, root)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, created if it does not exist. Its first file is created with its first unit."""
@@ -122,17 +124,15 @@ class ConsumeQueueStore:
         return {self._folder} | {queue.mapped_files.folder.parent for queue in self.table.values()}
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic and their files."""
+        """Remove the queues of a topic. Their files are removed by a ``Removal``."""
         for queue_id, queue in self._by_topic.pop(topic, {}).items():
             del self.table[topic, queue_id]
             queue.deleted = True
             self._ext.pop((topic, queue_id), None)
             for file in queue.mapped_files.all():
                 queue.mapped_files.take_out(file)
-        self._files.remove_folder(self._folder / topic)
-        self._files.remove_folder(self._ext_folder / topic)
-        if self._files.names(self._folder):
-            self._files.sync_folder(self._folder)
+        self.removed_folders.take(self._folder / topic)
+        self.removed_folders.take(self._ext_folder / topic)
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
         """Queue files with units of expired records only. The caller removes them."""

@@ -4,10 +4,9 @@ Everything here is called in the engine's turn, except the ``run`` methods of Fl
 called in other threads. Their docstrings explain why that is safe.
 """
 
-import errno
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
@@ -37,6 +36,8 @@ __all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageSto
 MARKER = "glassmq"
 FORMAT_VERSION = 1
 LOOK_FOR_ROOM_NS = 1_000_000_000
+STEP_PAUSE_NS = 10_000_000
+"""Between two steps of what recovery postponed, so that requests are answered as fast as before and after."""
 DISK_FULL_REMEDY = ". Free some space and start the broker again; no message was removed"
 READ_ONLY_PROBLEM = (
     "the store was written by another broker and is opened for reading only; set GLASSMQ_STORE_ADOPT=1 to take it over"
@@ -77,6 +78,7 @@ class MessageStore:
             delay_levels,
         )
         self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
+        self.removed_folders = self._queues.removed_folders
         self._index = (
             IndexService(files, maps, root / "index", options.max_hash_slot_num, options.max_index_num)
             if options.message_index_enable
@@ -87,6 +89,7 @@ class MessageStore:
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self.reader.is_in_memory
         self.get_message = self.reader.get_message
+        self.look_message_by_offset = self._log.record
         self.recent_properties = self.reader.recent_properties
         self.get_arrived = self.reader.get_arrived
         self.query = MessageQuery(self._log, self._queues, self._index, self.build_index)
@@ -94,6 +97,8 @@ class MessageStore:
         self.offset_by_time = self.query.offset_by_time
         self.store_time = self.query.store_time
         self.message_count = self.query.message_count
+        self.load_table = partial(load_table, files, root / "config")
+        self.table_write = partial(TableWrite, files, root / "config")
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
         self.clean = CleanCommitLogService(
@@ -182,7 +187,9 @@ class MessageStore:
         recovery.postponed.run(self._mark_as_running)
         if recovery.postponed or self._reput.position < self._log.max_offset:
             self.unfinished_recovery = recovery
-        self._prepare(now)
+        self._reserve_room(now)  # and create the files that the first message would wait some milliseconds for
+        if self._no_room:
+            self.recovery_steps.append(("prepare", self._no_room))
         self._flush_everything(now)
         self.recovery_steps += self.delayed.load(now)
 
@@ -190,28 +197,27 @@ class MessageStore:
         self.files.write(self.root / "abort", b"")
         self.files.sync_folder(self.root)
 
-    def _has_more_recovery(self) -> bool:
-        """Do one step of what recovery postponed; returns whether more follow. OSError while the disk is full."""
-        if self.unfinished_recovery is not None:
-            if self.unfinished_recovery.finish_step():
-                self._no_room, self._look_for_room_ns = "recovery is being finished; try again soon", 0
-                return True
-            if self._reput.position < self._log.max_offset:  # the next messages' queue offsets are not known yet
-                raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")
-            self.damaged = self.unfinished_recovery.damaged()
-            self.unfinished_recovery = None
-        return False
+    @property
+    def next_step_ns(self) -> int | None:
+        """When ``look_for_room`` does the next step of what recovery postponed, monotonic ns; None without any."""
+        return self._look_for_room_ns if self.unfinished_recovery is not None and not self._failure else None
 
-    def _prepare(self, now: Now) -> None:
-        """Create the files now that the first message, and its consumers, would wait some milliseconds for."""
-        self._reserve_room(now)
-        if self._no_room:
-            self.recovery_steps.append(("prepare", self._no_room))
+    def _has_more_recovery(self, now: Now) -> bool:
+        """Do one step of what recovery postponed; returns whether more follow. OSError while the disk is full."""
+        recovery = self.unfinished_recovery
+        if recovery is None:
+            return False
+        if recovery.finish_step():
+            self._no_room = "recovery is being finished; try again soon"
+            self._look_for_room_ns = now.mono_ns + STEP_PAUSE_NS
+            return True
+        self.damaged, self.unfinished_recovery = recovery.damaged(), None
+        return False
 
     def _reserve_room(self, now: Now) -> None:
         """Reserve disk space for the next message, or note why that is not possible."""
         try:
-            if self._has_more_recovery():
+            if self._has_more_recovery(now):
                 return
             self._log.prepare(self._refused_size)
             if self._index is not None:
@@ -353,10 +359,6 @@ class MessageStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def look_message_by_offset(self, physical_offset: int) -> bytes | None:
-        """The record that begins at this physical offset; None if no record begins there."""
-        return self._log.record(physical_offset)
-
     def min_offset(self, topic: str, queue_id: int) -> int:
         """First offset of a queue that can still be read."""
         queue = self._queues.table.get((topic, queue_id))
@@ -483,18 +485,15 @@ class MessageStore:
             return None
         self._dispatch_failed = False
         clean = self.clean.next_clean(now)
-        if self._no_room and clean is None and now.mono_ns >= self._look_for_room_ns:
-            self._reserve_room(now)
+        if clean is None:
+            self.look_for_room(now)
         return clean
+
+    def look_for_room(self, now: Now) -> None:
+        """If the disk refused space a second ago, or recovery has postponed steps, try the next thing again."""
+        if self._no_room and not self._failure and now.mono_ns >= self._look_for_room_ns:
+            self._reserve_room(now)
 
     def cleaned(self, clean: Clean, now: Now) -> list[tuple[int, str]]:
         """After ``clean.run()`` has returned: (physical offset, reason) of each removed segment."""
         return self.clean.cleaned(clean)
-
-    def load_table(self, name: str) -> dict[Any, Any] | None:
-        """``config/<name>.json``; None if it does not exist."""
-        return load_table(self.files, self.root / "config", name)
-
-    def table_write(self, name: str, value: dict[Any, Any]) -> TableWrite:
-        """A write of ``config/<name>.json``, which its ``run()`` performs. ``value`` must not change any more."""
-        return TableWrite(self.files, self.root / "config", name, value)

@@ -15,6 +15,7 @@ What needs disk space while there is none is postponed (``finish_step``). Until 
 can be appended, and the next start recovers again.
 """
 
+import errno
 from bisect import bisect_right
 from functools import partial
 from pathlib import Path
@@ -114,6 +115,8 @@ class Recovery:
             self.postponed.finish_step()
         finally:
             self._report_damage()
+        if not self.postponed and self._reput.position < self._log.max_offset:
+            raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")  # their offsets are unknown
         return bool(self.postponed)
 
     def damaged(self) -> tuple[int, int]:

@@ -7,9 +7,12 @@ import pytest
 from broker_core import commands as c
 from broker_core import engine
 from broker_core.codes import ResponseCode
+from broker_core.consumers import consumer_offset
 from broker_core.errors import StoreCorruptError
 from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
+from broker_core.formats import rocketmq_json
 from tests.fakes.engine import ROOT, Bench, bodies, send
+from tests.fakes.simulated_files import SimulatedFiles
 
 
 @pytest.fixture
@@ -162,6 +165,127 @@ def test_a_client_that_goes_releases_its_holds_at_once(bench: Bench) -> None:
     assert [e.cause for e in events(bench, PullReleased)] == ["channel_gone"]
     bench.send("orders", b"two")
     assert bench.final(request, "gone") is None
+
+
+def hold_pulls(bench: Bench, connection: str, count: int) -> list[int]:
+    """Held pulls of one connection, from an empty queue; returns their request ids."""
+    bench.send("orders", b"one")
+    return [bench.pull("orders", 0, connection=connection, queue_id=1) for _ in range(count)]
+
+
+def released(bench: Bench) -> int:
+    """How many holds were released since the last call."""
+    seq = getattr(bench, "seen", 0)
+    bench.seen = bench.engine.events.seq  # type: ignore[attr-defined]
+    return sum(isinstance(event, PullReleased) for event in bench.engine.events.after(seq))
+
+
+def test_the_holds_of_a_closed_connection_are_released_a_few_each_turn(bench: Bench) -> None:
+    hold_pulls(bench, "gone", 2 * engine.WORK_A_TURN + 1)
+    hold_pulls(bench, "also gone", 2)
+    released(bench)
+    bench.submit(c.CloseConnection(), connection="gone")
+    assert released(bench) == engine.WORK_A_TURN
+    bench.submit(c.CloseConnection(), connection="also gone")
+    assert released(bench) == engine.WORK_A_TURN
+    assert bench.engine.next_deadline() == 0
+    bench.take(bench.engine.tick(bench.clock.now()))
+    assert released(bench) == 3 and bench.engine.hold_count == 0
+    assert bench.engine.next_deadline() != 0
+
+
+def test_the_holds_of_a_deleted_topic_are_answered_a_few_each_turn(bench: Bench) -> None:
+    requests = hold_pulls(bench, "c", engine.WORK_A_TURN + 1)
+    bench.call(c.DeleteTopic(topic="orders"))
+    bench.send("orders", b"anew")  # a new topic with the same name: its messages are not for these holds
+    kept = bench.pull("orders", 1)
+    bench.tick()
+    answers = [bench.final(request) for request in requests]
+    assert all(isinstance(answer, c.Failed) and answer.code == ResponseCode.TOPIC_NOT_EXIST for answer in answers)
+    bench.send("orders", b"next")
+    assert bodies(bench.pulled(kept)) == [b"next"]
+
+
+def test_consumer_offsets_are_copied_a_few_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two million offsets take 30 ms to copy, and other requests would wait for that."""
+    monkeypatch.setattr(engine, "OFFSETS_A_TURN", 2 * (3 + consumer_offset.STEP))
+    bench = Bench(flush_consumer_offset_interval=1000)
+    for topic in ("a", "b", "c", "d", "e"):
+        bench.send(topic, b"one")
+        offsets = [c.QueueOffset(topic=topic, queue_id=queue_id, offset=1) for queue_id in range(3)]
+        bench.call(c.UpdateConsumerOffset(group="g", offsets=offsets))
+    bench.file_work()
+    path = ROOT / "config" / "consumerOffset.json"
+    assert not bench.files.exists(path) and bench.engine.next_deadline() == 0
+    turns = 0
+    while bench.engine.next_deadline() == 0:
+        bench.take(bench.engine.tick(bench.clock.now()))
+        turns += 1
+    assert turns == 2  # and two of the five topics at the beginning
+    bench.file_work()
+    table = rocketmq_json.decode(bench.files.read(path) or b"")
+    assert table["offsetTable"] == {f"{topic}@g": {0: 1, 1: 1, 2: 1} for topic in "abcde"}
+
+
+def test_an_offset_that_is_committed_during_the_copy_is_written_with_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "OFFSETS_A_TURN", 1)
+    bench = Bench(flush_consumer_offset_interval=1000)
+    path = ROOT / "config" / "consumerOffset.json"
+
+    def commit(topic: str, offset: int) -> None:
+        one = c.QueueOffset(topic=topic, queue_id=0, offset=offset)
+        bench.call(c.UpdateConsumerOffset(group="g", offsets=[one]))
+
+    for topic in ("a", "b"):
+        bench.send(topic, b"one", b"two")
+        commit(topic, 1)
+    bench.file_work()
+    commit("a", 2)  # its copy has the previous offset
+    for ms in (0, 1000):
+        bench.tick(ms)
+        bench.file_work()
+        bench.tick()
+        bench.file_work()
+    table = rocketmq_json.decode(bench.files.read(path) or b"")
+    assert table["offsetTable"] == {"a@g": {0: 2}, "b@g": {0: 1}}
+
+
+def test_postponed_recovery_takes_one_step_each_ten_milliseconds() -> None:
+    files, count = SimulatedFiles(), 40
+    bench = Bench(files=files)
+    places = [bench.send("orders", b"x" * 50).messages[0].physical_offset for _ in range(2 * count)]
+    files.kill()
+    log = files._names[ROOT / "commitlog" / f"{0:020d}"].volatile
+    for place in places[::2]:  # records with whole ones between them
+        log[place + 88 : place + 90] = b"\xff\xff"
+    files.full = True
+    bench = Bench(files=files, clock=bench.clock)
+    assert "recovery waits for space" in bench.engine.problem
+    files.full = False
+    bench.tick(1000)
+    assert "recovery is being finished" in bench.engine.problem
+    steps = 1
+    while bench.engine.problem:
+        assert bench.engine.next_deadline() == bench.clock.mono_ns() + 10_000_000
+        bench.tick(10)
+        steps += 1
+    assert count <= steps <= count + 3
+    assert len(files.names(ROOT / "quarantine")) == count
+
+
+def test_deleting_a_topic_removes_no_file_in_the_turn(bench: Bench) -> None:
+    for queue_id in range(4):
+        bench.send("orders", b"one", queue_id=queue_id)
+    bench.send("kept", b"one")
+    bench.file_work()
+    removals = bench.files.count("remove")
+    bench.call(c.DeleteTopic(topic="orders"))
+    assert bench.files.count("remove") == removals
+    assert bench.files.names(ROOT / "consumequeue") == ["kept"]
+    bench.file_work()
+    assert bench.files.names(ROOT / "deleted") == []
 
 
 def test_a_cancelled_pull_is_answered_as_cancelled(bench: Bench) -> None:

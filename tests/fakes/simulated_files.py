@@ -105,6 +105,10 @@ class SimulatedFiles:
         """Let no call fail any more."""
         self._failures.clear()
 
+    def count(self, call: str) -> int:
+        """How often this method was called."""
+        return self._calls[call]
+
     def called(self, call: str) -> None:
         self._calls[call] += 1
         errno = self._failures.get((call, self._calls[call]))
@@ -204,13 +208,21 @@ class SimulatedFiles:
 
     def rename(self, path: Path, to: Path) -> None:
         self.called("rename")
+        moved = [old for old in self._names if old == path or is_in(old, path)]
+        if not moved:
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        for old in moved:
+            self._rename_file(path.parent, old, to / old.relative_to(path))
+
+    def _rename_file(self, folder: Path, path: Path, to: Path) -> None:
+        """Rename one file; durable once ``folder`` is synced."""
         file = self._names[to] = self._names.pop(path)
 
         def step() -> None:
             self._durable_names[to] = file
             self._durable_names.pop(path, None)
 
-        self._later(path.parent, step)
+        self._later(folder, step)
 
     def remove(self, path: Path) -> None:
         self.called("remove")

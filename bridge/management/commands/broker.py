@@ -39,6 +39,7 @@ from bridge.open_files import most_connections, open_files_warning, raise_open_f
 from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
 from broker_core.errors import StoreError
+from broker_core.server.garbage_collection import freeze
 from broker_core.server.remoting_server import CannotServe
 from broker_core.tasks import start_task
 
@@ -192,6 +193,7 @@ class BrokerProcess:
             for port in self._ports.values():
                 await port.start()
             patience_s = 0.0 if settings.GLASSMQ_ENGINE == "remote" else ENGINE_PATIENCE_S
+            freeze()
             self._announce(await engine_state(self._ports, patience_s))
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")

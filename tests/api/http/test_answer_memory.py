@@ -1,8 +1,12 @@
 import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from api.http.answer_memory import AnswerMemory, Share
+from api.http import answer_memory
+from api.http.answer_memory import PATIENCE, AnswerMemory, Share
 from api.http.limits import SMALL_ANSWER
 
 
@@ -49,6 +53,39 @@ async def test_a_request_that_times_out_or_is_cancelled_takes_no_memory() -> Non
     cancelled.cancel()
     await asyncio.wait((cancelled, next_one))
     assert (cancelled.cancelled(), memory.taken) == (True, 50)
+
+
+class Waits:
+    """Takes the place of ``asyncio.wait``: a time-out passes at once, after ``during`` was called."""
+
+    def __init__(self, loop: Any, during: Callable[[], None]) -> None:
+        self.during = during
+        self.seconds: list[float] = []
+        self._now = 0.0
+        loop.time = lambda: self._now
+
+    async def wait(self, futures: list[asyncio.Future[None]], timeout: float) -> None:
+        self.seconds.append(timeout)
+        self._now += timeout
+        self.during()
+
+
+async def test_a_request_waits_longer_while_others_get_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = AnswerMemory(100)
+    assert memory.take(100)
+    others = [asyncio.ensure_future(memory.wait_and_take(100, 60)) for _ in range(6)]
+    await asyncio.sleep(0)
+    waits = Waits(asyncio.get_running_loop(), lambda: memory.give_back(100))
+    monkeypatch.setattr(answer_memory, "asyncio", SimpleNamespace(**vars(asyncio) | {"wait": waits.wait}))
+    with pytest.raises(TimeoutError):
+        await memory.wait_and_take(100, 30)
+    assert waits.seconds == [30] * PATIENCE  # however many of the others got room
+    waits.seconds, waits.during = [], lambda: None
+    with pytest.raises(TimeoutError):
+        await memory.wait_and_take(100, 30)
+    assert waits.seconds == [30]  # nobody got room
+    for other in others:
+        other.cancel()
 
 
 async def test_an_answer_that_grows_goes_ahead_of_those_that_wait_for_their_first_bytes() -> None:

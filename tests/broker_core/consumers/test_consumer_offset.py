@@ -1,6 +1,6 @@
 """Consumed offsets: what goes in comes out, also through consumerOffset.json."""
 
-from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.consumer_offset import STEP, ConsumerOffsetManager
 
 
 def test_the_length_is_the_number_of_groups() -> None:
@@ -71,3 +71,21 @@ def test_a_group_is_forgotten_with_all_that_is_pending() -> None:
     assert offsets.pending_reset("g", "T", 0) is None and offsets.pending_reset("h", "T", 0) == 5
     offsets.remove_topic("T")
     assert offsets.pending_reset("h", "T", 0) is None
+
+
+def test_the_memory_of_a_removed_group_is_given_back_a_few_offsets_at_a_time() -> None:
+    offsets = ConsumerOffsetManager(None)
+    for topic in ("a", "b", "c"):
+        for queue_id in range(10):
+            offsets.commit("g", topic, queue_id, 1)
+    offsets.commit("kept", "a", 0, 1)
+    removed = offsets.topics("g")
+    offsets.remove_group("g")
+    assert offsets.has_work and len(removed) == 3
+    offsets.work(5)
+    assert len(removed) == 2
+    offsets.work(STEP + 12)
+    assert len(removed) == 0 and offsets.has_work
+    offsets.work(1)
+    assert not offsets.has_work
+    assert offsets.query("kept", "a", 0) == 1

@@ -33,5 +33,20 @@ def test_removal_in_any_order(order: list[int], count: int) -> None:
         many.add(one)
     for hold_id in order[:count]:
         many.remove(held[hold_id])
-    assert {one.hold_id for one in many.requests} == set(order[count:])
-    assert all(many.requests[one.index] is one for one in many.requests)
+    left = sorted(order[count:])
+    assert [one.hold_id for one in many] == left and many.count == len(left)
+    newest = many.last
+    while newest is not None:
+        assert newest.hold_id == left.pop()
+        newest = newest.previous
+    assert left == []
+
+
+def test_removed_holds_do_not_keep_each_other_in_memory() -> None:
+    many = ManyPullRequest("T", 0, 0)
+    held = [request(many, hold_id) for hold_id in range(3)]
+    for one in held:
+        many.add(one)
+    for one in held:
+        many.remove(one)
+    assert all(one.previous is one.next is None for one in held) and many.first is many.last is None

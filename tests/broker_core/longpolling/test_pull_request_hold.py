@@ -1,5 +1,6 @@
 """The pullRequestTable: which arrivals wake which holds, and removal from all four places together."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -116,9 +117,22 @@ def test_a_due_hold_is_removed_from_every_place(table: PullRequestHold) -> None:
 def test_a_closed_connections_holds_are_removed(table: PullRequestHold) -> None:
     mine = [hold(table), hold(table, queue_id=3)]
     theirs = hold(table, connection="c2")
-    assert table.take_connection("c1") == mine
-    assert table.take_connection("c1") == []
+    assert not table.leaving and table.take_leaving(10) == []
+    assert table.leave_connection("c1") == 2 and table.leaving
+    assert table.take_leaving(10) == [(held, "channel_gone") for held in mine]
+    assert not table.leaving and table.leave_connection("c1") == 0 and not table.leaving
     assert list(table) == [theirs]
+
+
+def test_leaving_holds_are_removed_in_order_and_a_few_at_a_time(table: PullRequestHold) -> None:
+    first = [hold(table, queue_id=number) for number in range(5)]
+    second = [hold(table, connection="c2", queue_id=number) for number in range(3)]
+    table.leave_connection("c1"), table.leave_connection("c2")
+    assert [held for held, _ in table.take_leaving(2)] == first[:2]
+    table.take_request("c1", first[2].request_id)  # cancelled in the meantime
+    assert [held for held, _ in table.take_leaving(4)] == [*first[3:], second[0]] and table.leaving
+    assert [held for held, _ in table.take_leaving(4)] == second[1:] and not table.leaving
+    assert empty(table)
 
 
 def test_one_hold_is_removed_by_its_request_id(table: PullRequestHold) -> None:
@@ -130,11 +144,32 @@ def test_one_hold_is_removed_by_its_request_id(table: PullRequestHold) -> None:
 
 
 def test_all_holds_of_a_topic_are_removed(table: PullRequestHold) -> None:
-    hold(table, queue_id=0), hold(table, queue_id=1)
+    old = [hold(table, queue_id=0), hold(table, queue_id=1)]
     other = hold(table, topic="U")
-    assert len(table.take_topic("T")) == 2
-    assert table.take_all() == [other]
+    assert table.leave_topic("T") == 2
+    new = hold(table, queue_id=0)  # of a new topic with this name
+    assert table.requests_of_queue("T", 0) == [new]
+    assert table.take_leaving(10) == [(held, "cancelled") for held in old]
+    assert table.take_all() == [other, new]
     assert empty(table)
+
+
+def test_holds_that_are_woken_together_do_not_keep_each_other_in_memory(table: PullRequestHold) -> None:
+    held = [hold(table) for _ in range(3)]
+    assert table.arrive(ArrivalInQueue0(0, [A])) == (held, [])
+    assert all(one.previous is one.next is None for one in held)
+    assert empty(table)
+
+
+def test_the_garbage_collector_sees_no_part_of_a_hold(table: PullRequestHold) -> None:
+    """A full collection looks at each object that it sees, and the broker waits for it."""
+    gc.collect()
+    seen = len(gc.get_objects())
+    for number in range(1000):
+        hold(table, queue_id=number)
+    gc.collect()
+    gc.collect()  # the first one finds out that a pair of a topic and a number is in no cycle
+    assert len(gc.get_objects()) - seen < 100
 
 
 def test_the_check_finds_holds_with_messages_in_their_queue(table: PullRequestHold) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_core.clock import Now
 from broker_core.errors import RequestError
 from broker_core.formats.consume_queue_ext_unit import ADDRESS_BASE, encode
 from broker_core.formats.consume_queue_unit import HOLE, UNIT_SIZE
@@ -83,3 +84,7 @@ def test_a_deleted_topic_leaves_no_files() -> None:
     assert queue.deleted
     assert files.names(ROOT / "consumequeue") == ["B"]
     assert list(queues.table) == [("B", 0)]
+    removal = queues.removed_folders.next_removal(Now(0, 0))
+    assert removal is not None
+    queues.removed_folders.removed(removal.run())
+    assert files.names(ROOT / "deleted") == [] and queues.removed_folders.next_removal(Now(0, 0)) is None

@@ -514,8 +514,11 @@ def test_damage_waits_on_a_full_disk_and_is_covered_when_there_is_space(killed: 
     assert store.next_clean(at(40_000)) is None
     with pytest.raises(UnavailableError, match="recovery is being finished"):  # one step is done, another is left
         store.append([message(COUNT)], at(40_001))
-    assert store.next_clean(at(40_250)) is None
-    assert store.problem == ""
+    assert store.next_step_ns == at(40_010).mono_ns
+    store.look_for_room(at(40_009))
+    assert "recovery is being finished" in store.problem
+    store.look_for_room(at(40_010))
+    assert store.problem == "" and store.next_step_ns is None
     check(store, killed, lost)
     assert store.damaged[0] == len(files.names(ROOT / "quarantine")) == 2
     assert store.append([message(COUNT)], at(50_000)).start == killed.messages[-1].end

@@ -87,9 +87,10 @@ clean: ## remove caches; .venv and data stay
 .venv/bin/python:
 	@sh scripts/make-venv.sh
 
-.venv/base-installed: requirements/base.txt | .venv/bin/python
+.venv/base-installed: requirements/base.txt scripts/write-command.sh | .venv/bin/python
 	@echo "Installing requirements/base.txt into .venv (about a minute the first time)"
 	@$(PIP) -r requirements/base.txt
+	@sh scripts/write-command.sh
 	@touch $@
 
 .venv/dev-installed: requirements/dev.txt .venv/base-installed

@@ -23,7 +23,7 @@ from broker_core.version import VERSION
 BASE_DIR = Path(__file__).resolve().parent.parent
 GLASSMQ_VERSION = VERSION
 env = environ.Env()
-_known = {"GLASSMQ_PUBLISH"}  # read only by docker-compose.yml
+_known = {"GLASSMQ_PUBLISH", "GLASSMQ_URL"}  # read only by docker-compose.yml, and by the command line
 
 
 def text(name: str, default: str = "") -> str:

@@ -1,0 +1,262 @@
+"""``glassmq consume`` and ``glassmq tail``: messages as they come, one line each."""
+
+import asyncio
+import logging
+import re
+import threading
+from datetime import datetime
+from typing import Any
+
+import click
+
+from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
+from broker_core.cli.errors import FAILED, NOT_FOUND, CommandError, client_errors
+from broker_core.cli.output import log_handler, message_line, message_view, print_json, print_line, printable
+from broker_core.cli.target import Command, Target, pass_target
+from broker_core.client import DefaultMQPushConsumer, MessageExt, MQBrokerException, MQClientException
+from broker_core.client.message import decode_messages
+from broker_core.codes import ResponseCode
+from broker_core.commands import MessageQueue
+from broker_core.filters.tags import parse_client_subscription
+from broker_core.remoting.requests.headers import read_header
+from broker_core.remoting.requests.pull import (
+    SUBSCRIPTION,
+    SUSPEND,
+    PullMessageRequestHeader,
+    PullMessageResponseHeader,
+)
+from broker_core.tasks import end_task, start_task
+
+TAIL_GROUP = "TOOLS_CONSUMER"
+"""The group of RocketMQ's own tools, which every broker knows. ``tail`` commits nothing in its name."""
+SUSPEND_MS, PULL_SECONDS = 15_000, 20.0
+PAUSE_AFTER_ERROR_S = 1.0
+AT_ONCE = 32
+LAST_CALL_MS = 100
+"""How long the end of ``consume`` waits for the listener: the call after the last message does not return."""
+
+
+class StartTime(click.ParamType[dict[str, Any]]):
+    """``first``, ``last``, ms since 1970, or a time in ISO 8601; returned as the options of a consumer."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        if value in ("first", "last"):
+            return {"consume_from_where": f"CONSUME_FROM_{value.upper()}_OFFSET"}
+        return {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": read_time_ms(value)}
+
+
+def read_time_ms(text: str) -> int:
+    """ms since 1970 from such a number, or from ISO 8601; in this machine's zone if the text has none. BadParameter."""
+    if re.fullmatch(r"\d{1,15}", text):
+        return int(text)
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(
+            f"{text!r} is not first, last, ms since 1970, or a time such as 2026-11-23T17:00:00+01:00"
+        ) from error
+
+
+class Printer:
+    """Prints messages until there are ``count`` of them, or for ever if that is 0. Any thread may print.
+
+    ``finished`` is set after the last one, and when standard output cannot be written to.
+    """
+
+    def __init__(self, *, as_json: bool, count: int = 0) -> None:
+        self.printed = 0
+        self.problem: OSError | None = None
+        self.finished = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._as_json = as_json
+        self._count = count
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, message: MessageExt) -> bool:
+        """Print a message; False if it was not printed, since the command is finished."""
+        if self.problem is not None or self.printed == self._count > 0:
+            return False
+        try:
+            if self._as_json:
+                print_json(message_view(message))
+            else:
+                print_line(message_line(message))
+        except OSError as error:  # the reader, such as head, has enough
+            self.problem = error
+        else:
+            self.printed += 1
+        self._loop.call_soon_threadsafe(self._notify)
+        return self.problem is None
+
+    def _notify(self) -> None:
+        self._changed.set()
+        if self.problem is not None or self.printed == self._count > 0:
+            self.finished.set()
+
+    async def until_finished(self, wait_s: float | None) -> None:
+        """Return when it is finished, or when nothing was printed for ``wait_s``."""
+        while not self.finished.is_set():
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+
+    def check(self) -> None:
+        """Raise what ended the output, or CommandError if messages are missing."""
+        if self.problem is not None:
+            raise self.problem
+        if self.printed < self._count:
+            raise CommandError(f"only {self.printed} of {self._count} messages came in time", FAILED)
+
+
+@click.command(cls=Command)
+@click.argument("topic")
+@click.option("--group", required=True, help="The consumer group; what it has consumed is committed.")
+@click.option(
+    "--from",
+    "start",
+    type=StartTime(),
+    default="last",
+    metavar="first|last|TIME",
+    help="Where a group begins that has committed nothing: last is the end of the queues.",
+)
+@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when none came for so long.")
+@click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")
+@pass_target
+def consume(
+    target: Target,
+    topic: str,
+    group: str,
+    start: dict[str, Any],
+    count: int | None,
+    wait: float | None,
+    expression: str,
+) -> None:
+    """Consume TOPIC as a member of a group, and print each message on a line.
+
+    A printed message is committed. With --count, exactly so many are; the next one stays for others. If --wait ends
+    it before, the exit code is 1.
+    """
+    with client_errors():
+        asyncio.run(_consume(target, topic, group, start, count or 0, wait, expression))
+
+
+async def _consume(
+    target: Target, topic: str, group: str, start: dict[str, Any], count: int, wait_s: float | None, expression: str
+) -> None:
+    async with DefaultMQAdminExt(target.namesrv) as admin:
+        await target.check_name_server(admin)
+        try:
+            await admin.topic_masters(topic)
+        except MQBrokerException as error:
+            if error.response_code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            click.echo(f"glassmq: topic {printable(topic)!r} does not exist yet; waiting for it", err=True)
+    printer = Printer(as_json=target.as_json, count=count)
+    never = threading.Event()
+
+    def listener(messages: list[MessageExt], context: object) -> None:
+        if not printer.put(messages[0]):
+            never.wait()  # it is not consumed, so another member gets it
+
+    consumer = DefaultMQPushConsumer(
+        group,
+        namesrv_addr=target.namesrv,
+        consume_thread_max=1,  # messages are printed in the order in which they come, and none after the last
+        await_termination_millis_when_shutdown=LAST_CALL_MS,
+        **start,
+    )
+    consumer.subscribe(topic, expression)
+    consumer.register_message_listener(listener)
+    async with consumer:
+        await printer.until_finished(wait_s)
+        log_handler.setLevel(logging.CRITICAL)  # the client warns of the listener that does not return
+    printer.check()
+
+
+@click.command(cls=Command)
+@click.argument("topic")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when none came for so long.")
+@click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")
+@pass_target
+def tail(target: Target, topic: str, count: int | None, wait: float | None, expression: str) -> None:
+    """Print the messages that are sent to TOPIC from now on.
+
+    It joins no group and commits nothing, so no consumer notices it.
+    """
+    target.run_admin(lambda admin: _tail(admin, target, topic, count or 0, wait, expression))
+
+
+async def _tail(
+    admin: DefaultMQAdminExt, target: Target, topic: str, count: int, wait_s: float | None, expression: str
+) -> None:
+    printer = Printer(as_json=target.as_json, count=count)
+    masters = await admin.topic_masters(topic)
+    queues = await admin.examine_topic_stats(topic)
+    if not queues:
+        raise CommandError(f"topic {topic!r} has no queues", NOT_FOUND)
+    pullers = [
+        start_task(
+            _pull(admin, masters[queue.broker_name], queue, ends.max_offset, expression, printer),
+            f"tail {queue}",
+            expected=(OSError, MQClientException),
+        )
+        for queue, ends in queues.items()
+    ]
+    waiting = start_task(printer.until_finished(wait_s), "tail")
+    await asyncio.wait([waiting, *pullers], return_when=asyncio.FIRST_COMPLETED)
+    for task in (waiting, *pullers):
+        await end_task(task)
+    for puller in pullers:
+        if not puller.cancelled() and puller.exception() is not None:
+            puller.result()
+    printer.check()
+
+
+async def _pull(
+    admin: DefaultMQAdminExt, address: str, queue: MessageQueue, offset: int, expression: str, printer: Printer
+) -> None:
+    """Pull a queue from ``offset`` on, for ever. MQBrokerException if the broker refuses that."""
+    tags = parse_client_subscription(expression)
+    while True:
+        header = PullMessageRequestHeader(
+            consumer_group=TAIL_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=AT_ONCE,
+            sys_flag=SUSPEND | SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=SUSPEND_MS,
+            sub_version=0,
+            subscription=expression,
+        )
+        try:
+            answer = await admin.instance.api.pull_message(address, header, PULL_SECONDS)
+        except OSError:  # the broker is away; perhaps it comes back
+            await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+            continue
+        if answer.code == ResponseCode.FLOW_CONTROL:
+            await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+            continue
+        if answer.code not in (
+            ResponseCode.SUCCESS,
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ):
+            raise MQBrokerException(answer.code, answer.remark, address)
+        offset = read_header(PullMessageResponseHeader, answer.ext_fields).next_begin_offset
+        if answer.code != ResponseCode.SUCCESS:
+            continue
+        for message in decode_messages(answer.body, queue.broker_name):
+            if tags is None or message.tags.encode("utf-8", "surrogateescape") in tags.tags_set:
+                printer.put(message)

@@ -1,0 +1,125 @@
+"""The command ``glassmq``, for any RocketMQ cluster, and what only GlassMQ can show.
+
+The command is a part of ``broker_core``, on top of its client, because it needs no Django and no broker: from a wheel
+without extras it has all that it needs. ``up`` is the exception: it starts the whole broker, as another program.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+
+from broker_core.cli.bench import bench
+from broker_core.cli.cluster import groups, lag, reset_offset, topics
+from broker_core.cli.consume import consume, tail
+from broker_core.cli.doctor import doctor
+from broker_core.cli.errors import INTERRUPTED, USAGE, CommandError
+from broker_core.cli.messages import logdump, message
+from broker_core.cli.output import log_handler
+from broker_core.cli.produce import produce
+from broker_core.cli.target import shared_options
+from broker_core.cli.top import top
+from broker_core.cli.waiting import holds, timeline, why
+from broker_core.version import VERSION
+
+NAME = "glassmq"
+APPLICATION_FOLDERS = (Path(__file__).parents[2], Path(__file__).parents[2] / "glassmq_broker")
+"""Where ``manage.py`` is: beside ``broker_core`` in a checkout, in a folder of its own in a wheel."""
+
+
+class Commands(click.Group):
+    """The commands in the order in which they are added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=Commands,
+    params=shared_options(hidden=False),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 no server answers, 4 not found, 5 not "
+    "possible with this broker, 130 interrupted.",
+)
+@click.version_option(VERSION, prog_name=NAME)
+def glassmq() -> None:
+    """Produce, consume and look into a RocketMQ or GlassMQ cluster."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def up(arguments: tuple[str, ...]) -> None:
+    """Start a broker with its dashboard, until Ctrl-C; what `make run` does.
+
+    ARGUMENTS are those of `manage.py broker`, such as --cluster or --no-schedules.
+    """
+    folder = next((folder for folder in APPLICATION_FOLDERS if (folder / "manage.py").is_file()), None)
+    if folder is None:
+        raise CommandError("the broker is not a part of this installation: pip install 'glassmq[broker]'")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, str(folder / "manage.py"), "broker", *arguments])
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the code that completes `glassmq` in a SHELL; it is to be evaluated there."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(glassmq, {}, NAME, "_GLASSMQ_COMPLETE").source())
+
+
+for _command in (
+    produce,
+    consume,
+    tail,
+    topics,
+    groups,
+    lag,
+    why,
+    holds,
+    top,
+    message,
+    timeline,
+    reset_offset,
+    logdump,
+    doctor,
+    bench,
+    up,
+    completion,
+):
+    glassmq.add_command(_command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code. Errors are printed to standard error."""
+    try:
+        result: Any = glassmq.main(arguments, prog_name=NAME, standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return USAGE
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as head, has enough
+        discard_output()
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def discard_output() -> None:
+    """Let what is still buffered for standard output go nowhere, so that Python's exit does not fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> None:
+    """The entry point of the program."""
+    logging.getLogger("broker_core").addHandler(log_handler)
+    sys.exit(run())

@@ -1,0 +1,243 @@
+"""``glassmq top``: what a GlassMQ does at the moment, in a terminal, until Ctrl-C."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from broker_core.cli.errors import UNREACHABLE, CommandError
+from broker_core.cli.output import UNKNOWN, make_table, number, print_json, printable
+from broker_core.cli.target import Command, Target, pass_target
+
+ROWS_MAX = 2000
+FIXED_LINES = 13
+"""Lines of the page that are no rows of its tables."""
+LEAST_ROWS = 2
+STATES = ("stalled", "stopped", "falling behind", "unknown", "catching up", "ok")
+STATE_STYLES = {
+    "stalled": "bold red",
+    "stopped": "red",
+    "falling behind": "yellow",
+    "catching up": "blue",
+    "ok": "green",
+}
+RATES = {"messages_stored": "in", "messages_delivered": "out", "woken": "wake-ups", "pulls_received": "pulls"}
+
+
+@click.command(cls=Command)
+@click.option("--interval", type=click.FloatRange(0.2, 60), default=1.0, metavar="SECONDS", help="Between two looks.")
+@click.option("--once", is_flag=True, help="Print one page and end.")
+@click.option("--broker", default="", help="Of several brokers, the one to show.")
+@pass_target
+def top(target: Target, interval: float, once: bool, broker: str) -> None:
+    """Show held pulls, wake-ups, queues and groups live. Needs a GlassMQ (--url). Ctrl-C ends it."""
+    api = target.api
+
+    def look() -> dict[str, Any]:
+        snapshot: dict[str, Any] = api.get("/api/v1/snapshot", max_holds=ROWS_MAX, max_queues=ROWS_MAX, broker=broker)
+        return snapshot | {"groups": api.get("/api/v1/groups", broker=broker)["groups"]}
+
+    first = look()
+    if target.as_json:
+        print_json(first)
+        return
+    console = Console(highlight=False)
+    if once or not console.is_terminal:
+        console.print(page(first, None, console.width, rows=20))
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        watch(look, first, live, interval)
+
+
+def watch(look: Callable[[], dict[str, Any]], first: dict[str, Any], live: Live, interval: float) -> None:
+    """Look again and again. While the broker is away, the last page stays, with a line that says so."""
+    console = live.console
+    previous: dict[str, Any] | None = None
+    current, problem = first, ""
+    while True:
+        shown = page(current, previous, console.width, rows=rows_that_fit(console.height), problem=problem)
+        live.update(shown, refresh=True)
+        time.sleep(interval)
+        try:
+            previous, current, problem = current, look(), ""
+        except CommandError as error:
+            if error.exit_code != UNREACHABLE:
+                raise
+            previous, problem = None, error.message
+
+
+def rows_that_fit(height: int) -> int:
+    """How many rows all three tables together may have on a screen of so many lines."""
+    return max(3 * LEAST_ROWS, height - FIXED_LINES)
+
+
+def page(
+    current: dict[str, Any], previous: dict[str, Any] | None, width: int, *, rows: int, problem: str = ""
+) -> RenderableType:
+    """The page of one look; rates need the look before it."""
+    share = max(LEAST_ROWS, rows // 3)
+    parts: list[RenderableType] = [_head(current, previous, width), Text()]
+    if problem:
+        parts.insert(0, Text(printable(problem), style="bold white on red"))
+    elif current["problem"]:
+        parts.insert(0, Text(f"No message is accepted: {printable(current['problem'])}", style="bold white on red"))
+    parts += _groups(current, share)
+    parts += _queues(current, previous, share)
+    parts += _holds(current, share)
+    return Group(*parts)
+
+
+def _head(current: dict[str, Any], previous: dict[str, Any] | None, width: int) -> Text:
+    moment = time.strftime("%H:%M:%S", time.localtime(current["wall_ms"] / 1000))
+    head = Text(f"{printable(current['broker'])}  {moment}", style="bold")
+    head.append(f"   {number(current['holds_total'])} held pulls, {number(current['queues_total'])} queues")
+    if not current["long_polling_enable"]:
+        head.append("   long polling is off", style="yellow")
+    head.append("\n")
+    rates = [f"{label} {rate_text(rate(current, previous, partial(_counter, name)))}" for name, label in RATES.items()]
+    head.append("   ".join([*rates, f"wake-up p50 {_median_us(current, previous)}"]), style="not bold")
+    head.no_wrap, head.overflow = width < 60, "ellipsis"
+    return head
+
+
+def _counter(name: str, snapshot: dict[str, Any]) -> int:
+    """A counter, or the sum of those whose names begin with it."""
+    counters = snapshot["counters"]
+    return int(counters.get(name) or sum(value for key, value in counters.items() if key.startswith(f"{name}_")))
+
+
+def rate(
+    current: dict[str, Any], previous: dict[str, Any] | None, value: Callable[[dict[str, Any]], int | None]
+) -> float | None:
+    """The growth of a value in a second between two looks; None if it is not known."""
+    if previous is None or current["epoch"] != previous["epoch"] or current["wall_ms"] <= previous["wall_ms"]:
+        return None
+    after, before = value(current), value(previous)
+    if after is None or before is None:
+        return None
+    span_ms: int = current["wall_ms"] - previous["wall_ms"]
+    return max(0.0, (after - before) * 1000 / span_ms)
+
+
+def rate_text(value: float | None) -> str:
+    return f"{UNKNOWN}/s" if value is None else f"{value:,.0f}/s"
+
+
+def _median_us(current: dict[str, Any], previous: dict[str, Any] | None) -> str:
+    """The bucket in which the median of the wake-ups between two looks is; of all of them if there is one look."""
+    bounds, counts = current["wakeup_us"]["bounds"], list(current["wakeup_us"]["counts"])
+    if previous is not None and previous["epoch"] == current["epoch"]:
+        counts = [after - before for after, before in zip(counts, previous["wakeup_us"]["counts"], strict=True)]
+    half = sum(counts) / 2
+    if not half:
+        return UNKNOWN
+    reached = 0
+    for bound, count in zip(bounds, counts, strict=False):
+        reached += count
+        if reached >= half:
+            return f"< {bound:,} µs"
+    return f"≥ {bounds[-1]:,} µs"
+
+
+def _groups(current: dict[str, Any], rows: int) -> list[RenderableType]:
+    worst = {state: place for place, state in enumerate(STATES)}
+    ordered = sorted(
+        current["groups"],
+        key=lambda group: (worst.get(group["state"], 0), -(group["lag"] or 0), group["group"]),
+    )
+    return _section(
+        ("GROUP", "STATE", "#MEMBERS", "#LAG", "#HOLDS"),
+        [
+            (
+                group["group"],
+                Text(group["state"], style=STATE_STYLES.get(group["state"], "")),
+                number(group["members"]),
+                number(group["lag"]),
+                number(group["holds"]),
+            )
+            for group in ordered
+        ],
+        rows,
+        len(ordered),
+        "groups",
+    )
+
+
+def _queues(current: dict[str, Any], previous: dict[str, Any] | None, rows: int) -> list[RenderableType]:
+    before = {_queue_key(queue): queue["max_offset"] for queue in (previous or {}).get("queues", ())}
+
+    def arrivals(queue: dict[str, Any]) -> float | None:
+        known = before.get(_queue_key(queue))
+        return rate(current, previous, lambda one: queue["max_offset"] if one is current else known)
+
+    ordered = sorted(
+        current["queues"],
+        key=lambda queue: (-(arrivals(queue) or 0), -(queue["last_store_time_ms"] or 0), *_queue_key(queue)),
+    )
+    return _section(
+        ("TOPIC", "#QUEUE", "#IN", "#END", "#STORED", "#HOLDS"),
+        [
+            (
+                queue["topic"],
+                queue["queue_id"],
+                rate_text(arrivals(queue)),
+                number(queue["max_offset"]),
+                number(queue["max_offset"] - queue["min_offset"]),
+                number(queue["holds"]),
+            )
+            for queue in ordered[:rows]
+        ],
+        rows,
+        current["queues_total"],
+        "queues",
+    )
+
+
+def _queue_key(queue: dict[str, Any]) -> tuple[str, int]:
+    return queue["topic"], queue["queue_id"]
+
+
+def _holds(current: dict[str, Any], rows: int) -> list[RenderableType]:
+    now_ms = current["wall_ms"]
+    ordered = sorted(current["holds"], key=lambda hold: hold["deadline_ms"])
+    return _section(
+        ("HELD PULL OF", "CLIENT", "TOPIC", "#QUEUE", "#FROM", "#HELD", "#LEFT"),
+        [
+            (
+                hold["group"] or UNKNOWN,
+                hold["client_id"],
+                hold["topic"],
+                hold["queue_id"],
+                number(hold["pull_from_offset"]),
+                seconds(now_ms - hold["suspended_at_ms"]),
+                seconds(hold["deadline_ms"] - now_ms),
+            )
+            for hold in ordered[:rows]
+        ],
+        rows,
+        current["holds_total"],
+        "held pulls",
+    )
+
+
+def seconds(ms: int) -> str:
+    return f"{max(0, ms) / 1000:.1f} s"
+
+
+def _section(
+    columns: tuple[str, ...], cells: list[tuple[object, ...]], rows: int, total: int, what: str
+) -> list[RenderableType]:
+    """A table of at most ``rows`` rows, and a line that says how many more there are."""
+    shown = cells[:rows]
+    table = make_table(columns, shown)
+    table.expand = True
+    for column in table.columns:
+        column.overflow, column.no_wrap = "ellipsis", True
+    more = total - len(shown)
+    note = f"and {number(more)} more {what}" if more > 0 else "" if shown else f"no {what}"
+    return [table, Text(note, style="dim")]

@@ -1,0 +1,102 @@
+"""``glassmq holds``, ``why`` and ``timeline``: what only GlassMQ can show, by its HTTP API."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from broker_core.cli.output import UNKNOWN, local_time, number, print_json, print_table, printable
+from broker_core.cli.target import Command, Target, pass_target
+
+SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "blue", "ok": "green"}
+HOLDS_SHOWN = 1000
+
+
+@click.command(cls=Command)
+@click.option("--topic", default="", help="Only pulls from this topic.")
+@click.option("--group", default="", help="Only pulls of this group.")
+@click.option("--limit", type=click.IntRange(1, 5000), default=HOLDS_SHOWN, help="At most so many.")
+@pass_target
+def holds(target: Target, topic: str, group: str, limit: int) -> None:
+    """List the held pulls: RocketMQ's pullRequestTable. Needs a GlassMQ (--url)."""
+    answer = target.api.get("/api/v1/holds", topic=topic, group=group, limit=limit)
+    if target.as_json:
+        print_json(answer)
+        return
+    print_table(
+        ("#ID", "BROKER", "TOPIC", "#QUEUE", "GROUP", "CLIENT", "#FROM", "#END", "HELD SINCE", "UNTIL", "FILTER"),
+        (
+            (
+                hold["id"],
+                hold["broker"],
+                hold["topic"],
+                hold["queue_id"],
+                hold["group"] or UNKNOWN,
+                hold["client_id"],
+                number(hold["pull_from_offset"]),
+                number(hold["queue_max_offset"]),
+                clock_time(hold["suspended_at_ms"]),
+                clock_time(hold["deadline_ms"]),
+                hold["filter"],
+            )
+            for hold in answer["holds"]
+        ),
+    )
+    click.echo(f"{number(answer['total'])} held pulls" + _without(answer))
+
+
+def clock_time(ms: int) -> str:
+    """The time of day in this machine's zone."""
+    return f"{datetime.fromtimestamp(ms / 1000):%H:%M:%S}"
+
+
+def _without(answer: dict[str, Any]) -> str:
+    missing = answer.get("unavailable") or []
+    return f", without {printable(', '.join(missing))}, which did not answer" if missing else ""
+
+
+@click.command(cls=Command)
+@click.argument("group")
+@click.option("--patience", type=click.FloatRange(0.1, 86_400), metavar="SECONDS", help="Longer waits are explained.")
+@pass_target
+def why(target: Target, group: str, patience: float | None) -> None:
+    """Say why a group's consumers wait, the worst reason first. Needs a GlassMQ (--url)."""
+    patience_ms = None if patience is None else round(patience * 1000)
+    answer = target.api.get("/api/v1/groups/{}/verdicts", group, patience_ms=patience_ms)
+    if target.as_json:
+        print_json(answer)
+        return
+    click.echo(f"{printable(answer['group'])}: {click.style(answer['state'], bold=True)}")
+    for verdict in answer["verdicts"]:
+        mark = click.style(f"{verdict['severity']:7}", fg=SEVERITY_STYLES.get(verdict["severity"]))
+        click.echo(f"  {mark} {printable(verdict['sentence'])}")
+        click.echo(f"          {printable(verdict['advice'])}")
+
+
+@click.command(cls=Command)
+@click.argument("message_id", metavar="ID")
+@click.option("--topic", default="", help="The message's topic; it makes the search for a client's id quicker.")
+@pass_target
+def timeline(target: Target, message_id: str, topic: str) -> None:
+    """Show what happened to a message, from its arrival to the commit. Needs a GlassMQ (--url)."""
+    answer = target.api.get("/api/v1/messages/{}/timeline", message_id, topic=topic)
+    if target.as_json:
+        print_json(answer)
+        return
+    click.echo(
+        f"{printable(answer['message_id'])}: {printable(answer['topic'])} "
+        f"{answer['broker']}:{answer['queue_id']}@{answer['queue_offset']}, "
+        f"stored {local_time(answer['store_time_ms'])}"
+    )
+    print_table(
+        ("TIME", "EVENT", "DETAILS"),
+        ((local_time(event.get("wall_ms")), event.get("type", UNKNOWN), details(event)) for event in answer["events"]),
+    )
+    if not answer["complete"]:
+        click.echo("Older events of this message are not kept any more.")
+
+
+def details(event: dict[str, Any]) -> str:
+    """The fields of an event that are its own."""
+    own = {name: value for name, value in event.items() if name not in ("type", "seq", "wall_ms", "mono_ns")}
+    return " ".join(f"{name}={value}" for name, value in own.items() if value not in ("", None))

@@ -1,0 +1,102 @@
+"""``glassmq consume`` and ``glassmq tail``."""
+
+import threading
+
+import pytest
+
+from broker_core.client import Message
+from broker_core.client.sync import DefaultMQProducer
+from broker_core.testing.running_broker import RunningBroker
+from tests.broker_core.cli.conftest import Glassmq
+
+
+def committed(glassmq: Glassmq, group: str) -> int:
+    """How many messages of one topic the group has committed."""
+    return sum(queue["offset"] for queue in glassmq("lag", group, "--json").json["queues"])
+
+
+def test_count_prints_and_commits_exactly_so_many(glassmq: Glassmq) -> None:
+    glassmq("produce", "counted", "--in-flight", "1", stdin=b"".join(b"m%d\n" % n for n in range(9)))
+    first = glassmq("consume", "counted", "--group", "counting", "--from", "first", "--count", "4", "--json")
+    assert (first.code, len(first.json_lines), committed(glassmq, "counting")) == (0, 4, 4)
+    assert first.err == ""
+    rest = glassmq("consume", "counted", "--group", "counting", "--count", "5", "--json")
+    bodies = [message["body"] for message in (*first.json_lines, *rest.json_lines)]
+    assert sorted(bodies) == [f"m{n}" for n in range(9)]
+    assert committed(glassmq, "counting") == 9
+
+
+def test_a_line_shows_place_tag_keys_and_body_without_control_characters(glassmq: Glassmq) -> None:
+    glassmq("produce", "line", "--body", "red \x1b[31m\n\u202e€", "--tag", "T", "--key", "k")
+    done = glassmq("consume", "line", "--group", "line-g", "--from", "first", "--count", "1")
+    place, rest = done.out.split(" T ")
+    assert place.startswith("line broker-a:") and rest == "k red \\x1b[31m\\n\\u202e€\n"
+
+
+def test_only_messages_with_the_tag(glassmq: Glassmq) -> None:
+    glassmq("produce", "tagged", stdin=b'{"body":"1","tag":"A"}\n{"body":"2","tag":"B"}\n{"body":"3","tag":"C"}\n')
+    done = glassmq(
+        "consume", "tagged", "--group", "tagged-g", "--from", "first", "--tag", "A || C", "--count", "2", "--json"
+    )
+    assert sorted(message["body"] for message in done.json_lines) == ["1", "3"]
+
+
+def test_wait_ends_it_and_missing_messages_are_an_error(glassmq: Glassmq) -> None:
+    glassmq("produce", "few", "--body", "only")
+    done = glassmq("consume", "few", "--group", "few-g", "--from", "first", "--count", "2", "--wait", "2")
+    assert (done.code, done.err) == (1, "glassmq: only 1 of 2 messages came in time\n")
+    assert done.out.endswith(" only\n")
+
+
+def test_a_topic_that_does_not_exist_is_reported(glassmq: Glassmq) -> None:
+    done = glassmq("consume", "nowhere", "--group", "nowhere-g", "--wait", "0.1")
+    assert (done.code, done.err) == (0, "glassmq: topic 'nowhere' does not exist yet; waiting for it\n")
+
+
+@pytest.mark.parametrize(
+    ("time", "words"), [("yesterday", "'yesterday' is not first, last"), ("9" * 16, "is not first, last")]
+)
+def test_a_wrong_time_is_refused(glassmq: Glassmq, time: str, words: str) -> None:
+    done = glassmq("consume", "t", "--group", "g", "--from", time)
+    assert done.code == 2 and words in done.err
+
+
+def test_a_closed_pipe_leaves_the_message_to_others(glassmq: Glassmq, monkeypatch: pytest.MonkeyPatch) -> None:
+    glassmq("produce", "pipe", "--body", "kept")
+
+    def fail(text: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("broker_core.cli.consume.print_line", fail)
+    monkeypatch.setattr("broker_core.cli.main.discard_output", lambda: None)
+    done = glassmq("consume", "pipe", "--group", "pipe-g", "--from", "first")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    monkeypatch.undo()
+    again = glassmq("consume", "pipe", "--group", "pipe-g", "--count", "1", "--json")
+    assert again.json["body"] == "kept"
+
+
+def test_tail_prints_new_messages_and_joins_no_group(glassmq: Glassmq, broker: RunningBroker) -> None:
+    glassmq("produce", "tailed", "--body", "old")
+    stopped = threading.Event()
+
+    def send() -> None:
+        with DefaultMQProducer("tail-p", namesrv_addr=broker.namesrv_addr) as producer:
+            while not stopped.wait(0.02):
+                producer.send(Message("tailed", b"new", "A"))
+                producer.send(Message("tailed", b"other", "B"))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        done = glassmq("tail", "tailed", "--tag", "A", "--count", "3", "--json")
+    finally:
+        stopped.set()
+        sender.join()
+    assert (done.code, [message["body"] for message in done.json_lines]) == (0, ["new"] * 3)
+    assert "TOOLS_CONSUMER" not in glassmq("groups").out
+
+
+def test_tail_of_an_unknown_topic_is_not_found(glassmq: Glassmq) -> None:
+    done = glassmq("tail", "unknown")
+    assert done.code == 4 and "unknown" in done.err

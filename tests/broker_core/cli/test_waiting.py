@@ -1,0 +1,73 @@
+"""``glassmq holds``, ``why`` and ``timeline``: the API's answers as text and as JSON."""
+
+from tests.broker_core.cli.conftest import Glassmq, Web
+
+HOLD = {
+    "broker": "broker-a",
+    "id": 7,
+    "topic": "orders",
+    "queue_id": 2,
+    "group": "g",
+    "client_id": "c\x1b",
+    "protocol": "remoting",
+    "pull_from_offset": 12,
+    "queue_max_offset": 12,
+    "suspended_at_ms": 1_700_000_000_000,
+    "deadline_ms": 1_700_000_015_000,
+    "filter": "*",
+}
+VERDICTS = {
+    "group": "g",
+    "state": "stalled",
+    "verdicts": [
+        {"id": "x", "severity": "error", "sentence": "It waits\x1b.", "evidence": {}, "advice": "Do this."},
+        {"id": "y", "severity": "new kind", "sentence": "It rests.", "evidence": {}, "advice": "Nothing."},
+    ],
+}
+TIMELINE = {
+    "broker": "broker-a",
+    "message_id": "ID",
+    "topic": "orders",
+    "queue_id": 2,
+    "queue_offset": 5,
+    "store_time_ms": 1_700_000_000_000,
+    "complete": False,
+    "events": [{"seq": 1, "wall_ms": 1_700_000_000_000, "mono_ns": 2, "type": "messages_stored", "size": 9, "tag": ""}],
+}
+
+
+def test_holds(run_command: Glassmq, web: Web) -> None:
+    web.answers["/api/v1/holds"] = (200, {"holds": [HOLD], "total": 2, "unavailable": ["b"]})
+    done = run_command("--url", web.url, "holds", "--group", "g", "--limit", "1")
+    assert web.asked[0][1] == "/api/v1/holds?group=g&limit=1"
+    header, row, total = done.out.splitlines()
+    assert header.split()[:4] == ["ID", "BROKER", "TOPIC", "QUEUE"]
+    assert row.split()[:8] == ["7", "broker-a", "orders", "2", "g", "c\\x1b", "12", "12"]
+    assert total == "2 held pulls, without b, which did not answer"
+
+
+def test_why(run_command: Glassmq, web: Web) -> None:
+    web.answers["/api/v1/groups/g/verdicts"] = (200, VERDICTS)
+    done = run_command("--url", web.url, "why", "g", "--patience", "1.5")
+    assert web.asked[0][1].endswith("?patience_ms=1500")
+    assert done.out.splitlines() == [
+        "g: stalled",
+        "  error   It waits\\x1b.",
+        "          Do this.",
+        "  new kind It rests.",
+        "          Nothing.",
+    ]
+    assert run_command("--url", web.url, "why", "g", "--json").json == VERDICTS
+
+
+def test_timeline(run_command: Glassmq, web: Web) -> None:
+    web.answers["/api/v1/messages/ID/timeline"] = (200, TIMELINE)
+    done = run_command("--url", web.url, "timeline", "ID")
+    head, _, event, more = done.out.splitlines()
+    assert head.startswith("ID: orders broker-a:2@5, stored ")
+    assert event.endswith("  messages_stored  size=9")
+    assert more == "Older events of this message are not kept any more."
+
+
+def test_an_unknown_group_is_not_found(run_command: Glassmq, web: Web) -> None:
+    assert run_command("--url", web.url, "why", "nobody").code == 4

@@ -8,7 +8,7 @@ from django.urls import re_path
 from api.consumer.socket import consumer_application
 from api.http import openapi
 from api.http.application import HttpApplication
-from api.http.asgi import CLOSE_FORBIDDEN, Receive, Scope, Send
+from api.http.asgi import CLOSE_NOT_FOUND, Receive, Scope, Send
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.resources import (
@@ -28,6 +28,7 @@ from api.resources import (
     topics,
     verdicts,
 )
+from api.websockets import asyncapi
 from api.websockets import socket as websocket
 from api.websockets.events import events_application
 
@@ -40,6 +41,11 @@ async def get_openapi(request: Request[Params]) -> Answer:
     return Answer(content=openapi.document(ROUTES), headers={"cache-control": "no-cache"})
 
 
+async def get_asyncapi(request: Request[Params]) -> Answer:
+    """The AsyncAPI document of the two WebSockets: their frames, close codes and limits."""
+    return Answer(content=asyncapi.document(), headers={"cache-control": "no-cache"})
+
+
 _DOCUMENTS = (
     Route(
         method="GET",
@@ -47,6 +53,15 @@ _DOCUMENTS = (
         handler=get_openapi,
         group="Service",
         summary="The OpenAPI document",
+        response=dict[str, Any],
+        needs_broker=False,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/asyncapi.json",
+        handler=get_asyncapi,
+        group="Service",
+        summary="The AsyncAPI document",
         response=dict[str, Any],
         needs_broker=False,
     ),
@@ -86,7 +101,8 @@ http_application = HttpApplication(ROUTES)
 async def unknown_websocket(scope: Scope, receive: Receive, send: Send) -> None:
     """Refuse a WebSocket with an unknown path, in the handshake."""
     await receive()
-    await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})
+    reason = "no WebSocket has this path; the paths are /ws/v1/consumer and /ws/v1/events"
+    await send({"type": "websocket.close", "code": CLOSE_NOT_FOUND, "reason": reason})
 
 
 websocket_urlpatterns = [

@@ -27,6 +27,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from autobahn.websocket.types import ConnectionDeny
 from daphne.http_protocol import WebRequest
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketProtocol
@@ -47,6 +48,8 @@ STALL_S = 20.0
 PART_BYTES = 64 * 1024
 """An answer is written in parts of this size. Twisted reports a write buffer with more than this as full, and again
 when it is empty."""
+REFUSALS = {4400: HTTPStatus.BAD_REQUEST, 4403: HTTPStatus.FORBIDDEN, 4404: HTTPStatus.NOT_FOUND}
+"""The status of a refused handshake by the application's close code."""
 MAX_CLOSE_REASON = 123
 """Bytes; a close frame has up to 125, two of them for the code."""
 CANDIDATES = 64
@@ -340,16 +343,31 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
 
 
 class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
-    """One WebSocket, which is closed with the application's code and reason."""
+    """One WebSocket, which is refused or closed with the application's code and reason."""
+
+    _refusal = (HTTPStatus.FORBIDDEN, "Access denied")
 
     def handle_reply(self, message: dict[str, Any]) -> None:
-        if message.get("type") != "websocket.close" or self.state == self.STATE_CONNECTING:
+        if message.get("type") != "websocket.close":
+            super().handle_reply(message)
+            return
+        if self.state == self.STATE_CONNECTING:
+            status = REFUSALS.get(message.get("code") or 0, HTTPStatus.FORBIDDEN)
+            self._refusal = (status, message.get("reason") or status.phrase)
             super().handle_reply(message)
             return
         reason = str(message.get("reason") or "").encode()[:MAX_CLOSE_REASON]
         self.sendCloseFrame(
             code=message.get("code") or 1000, reasonUtf8=reason.decode("utf-8", "ignore").encode()
         )  # without a part of a character at its end
+
+    def serverReject(self) -> None:
+        """Refuse the handshake, with the status of the application's close code. Daphne's own is always 403."""
+        status, reason = self._refusal
+        denial: Any = ConnectionDeny(code=status.value, reason=reason)  # type: ignore[no-untyped-call]
+        self.handshake_deferred.errback(denial)
+        del self.handshake_deferred
+        self.server.protocol_disconnected(self)
 
     def serverSend(self, content: str | bytes, binary: bool = False) -> None:
         """Send one frame. Frames are dropped when the connection is closing or closed.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from django.template.loader import render_to_string
 
+from api.http.examples import CONFIG_CHANGES, example_of, text_of
 from api.http.problems import ProblemDetails
 from api.http.request import Answer, Params, Request
 from api.http.schemas import INT64_FIELDS
@@ -23,7 +24,7 @@ DESCRIPTION = """A RocketMQ-compatible message broker whose long polling can be 
 
 Errors are `application/problem+json` (RFC 9457) with RocketMQ's name for the condition in `code`. Numbers that may
 need 64 bits are strings with `?int64=string`. The WebSockets `/ws/v1/consumer` and `/ws/v1/events` are described in
-docs/asyncapi.yaml."""
+`/api/v1/asyncapi.json`."""
 ALWAYS = (400,)
 WITH_BROKER = (404, 503)
 """404: no broker has the name in ``?broker=``."""
@@ -85,7 +86,7 @@ def build(routes: "tuple[Route, ...]") -> dict[str, Any]:
     by_shape = dict(zip(map(repr, shapes), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_shape)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_shape, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "GlassMQ", "version": "1", "description": DESCRIPTION},
@@ -100,24 +101,27 @@ def build(routes: "tuple[Route, ...]") -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _operation(
+    route: "Route", by_shape: dict[str, dict[str, Any]], components: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": operation_id(route),
         "summary": route.summary,
         "tags": [route.group],
         "parameters": [*_parameters(route), *_headers(route)],
-        "responses": _responses(route, by_shape),
+        "responses": _responses(route, by_shape, components),
     }
     if route.handler.__doc__:
         operation["description"] = cleandoc(route.handler.__doc__)
     if route.bodies:
         schemas = [by_shape[repr(shape)] for shape in route.bodies]
+        example = example_of(schemas[0], components, path=route.path)
         if route.bodies == (dict[str, Any],):
-            schemas = [{"$ref": REF.format(name="ConfigChanges")}]
+            schemas, example = [{"$ref": REF.format(name="ConfigChanges")}], CONFIG_CHANGES
         schema = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
         operation["requestBody"] = {
             "required": not route.body_optional,
-            "content": {"application/json": {"schema": schema}},
+            "content": {"application/json": {"schema": schema, "example": example}},
         }
     return operation
 
@@ -138,12 +142,20 @@ def _parameters(route: "Route") -> list[dict[str, Any]]:
         if name in in_path or name in component.get("required", ()):
             parameter["required"] = True
         _mark_int64(name, schema)
-        description = _COMMON.get(name) or schema.pop("description", "")
+        description = _COMMON.get(name) or _description(schema)
         if description:
             parameter["description"] = description
         parameter["schema"] = schema
+        if parameter.get("required"):
+            parameter["example"] = example_of(schema, {}, name, route.path)
         parameters.append(parameter)
     return sorted(parameters, key=lambda parameter: (parameter["in"] != "path", parameter["name"] in _COMMON))
+
+
+def _description(schema: dict[str, Any]) -> str:
+    """The description of the schema or of a part of it, which is taken out."""
+    parts = (schema, *schema.get("anyOf", ()))
+    return next((str(part.pop("description")) for part in parts if "description" in part), "")
 
 
 _COMMON = {
@@ -159,12 +171,17 @@ def _headers(route: "Route") -> list[dict[str, Any]]:
     ]
 
 
-def _responses(route: "Route", by_shape: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _responses(
+    route: "Route", by_shape: dict[str, dict[str, Any]], components: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     good: dict[str, Any] = {"description": HTTPStatus(route.status).phrase}
     if route.response is not None:
-        good["content"] = {"application/json": {"schema": by_shape[repr(route.response)]}}
+        schema = by_shape[repr(route.response)]
+        good["content"] = {
+            "application/json": {"schema": schema, "example": example_of(schema, components, path=route.path)}
+        }
     elif route.response_type:
-        good["content"] = {route.response_type: {"schema": {"type": "string"}}}
+        good["content"] = {route.response_type: {"schema": {"type": "string"}, "example": text_of(route.path)}}
     responses = {str(route.status): good}
     if route.or_nothing:
         responses["204"] = {"description": HTTPStatus.NO_CONTENT.phrase}

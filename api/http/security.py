@@ -9,6 +9,7 @@ It must be the outermost application: it also puts the server's write buffer int
 """
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import msgspec
@@ -111,9 +112,12 @@ class SecurityMiddleware:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._check(scope, unsafe=True)
-        except Problem:
+        except Problem as problem:
             await receive()
-            await send({"type": "websocket.close", "code": CLOSE_FORBIDDEN})  # before accept: HTTP 403
+            reason = "the Origin is not this broker" if problem.status == HTTPStatus.FORBIDDEN else "refused headers"
+            await send(
+                {"type": "websocket.close", "code": CLOSE_FORBIDDEN, "reason": reason}
+            )  # before accept: HTTP 403
             return
         reason = "not authenticated"
         try:

@@ -140,10 +140,12 @@ async def _view(request: Request[Params]) -> commands.BrokerView:
 
 
 async def get_broker(request: Request[Params]) -> Answer:
+    """Version, role and age of the broker, its positions in the log, and why it accepts no messages, if so."""
     return Answer(body=copied(BrokerDetail, await _view(request)))
 
 
 async def get_config(request: Request[Params]) -> Answer:
+    """All options by RocketMQ's names, with their types, defaults and whether they can be changed while it runs."""
     return Answer(body=_options(await _view(request)))
 
 
@@ -194,6 +196,7 @@ async def patch_config(request: Request[Params]) -> Answer:
 
 
 async def get_snapshot(request: Request[SnapshotParams]) -> Answer:
+    """The whole state at one moment: counters, held pulls, queues, wake-ups. Events after `seq` continue it."""
     params = request.params
     broker = await brokers.single_broker(params.broker)
     snapshot = await ask(

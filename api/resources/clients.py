@@ -60,6 +60,7 @@ def render(client: commands.ClientView) -> Client:
 
 
 async def get_clients(request: Request[ClientsParams]) -> Answer:
+    """RocketMQ clients and WebSockets with an open connection, in pages."""
     params = request.params
     if params.after:
         await brokers.single_broker(

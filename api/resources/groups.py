@@ -105,6 +105,7 @@ class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 async def get_groups(request: Request[GroupsParams]) -> Answer:
+    """Groups by name, each with its lag and its state, in pages."""
     params = request.params
     command = commands.GetConsumerGroups(after=params.after, limit=params.limit)
     replies = await brokers.ask_all(params.broker, command, commands.ConsumerGroups)

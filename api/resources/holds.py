@@ -34,6 +34,7 @@ class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 async def get_holds(request: Request[HoldsParams]) -> Answer:
+    """The pulls that wait in the broker for a message, by id, in pages."""
     params = request.params
     if params.after:
         await brokers.single_broker(params.broker)  # each broker numbers its own holds, so a page is of one broker
@@ -56,6 +57,7 @@ async def get_holds(request: Request[HoldsParams]) -> Answer:
 
 
 async def get_hold(request: Request[HoldParams]) -> Answer:
+    """A pull that waits in the broker; 404 as soon as it is answered."""
     broker = await brokers.single_broker(request.params.broker)
     reply = await ask(broker.port, commands.GetHold(hold_id=request.params.id), commands.Holds)
     return Answer(body=reply.holds[0])

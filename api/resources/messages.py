@@ -170,6 +170,7 @@ async def _ask_about(params: MessageParams, command: commands.Command, expected:
 
 
 async def get_message(request: Request[MessageParams]) -> Answer:
+    """The message with this UNIQ_KEY or offset message id, from the broker that has it. Its body is decompressed."""
     params = request.params
     command = commands.ViewMessage(message_id=params.id, topic=params.topic)
     name, reply = await _ask_about(params, command, commands.Records)
@@ -229,6 +230,7 @@ def messages_found(
 
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:
+    """What the broker did with the message, from its recent events: stored, dispatched, delivered, committed."""
     params = request.params
     command = commands.GetMessageTimeline(message_id=params.id, topic=params.topic)
     name, timeline = await _ask_about(params, command, commands.Timeline)

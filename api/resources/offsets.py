@@ -67,6 +67,7 @@ def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) ->
 
 
 async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
+    """The next offset that the group will consume in each queue, and how far it is from the queue's end."""
     params = request.params
     broker = await brokers.single_broker(params.broker, params.topic)
     reply = await ask(

@@ -30,7 +30,13 @@ from bridge.port import (
     takes_long,
 )
 
-FilterType = Literal["tag", "sql92"]
+FilterType = Annotated[
+    Literal["tag", "sql92"],
+    Meta(
+        description="What `filter` is: tags, or an SQL92 expression over properties. A broker without SQL92 filters "
+        "refuses `sql92` with `SUBSCRIPTION_PARSE_FAILED`."
+    ),
+]
 Limit = Annotated[
     int,
     Meta(ge=1, le=MAX_PULL_MESSAGES, description="Maximum number of messages; the broker's own limits may be lower."),

@@ -67,6 +67,8 @@ class Schedules(Model, frozen=True, kw_only=True, gc=False):
 
 
 async def get_schedules(request: Request[ReportParams]) -> Answer:
+    """When the report runs by itself, and what its last runs did."""
+
     def read_schedules() -> Schedules:
         runs.require_report(request.params.name)
         return Schedules(schedules=[schedule_view(entry) for entry in schedules.schedules_of(request.params.name)])
@@ -105,6 +107,7 @@ async def patch_schedule(request: Request[ScheduleParams]) -> Answer:
 
 
 async def delete_schedule(request: Request[ScheduleParams]) -> Answer:
+    """Removes the schedule. Runs that it has started stay."""
     params = request.params
 
     def remove() -> None:

@@ -219,10 +219,12 @@ async def post_run(request: Request[ReportParams]) -> Answer:
 
 
 async def get_runs(request: Request[ReportParams]) -> Answer:
+    """The runs of the report, the newest first."""
     return Answer(body=await ask(lambda: Runs(runs=[_view(run) for run in runs.list_runs(request.params.name)])))
 
 
 async def get_run(request: Request[RunParams]) -> Answer:
+    """One run: its state, its parameters, and its files when it has ended."""
     return Answer(body=await ask(lambda: _view(runs.find_run(request.params.name, request.params.id))))
 
 

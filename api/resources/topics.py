@@ -75,10 +75,13 @@ class SearchParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     topic: TopicName
     queue_id: QueueId
     timestamp_ms: Milliseconds
-    boundary: Literal["lower", "upper"] = "lower"
+    boundary: Annotated[
+        Literal["lower", "upper"], Meta(description="Of several messages of this time the first, or the last.")
+    ] = "lower"
 
 
 async def get_topics(request: Request[TopicsParams]) -> Answer:
+    """Topics by name, of all brokers or of the one that `broker` names, in pages."""
     params = request.params
     command = commands.GetTopics(system=params.system, after=params.after, limit=params.limit)
     replies = await brokers.ask_all(params.broker, command, commands.Topics)
@@ -90,6 +93,7 @@ async def get_topics(request: Request[TopicsParams]) -> Answer:
 
 
 async def get_topic(request: Request[TopicParams]) -> Answer:
+    """The topic's configuration at one broker, and how many messages it stores."""
     params = request.params
     broker = await brokers.single_broker(params.broker, params.topic)
     reply = await ask(broker.port, commands.GetTopic(topic=params.topic), commands.Topics)
@@ -118,6 +122,7 @@ async def put_topic(request: Request[TopicParams]) -> Answer:
 
 
 async def delete_topic(request: Request[TopicParams]) -> Answer:
+    """Deletes the topic at every broker that is asked. Its messages cannot be read any more."""
     params = request.params
     await brokers.ask_all(params.broker, commands.DeleteTopic(topic=params.topic), commands.Done)
     brokers.forget_topics()
@@ -125,10 +130,12 @@ async def delete_topic(request: Request[TopicParams]) -> Answer:
 
 
 async def get_topic_queues(request: Request[TopicParams]) -> Answer:
+    """The offsets and held pulls of each queue of the topic, at every broker that has it."""
     return await _queues(request.params.broker, commands.GetQueues(topic=request.params.topic))
 
 
 async def get_queues(request: Request[QueuesParams]) -> Answer:
+    """Queues by topic and id, in pages."""
     params = request.params
     command = commands.GetQueues(topic=params.topic, after=params.after, limit=params.limit)
     return await _queues(params.broker, command)

@@ -15,10 +15,10 @@ MAX_PATIENCE_MS = 86_400_000
 
 
 class VerdictParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`patience_ms`: how long messages may wait without progress."""
-
     group: GroupName
-    patience_ms: Annotated[int, Meta(ge=100, le=MAX_PATIENCE_MS)] = PATIENCE_MS
+    patience_ms: Annotated[
+        int, Meta(ge=100, le=MAX_PATIENCE_MS, description="How long messages may wait without progress, ms.")
+    ] = PATIENCE_MS
 
 
 async def get_verdicts(request: Request[VerdictParams]) -> Answer:

@@ -1,5 +1,9 @@
-"""The AsyncAPI 3.0 document of the two WebSockets, generated from their frames into ``docs/asyncapi.yaml``."""
+"""The AsyncAPI 3.0 document of the two WebSockets, generated from their frames.
 
+``/api/v1/asyncapi.json`` serves it, and ``docs/asyncapi.yaml`` has it to read.
+"""
+
+from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
@@ -25,8 +29,10 @@ client leaves the group with `unsubscribe`, or when its socket closes.
 Frames of the server are as large as `max_sent_frame_bytes` at most: many WebSocket libraries need a limit of their own
 raised to that. Messages are delivered whole, up to 16 MiB. A `pulled` carries 4 MiB of bodies, or one message.
 
-Close codes: 4400 frames that are not of this protocol, 4401 not authenticated or logged out, 4403 forbidden, 4408 idle,
-4413 a frame too large, 4429 the client does not read, 1011 the server failed, 1012 the server restarts.""",
+A refused handshake is answered 404 for another path, 403 for a page of another origin, and 400 if none of the offered
+subprotocols is this one. Close codes: 4400 frames that are not of this protocol, 4401 not authenticated or logged
+out, 4403 forbidden, 4408 idle, 4413 a frame too large, 4429 the client does not read, 1011 the server failed, 1012
+the server restarts.""",
         "receive": frames.ConsumerRequest,
         "send": frames.ConsumerAnswer,
     },
@@ -41,6 +47,12 @@ a `snapshot`.""",
         "send": frames.EventsAnswer,
     },
 }
+
+
+@lru_cache(1)
+def document() -> bytes:
+    """The document as JSON."""
+    return msgspec.json.format(msgspec.json.encode(build()), indent=1)
 
 
 def tag_of(frame: type[msgspec.Struct]) -> str:

@@ -142,7 +142,8 @@ class Socket:
             return
         offered = self.scope.get("subprotocols") or []
         if self.subprotocol and offered and self.subprotocol not in offered:
-            await self._send({"type": "websocket.close", "code": CLOSE_BAD_FRAME})
+            reason = f"offer the subprotocol {self.subprotocol}, or none"
+            await self._send({"type": "websocket.close", "code": CLOSE_BAD_FRAME, "reason": reason})
             return
         chosen = self.subprotocol if offered else None
         await self._send({"type": "websocket.accept", "subprotocol": chosen})

@@ -4,6 +4,7 @@ Source: RocketMQ's FilterAPI. The hash in the queue unit is checked first. If it
 compared, because two tags may share a hash.
 """
 
+import re
 from functools import lru_cache
 
 from broker_core.codes import ResponseCode
@@ -13,6 +14,10 @@ from broker_core.formats.tags_code import hash_code
 SUB_ALL = "*"
 MAX_EXPRESSION_LENGTH = 4096
 _TAGS = b"TAGS\x01"
+_SQL92 = re.compile(
+    r"[\s)](and|or|not|in|is|between|like)([\s(]|$)|^not[\s(]|\s(=|<>|[<>]=?)\s|[=<>]\s*'[^']*'", re.IGNORECASE
+)
+"""What SQL92 expressions have and tags do not: a word or a comparison after a space, or a comparison with a text."""
 
 
 class TagFilter:
@@ -61,6 +66,13 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
         )
     tags = _split(text)
     for tag in tags:
+        if _SQL92.search(tag):
+            raise RequestError(
+                f"{expression[:200]!r} is no tag filter, but looks like an SQL92 expression, which needs "
+                "filter_type=sql92; for tags, write *, one tag, or tags joined by ||",
+                code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                pointer="/filter",
+            )
         if not tag or "|" in tag or tag == SUB_ALL or any(c < " " or "\ud800" <= c <= "\udfff" for c in tag):
             raise RequestError(
                 f"{expression!r} is not a tag filter: write *, one tag, or tags joined by ||",

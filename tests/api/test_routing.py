@@ -40,7 +40,7 @@ async def test_websockets_are_found(port: FakePort, path: str, first: str) -> No
 
 @pytest.mark.parametrize("path", ["/ws/v1/other", "/ws/v1/consumer/x", "/"])
 async def test_other_paths_are_refused(port: FakePort, path: str) -> None:
-    assert await WebsocketCommunicator(ROUTER, path).connect() == (False, 4403)
+    assert await WebsocketCommunicator(ROUTER, path).connect() == (False, 4404)
 
 
 # Over a real Daphne and a real engine
@@ -108,8 +108,21 @@ def test_without_the_token_nothing_but_the_probes(site: str) -> None:
         socket.recv(timeout=30)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 4401
-    with pytest.raises(InvalidStatus):
-        connect(f"ws://{site}/ws/v1/events", origin="http://evil.example")  # type: ignore[arg-type]
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    for path, origin, subprotocol, status, reason in (
+        ("events", "http://evil.example", "rmq.v1.json", 403, "the Origin is not this broker"),
+        ("other", None, "rmq.v1.json", 404, "no WebSocket has this path; the paths are"),
+        ("consumer", None, "mqtt", 400, "offer the subprotocol rmq.v1.json, or none"),
+    ):
+        with pytest.raises(InvalidStatus) as refused:
+            connect(
+                f"ws://{site}/ws/v1/{path}",
+                origin=origin,  # type: ignore[arg-type]
+                subprotocols=[subprotocol],  # type: ignore[list-item]
+                additional_headers=bearer,
+            )
+        assert refused.value.response.status_code == status
+        assert refused.value.response.reason_phrase.startswith(reason)
     with httpx.Client(base_url=f"http://{site}") as browser:
         assert browser.post("/login", data={"token": TOKEN}).status_code == 303
         assert browser.get("/api/v1/broker").json()["broker"] == "broker-a"

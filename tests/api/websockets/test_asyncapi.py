@@ -1,7 +1,9 @@
 """The AsyncAPI document is what the frames are."""
 
+import json
 from typing import Any
 
+import httpx
 import yaml
 
 from api.websockets.asyncapi import build, tag_of
@@ -12,6 +14,11 @@ from tests.conftest import PROJECT
 def test_the_file_is_up_to_date() -> None:
     written = yaml.safe_load((PROJECT / "docs" / "asyncapi.yaml").read_text(encoding="utf-8"))
     assert written == build(), "write it anew: python -m api.websockets.asyncapi > docs/asyncapi.yaml"
+
+
+async def test_the_document_is_served(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/api/v1/asyncapi.json")
+    assert answer.headers["content-type"] == "application/json" and answer.json() == json.loads(json.dumps(build()))
 
 
 def test_the_document_has_every_frame() -> None:

@@ -11,7 +11,7 @@ from broker_core.formats.message_properties import encode
 from broker_core.formats.tags_code import tags_code
 
 TAG = st.text(
-    st.characters(exclude_characters="|*\x01\x02 ", exclude_categories=["Cs"], min_codepoint=33),
+    st.characters(exclude_characters="|*\x01\x02 '", exclude_categories=["Cs"], min_codepoint=33),
     min_size=1,
     max_size=12,
 ).filter(lambda text: text == text.strip())
@@ -55,6 +55,21 @@ def test_invalid_expressions_are_refused(expression: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_subscription(expression)
     assert caught.value.code is ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+@pytest.mark.parametrize(
+    "expression", ["a=b AND", "a IS NULL", "color = 'red'", "color='red'", "a > 5", "a in (1)", "not (a > 5)", "x or y"]
+)
+def test_sql92_is_refused_as_tags_with_a_hint(expression: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_subscription(expression)
+    assert caught.value.code is ResponseCode.SUBSCRIPTION_PARSE_FAILED and caught.value.pointer == "/filter"
+    assert "needs filter_type=sql92" in caught.value.remark
+
+
+@pytest.mark.parametrize("expression", ["IN", "not", "AND || OR", "v=2", "a=b", "new order", "land", "a<b"])
+def test_tags_that_only_remind_of_sql92_are_tags(expression: str) -> None:
+    assert parse_subscription(expression) is not None
 
 
 def test_other_filter_types_are_refused_clearly() -> None:

@@ -1,8 +1,8 @@
 """The loops over the bytes of a log. Numba compiles them to machine code when they first run.
 
 The size of a record gives the position of the next one. NumPy cannot take such steps, and Python needs microseconds
-for each. Machine code does not check that an index is within its array, except with ``NUMBA_BOUNDSCHECK=1``, which
-needs a cache of its own (``NUMBA_CACHE_DIR``). So these loops compare every length with its bounds before they use it.
+for each. Machine code does not check that an index is within its array. So these loops compare every length with its
+bounds before they use it. As plain Python (``NUMBA_DISABLE_JIT=1``) they raise IndexError for a wrong index.
 
 Numba compiles a function again only when the function's own file has changed. So this file holds all loops and the
 constants that they use. The record layout is pictured in ``broker_core.formats.commit_log_record``.

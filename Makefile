@@ -39,6 +39,7 @@ torture: .venv/dev-installed ## the long proofs: kills, power cuts, frames, full
 	$(PYTHON) -m tests.torture.kills --cycles 500
 	$(PYTHON) -m tests.torture.frames --frames 10000000
 	$(PYTHON) -m tests.torture.full_disk --fillings 20
+	$(PYTHON) -m pytest -v --torture -m torture tests/spark_jobs tests/torture
 	$(PYTHON) -m pytest -q tests/bridge/test_channel_port.py -k "idle or longer" --idle-seconds 150
 	$(PYTHON) -m pytest -q -n auto tests/broker_core/store/test_crashes.py tests/simulation --seeds 1000
 	$(PYTHON) -m pytest -q tests/broker_core/remoting/test_frame_decoder.py -k spoiled --seeds 10

@@ -21,10 +21,14 @@ hypothesis.settings.load_profile("glassmq")
 ``make torture`` has the other profile: a property has 100 examples at most in ``make test``."""
 
 PROJECT = Path(__file__).resolve().parent.parent
+JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""For Javas that tests start. They live for seconds: compiling their code well takes longer than running it. They share
+two cores with the tests, so a thread for each of Java's collectors gains nothing."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=0, help="try so many seeds in tests that take one, instead of a few")
+    parser.addoption("--torture", action="store_true", help="run the tests marked as torture too (make torture)")
     parser.addoption("--idle-seconds", type=float, default=0, help="how long an engine behind Redis is left idle")
     parser.addoption(
         "--compat",
@@ -63,8 +67,12 @@ def takes_shared_spark(file: str) -> bool:
     return file.startswith("tests/spark_jobs/") and any(sign in text for sign in signs)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest first, so that no worker is left with one of them at the end: shared Spark, then ``slow``."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave ``torture`` out. Start the longest first, so that none is left at the end: shared Spark, then ``slow``."""
+    if not config.getoption("--torture"):
+        left_out = [item for item in items if item.get_closest_marker("torture")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("torture")]
 
     def order(item: pytest.Item) -> int:
         if takes_shared_spark(str(item.path.relative_to(PROJECT))):
@@ -90,6 +98,7 @@ def environment_of(folder: Path, ports: list[int]) -> dict[str, str]:
     """An environment for a GlassMQ process that shares nothing with any other: folder and ports of its own."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("GLASSMQ_", "DJANGO_"))} | {
         "PYTHONUNBUFFERED": "1",
+        JAVA_OPTIONS[0]: JAVA_OPTIONS[1],
         "GLASSMQ_DATA_DIR": str(folder / "data"),
         "GLASSMQ_WEB_PORT": str(ports[0]),
         "GLASSMQ_BROKER_PORT": str(unused_broker_port()),

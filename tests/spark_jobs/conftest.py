@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import hypothesis
 import pytest
 
+from tests.conftest import JAVA_OPTIONS
 from tests.fakes import golden_store
 from tests.fakes.redis_server import redis_server
 from tests.spark_jobs import driven as driven_store
@@ -28,15 +29,9 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return golden_store.unpack(tmp_path_factory.mktemp("golden"))
 
 
-JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
-
 @pytest.fixture(scope="module", autouse=True)
 def short_lived_java() -> Iterator[None]:
-    """Javas that tests start live for seconds: to compile well what they do takes longer than to do it.
-
-    They share two cores with the tests themselves, so that a thread for each of Java's collectors gains nothing.
-    """
+    """Every Java that a test starts has JAVA_OPTIONS."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*JAVA_OPTIONS)
         yield

@@ -170,7 +170,7 @@ PeriodicTask.objects.create(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_a_scheduled_run_whose_worker_is_killed_in_the_middle_comes_to_a_result_by_the_next(
     manage: Manage, tmp_path: Path, redis_server: RedisServer
 ) -> None:

@@ -101,6 +101,7 @@ async def test_some_frames(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
     assert set(proof.figures["by_door"]) == set(frames.SHARES)
 
 
+@pytest.mark.torture
 async def test_a_soak_of_a_second_delivers(proof: Proof, broker: tuple[GlassMQ, Path]) -> None:
     await load.soak(proof, *broker, seconds=1.0, calibration=0.5, every=0.5)
     assert [violation for violation in proof.violations if "grew" not in violation] == []

@@ -17,7 +17,7 @@ from spark_jobs.lake.tasks import carry_out
 from tests.conftest import PROJECT
 from tests.spark_jobs.stores import make_store, publish_end
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torture
 
 FILLER = str(PROJECT / "tests/spark_jobs/lake_filler.py")
 

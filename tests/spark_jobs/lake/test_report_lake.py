@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import inputs as report_inputs
-from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import LakeError
+from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake import delta
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.folders import lake_name, notes_path
-from spark_jobs.lake.lake import find_lake
+from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import LogGap
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, lake_notes, with_lake
 from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tables import lake_messages
 from spark_jobs.lake.tasks import MESSAGE_COLUMNS
-from spark_jobs.reports import daily_summary
+from spark_jobs.reports import load
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.sources.commit_log_source import pruned
 from spark_jobs.sources.poll_journal_files import find_files, survey
+from tests.spark_jobs.frames import rows
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
 
@@ -67,8 +68,8 @@ def same(one: Any, other: Any) -> None:
         assert sorted(one.table(table), key=repr) == sorted(other.table(table), key=repr), table
 
 
-@pytest.mark.parametrize("report", [name for name in REPORTS if name != "daily_summary"])  # it is made of the others
-def test_of_a_lake_that_is_behind_a_report_says_the_same(
+@pytest.mark.parametrize("report", ["throughput", "consumer_lag", "hold_time"])  # of the log, of both, of the journal
+def test_a_report_from_a_lake_that_is_behind_equals_the_one_from_the_log(
     finished_report: Callable[..., Any],
     driven: Path,
     half: tuple[Path, Path],
@@ -86,7 +87,24 @@ def test_of_a_lake_that_is_behind_a_report_says_the_same(
     assert lake.summary["inputs"][0].get("journal") == log.summary["inputs"][0].get("journal")
 
 
-def test_of_a_lake_of_rocketmqs_store_a_report_reads_every_column_as_of_the_log(
+def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
+    spark: "SparkSession", driven: Path, half: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All columns that any report reads; so each report says the same."""
+    monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)
+    store, lakes = half
+    report = load("daily_summary")
+
+    def read(store: Path, lake: Lake | None) -> list[Any]:
+        found = RunInputs(spark, [StoreInputs(spark, "a", store, report, lake)], report).of(report)
+        return [sorted(rows(part.drop("segment")), key=repr) for part in (found.messages, found.polls)]
+
+    messages, polls = read(driven, None)
+    assert (len(messages), len(polls)) == (8, 9)
+    assert read(store, find_lake(lakes, store)) == [messages, polls]
+
+
+def test_the_lake_of_rocketmqs_store_has_every_column_and_figure_of_its_log(
     spark: "SparkSession", finished_report: Callable[..., Any], golden: Path, tmp_path: Path
 ) -> None:
     store = golden / "clean-shutdown"
@@ -102,16 +120,13 @@ def test_of_a_lake_of_rocketmqs_store_a_report_reads_every_column_as_of_the_log(
     assert report.summary["inputs"][0]["lake"]["messages"] == 3319
 
 
-@pytest.mark.parametrize("report", ["throughput", "end_to_end_latency", "daily_summary"])
-def test_a_window_of_a_lake(
+@pytest.mark.parametrize("report", ["throughput", "end_to_end_latency"])
+def test_a_window_of_a_report_from_a_lake_equals_the_one_from_the_log(
     finished_report: Callable[..., Any],
     driven: Path,
     half: tuple[Path, Path],
     report: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = {name: daily_summary.PARTS[name] for name in ("throughput", "consumer_lag")}  # all of them take their time
-    monkeypatch.setattr(daily_summary, "PARTS", few)
     store, lakes = half
     minute = finished_report("throughput", driven).table("by_minute")[0]["minute_ts"]
     window = {"from_ms": minute + 60_000, "to_ms": minute + 180_000, "compare": True}

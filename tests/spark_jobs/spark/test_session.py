@@ -59,33 +59,6 @@ def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
     assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
 
 
-TOLD = """
-import sys
-from pathlib import Path
-from spark_jobs.spark.session import get_session
-
-java = get_session("local[1]", Path(sys.argv[1]))._jvm
-logger = java.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.Something")
-logger.warn("a warning")
-logger.error("an error", java.java.lang.RuntimeException("of a reason"))
-"""
-
-
-def test_only_errors_of_java_are_printed(tmp_path: Path) -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", TOLD, str(tmp_path)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    ours = [line for line in said.stderr.splitlines() if not line.startswith(("NOTE: ", "WARNING: Using incubator"))]
-    assert ours[0].endswith("ERROR   Something: an error")
-    assert ours[1] == "java.lang.RuntimeException: of a reason"
-    assert all(line.startswith("\tat ") for line in ours[2:])
-
-
 def test_a_log4j2_configuration_of_the_user_is_used(tmp_path: Path) -> None:
     assert session.LOGGING.as_uri() in session.java_options(None)
     assert session.LOGGING.as_uri() in session.java_options(str(tmp_path))
@@ -132,27 +105,34 @@ def test_tasks_run_on_as_many_cores_as_there_are(spark: "SparkSession") -> None:
     assert session.parallelism(spark) == 2
 
 
-ENDED = """
-import os, signal, sys
+WHOLE_LIFE = """
+import sys
 from pathlib import Path
 from spark_jobs.spark.session import get_session
 
 scratch = Path(sys.argv[1])
 session = get_session("local[1]", scratch)
+logger = session._jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.Something")
+logger.warn("a warning")
+logger.error("an error", session._jvm.java.lang.RuntimeException("of a reason"))
 session.range(5).repartition(2).count()
 print(session.sparkContext._gateway.proc.pid, len(list((scratch / "local").glob("*/blockmgr-*"))))
 """
 
 
-def test_java_ends_and_removes_its_files_before_the_process_does(tmp_path: Path) -> None:
+def test_java_prints_errors_alone_and_removes_its_files_before_the_process_ends(tmp_path: Path) -> None:
     said = subprocess.run(
-        [sys.executable, "-c", ENDED, str(tmp_path)],
+        [sys.executable, "-c", WHOLE_LIFE, str(tmp_path)],
         cwd=PROJECT,
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
+    ours = [line for line in said.stderr.splitlines() if not line.startswith(("NOTE: ", "WARNING: Using incubator"))]
+    assert ours[0].endswith("ERROR   Something: an error")
+    assert ours[1] == "java.lang.RuntimeException: of a reason"
+    assert all(line.startswith("\tat ") for line in ours[2:])
     java, folders = map(int, said.stdout.split())
     assert folders == 1
     assert not session.is_running(java)

@@ -23,7 +23,7 @@ from tests.spark_jobs.watching import Watching, tables_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torture
 
 RECORDS = 500
 SEGMENT = 8192

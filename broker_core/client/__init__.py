@@ -3,7 +3,10 @@
 These classes are for asyncio; ``broker_core.client.sync`` has the same for programs without an event loop.
 """
 
+from broker_core.client.consumer.default_lite_pull_consumer import DefaultLitePullConsumer
+from broker_core.client.consumer.default_mq_pull_consumer import DefaultMQPullConsumer
 from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
+from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.message import Message, MessageExt
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
@@ -12,7 +15,9 @@ from broker_core.client.producer.send_result import SendResult
 from broker_core.commands import MessageQueue
 
 __all__ = [
+    "DefaultLitePullConsumer",
     "DefaultMQProducer",
+    "DefaultMQPullConsumer",
     "DefaultMQPushConsumer",
     "MQBrokerException",
     "MQClientException",
@@ -20,5 +25,6 @@ __all__ = [
     "Message",
     "MessageExt",
     "MessageQueue",
+    "PullResult",
     "SendResult",
 ]

@@ -6,6 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from broker_core.client.mq_client_exception import MQClientException
+from broker_core.errors import RequestError
+from broker_core.topics import validate_group
 
 MessageModel = Literal["CLUSTERING", "BROADCASTING"]
 ConsumeFromWhere = Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"]
@@ -56,7 +58,36 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long ``shutdown`` waits for the listener. (RocketMQ does not wait.)"""
 
 
-C = TypeVar("C", ProducerConfig, ConsumerConfig)
+class PullConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times in ms."""
+
+    broker_suspend_max_time_millis: _Millis = 20_000
+    """How long a broker may hold a pull that finds nothing."""
+    consumer_timeout_millis_when_suspend: _Millis = 30_000
+    """How long the client waits for the answer of such a pull."""
+    consumer_pull_timeout_millis: Annotated[int, Meta(ge=1, le=3_600_000)] = 10_000
+    """How long it waits for the answer of a pull that is not held."""
+
+
+class LitePullConsumerConfig(PullConsumerConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sizes in MiB, times in ms unless they say otherwise."""
+
+    message_model: MessageModel = "CLUSTERING"
+    consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
+    consume_timestamp: Annotated[int, Meta(ge=0)] | None = None
+    auto_commit: bool = True
+    auto_commit_interval_millis: Annotated[int, Meta(ge=1000, le=3_600_000)] = 5000
+    poll_timeout_millis: _Millis = 5000
+    pull_batch_size: _UpTo1024 = 10
+    pull_threshold_for_all: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """Messages of all queues that wait for ``poll``."""
+    pull_threshold_for_queue: _UpTo65535 = 1000
+    pull_threshold_size_for_queue: _UpTo1024 = 100
+    consume_max_span: _UpTo65535 = 2000
+    local_offset_store_dir: str = "~/.rocketmq_offsets"
+
+
+C = TypeVar("C", ProducerConfig, ConsumerConfig, PullConsumerConfig, LitePullConsumerConfig)
 
 
 def read_config(kind: type[C], options: dict[str, Any]) -> C:
@@ -65,3 +96,24 @@ def read_config(kind: type[C], options: dict[str, Any]) -> C:
         return msgspec.convert(options, kind)
     except msgspec.ValidationError as error:
         raise MQClientException(f"an option is wrong: {error}") from error
+
+
+def check_suspend_times(config: PullConsumerConfig) -> None:
+    """MQClientException if the client would give up pulls that brokers may still hold."""
+    held, waits = config.broker_suspend_max_time_millis, config.consumer_timeout_millis_when_suspend
+    if waits <= held:
+        raise MQClientException(
+            f"consumer_timeout_millis_when_suspend ({waits}) must be greater than broker_suspend_max_time_millis "
+            f"({held}), or the client gives up pulls that the broker still holds"
+        )
+
+
+def check_group(group: str, reserved: str) -> str:
+    """The name of a group. MQClientException if it breaks RocketMQ's rules or is the ``reserved`` one."""
+    try:
+        validate_group(group)
+    except RequestError as error:
+        raise MQClientException(error.remark) from error
+    if group == reserved:
+        raise MQClientException(f"{group} is the name that RocketMQ gives to nobody; choose another group")
+    return group

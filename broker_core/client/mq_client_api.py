@@ -10,13 +10,14 @@ from broker_core.client.mq_client_exception import MQBrokerException, MQClientEx
 from broker_core.client.producer.send_result import STATUSES, SendResult
 from broker_core.client.remoting_client import RemotingClient
 from broker_core.codes import RequestCode, ResponseCode
-from broker_core.commands import HeartBeat, MessageQueue
+from broker_core.commands import HeartBeat, MessageQueue, SubscriptionData
 from broker_core.errors import RequestError
 from broker_core.namesrv.route_data import TopicRouteData, decode_route
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.client import (
     LockBatchResponseBody,
     UnregisterClientRequestHeader,
+    encode_check_client_request,
     encode_heart_beat,
     encode_lock_batch_request,
 )
@@ -118,14 +119,19 @@ class MQClientAPI:
     # --- Consumers --------------------------------------------------------------------------------------------
 
     def pull_message(
-        self, address: str, header: PullMessageRequestHeader, timeout_s: float
+        self, address: str, header: PullMessageRequestHeader, timeout_s: float, code: int = RequestCode.PULL_MESSAGE
     ) -> "asyncio.Future[RemotingCommand]":
         """Send a pull; the future of its answer. Not awaited, since a broker may hold it."""
-        return self.connection(address).begin(RequestCode.PULL_MESSAGE, write_header(header), timeout_s=timeout_s)
+        return self.connection(address).begin(code, write_header(header), timeout_s=timeout_s)
 
-    async def query_consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
-        """The group's offset; None if it has none for this queue. On a young queue, brokers give a new group 0."""
-        header = QueryConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id)
+    async def query_consumer_offset(
+        self, address: str, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True
+    ) -> int | None:
+        """The group's offset; None if it has none for this queue.
+
+        On a young queue, brokers give a new group 0, unless ``set_zero_if_not_found`` is False.
+        """
+        header = QueryConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id, set_zero_if_not_found)
         answer = await self.connection(address).invoke(
             RequestCode.QUERY_CONSUMER_OFFSET, write_header(header), timeout_s=OFFSET_SECONDS
         )
@@ -145,6 +151,11 @@ class MQClientAPI:
     async def get_max_offset(self, address: str, queue: MessageQueue) -> int:
         return await self._queue_offset(
             address, RequestCode.GET_MAX_OFFSET, QueueRequestHeader(queue.topic, queue.queue_id)
+        )
+
+    async def get_min_offset(self, address: str, queue: MessageQueue) -> int:
+        return await self._queue_offset(
+            address, RequestCode.GET_MIN_OFFSET, QueueRequestHeader(queue.topic, queue.queue_id)
         )
 
     async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
@@ -199,6 +210,13 @@ class MQClientAPI:
         body = encode_lock_batch_request(group, client_id, queues)
         connection = self.connection(address)
         check(await connection.invoke(RequestCode.UNLOCK_BATCH_MQ, {}, body, timeout_s=LOCK_SECONDS), address)
+
+    async def check_client_in_broker(
+        self, address: str, group: str, client_id: str, subscription: SubscriptionData
+    ) -> None:
+        """Whether the broker supports a subscription: MQBrokerException if it does not."""
+        body = encode_check_client_request(group, client_id, subscription)
+        check(await self.connection(address).invoke(RequestCode.CHECK_CLIENT_CONFIG, {}, body), address)
 
     # --- Both -------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from broker_core.client.client_remoting_processor import ClientRemotingProcessor
 from broker_core.client.consumer.rebalance_service import RebalanceService
+from broker_core.client.mq_admin_impl import MQAdminImpl
 from broker_core.client.mq_client_api import MQClientAPI, parse_address
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.producer.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
 from broker_core.clock import Clock, SystemClock
 from broker_core.codes import VERSION
-from broker_core.commands import HeartBeat, MessageQueue
+from broker_core.commands import HeartBeat, MessageQueue, SubscriptionData
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.namesrv.route_data import MASTER_ID, TopicRouteData
 from broker_core.remoting.remoting_command import LANGUAGE
@@ -61,14 +62,15 @@ class MQClientInstance:
         Raises MQClientException for an address that is none.
         """
         self.clock = clock or SystemClock()
-        self._name_servers = [address for address in namesrv_addr.split(";") if address]
-        if not self._name_servers:
+        self.name_servers = [address for address in namesrv_addr.split(";") if address]
+        if not self.name_servers:
             raise MQClientException("no name server is given: set namesrv_addr to its host:port")
-        addresses = [parse_address(address) for address in self._name_servers]
+        addresses = [parse_address(address) for address in self.name_servers]
         host = local_host(addresses[0])
         self.client_id = client_id or f"{host}@{instance_name or f'{os.getpid()}#{next(_number)}'}"
         self.uniq_keys = UniqKeyGenerator(host, os.getpid(), random.Random())
         self.api = MQClientAPI(ClientRemotingProcessor(self).process_request)
+        self.admin = MQAdminImpl(self)
         self.rebalance_service = RebalanceService(self)
         self.producer_groups: set[str] = set()
         self.consumers: dict[str, MQConsumerInner] = {}
@@ -177,13 +179,13 @@ class MQClientInstance:
     async def _ask_name_servers(self, topic: str) -> TopicRouteData | None:
         """The route by the first name server that answers; the others are asked only if it does not."""
         problems = []
-        for address in list(self._name_servers):
+        for address in list(self.name_servers):
             try:
                 return await self.api.get_topic_route_info(address, topic)
             except (OSError, MQClientException) as error:
                 problems.append(f"{address}: {error}")
-                self._name_servers.remove(address)
-                self._name_servers.append(address)
+                self.name_servers.remove(address)
+                self.name_servers.append(address)
         raise MQClientException(f"no name server answers for topic {topic!r}: {'; '.join(problems)}")
 
     async def _update_routes(self) -> None:
@@ -219,6 +221,20 @@ class MQClientInstance:
     def _broker_names(self, topic: str) -> Iterable[str]:
         route = self._routes.get(topic)
         return [broker.broker_name for broker in route.broker_datas] if route else ()
+
+    async def check_client_in_broker(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
+        """Ask a broker of each topic whether it supports the filter, unless it is one of tags.
+
+        MQClientException if it does not, or does not answer.
+        """
+        for subscription in subscriptions:
+            names = list(self._broker_names(subscription.topic)) if subscription.expression_type != "TAG" else []
+            if names:
+                address = self.broker_address(names[0])
+                try:
+                    await self.api.check_client_in_broker(address, group, self.client_id, subscription)
+                except OSError as error:
+                    raise MQClientException(f"{address} cannot be asked whether it supports SQL92: {error}") from error
 
     # --- Heartbeats -------------------------------------------------------------------------------------------
 
@@ -262,7 +278,7 @@ class MQClientInstance:
             known |= {queue.broker_name for info in self._publish_infos.values() for queue in info.queues}
             for name in self._addresses.keys() - known:
                 del self._addresses[name]
-            await self.api.close_others({*self._heartbeat_addresses(every=True), *self._name_servers})
+            await self.api.close_others({*self._heartbeat_addresses(every=True), *self.name_servers})
         await self.send_heartbeats()
 
     # --- Groups -----------------------------------------------------------------------------------------------

@@ -7,13 +7,18 @@ that was created before a fork cannot be used in the forked process.
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from broker_core.client.consumer import default_mq_push_consumer
+from broker_core.client.consumer import (
+    default_lite_pull_consumer,
+    default_mq_pull_consumer,
+    default_mq_push_consumer,
+)
 from broker_core.client.consumer.consume_message_concurrently_service import MessageListener
 from broker_core.client.consumer.consume_message_orderly_service import MessageListenerOrderly
-from broker_core.client.message import Message
+from broker_core.client.consumer.pull_result import PullResult
+from broker_core.client.message import Message, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.producer import default_mq_producer
 from broker_core.client.producer.default_mq_producer import MessageQueueSelector
@@ -118,9 +123,9 @@ class DefaultMQPushConsumer:
     def __init__(self, group: str, *, namesrv_addr: str, **options: Any) -> None:
         self._consumer = default_mq_push_consumer.DefaultMQPushConsumer(group, namesrv_addr=namesrv_addr, **options)
 
-    def subscribe(self, topic: str, sub_expression: str = "*") -> None:
+    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
         """Consume a topic. Call it before ``start``."""
-        self._consumer.subscribe(topic, sub_expression)
+        self._consumer.subscribe(topic, sub_expression, expression_type)
 
     def register_message_listener(
         self, listener: MessageListener | MessageListenerOrderly, *, orderly: bool = False
@@ -152,3 +157,144 @@ class DefaultMQPushConsumer:
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
+
+
+class DefaultLitePullConsumer:
+    """``default_lite_pull_consumer.DefaultLitePullConsumer``, synchronously."""
+
+    def __init__(self, group: str, *, namesrv_addr: str, **options: Any) -> None:
+        self._consumer = default_lite_pull_consumer.DefaultLitePullConsumer(group, namesrv_addr=namesrv_addr, **options)
+
+    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
+        """Share the queues of a topic with the group's other members. Call this before ``start``."""
+        self._consumer.subscribe(topic, sub_expression, expression_type)
+
+    def assign(self, queues: Iterable[MessageQueue], sub_expression: str = "*") -> None:
+        """Read these queues and no others, whatever other members do."""
+
+        async def assign() -> None:  # on the loop, which it wakes
+            self._consumer.assign(queues, sub_expression)
+
+        call(assign())
+
+    def start(self) -> None:
+        call(self._consumer.start())
+
+    def shutdown(self) -> None:
+        """Leave the group. What was polled since the last commit comes again."""
+        call(self._consumer.shutdown())
+
+    def __enter__(self) -> "DefaultLitePullConsumer":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def poll(self, timeout_ms: int | None = None) -> list[MessageExt]:
+        """The next messages; none if there are none within the timeout."""
+        return call(self._consumer.poll(timeout_ms))
+
+    def commit(self) -> None:
+        """Store that everything ``poll`` has returned is consumed."""
+        call(self._consumer.commit())
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on from this offset."""
+        call(self._consumer.seek(queue, offset))
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on from the first message."""
+        call(self._consumer.seek_to_begin(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on behind the last message."""
+        call(self._consumer.seek_to_end(queue))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull no more from these queues until ``resume``."""
+        self._consumer.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        self._consumer.resume(queues)
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that this consumer has now."""
+
+        async def assignment() -> list[MessageQueue]:
+            return self._consumer.assignment()
+
+        return call(assignment())
+
+    def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic."""
+        return call(self._consumer.fetch_message_queues(topic))
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """The group's offset of a queue; None if it has none."""
+        return call(self._consumer.committed(queue))
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message that was stored at this time or later."""
+        return call(self._consumer.offset_for_timestamp(queue, timestamp_ms))
+
+
+class DefaultMQPullConsumer:
+    """``default_mq_pull_consumer.DefaultMQPullConsumer``, synchronously."""
+
+    def __init__(self, group: str, *, namesrv_addr: str, **options: Any) -> None:
+        self._consumer = default_mq_pull_consumer.DefaultMQPullConsumer(group, namesrv_addr=namesrv_addr, **options)
+
+    def start(self) -> None:
+        call(self._consumer.start())
+
+    def shutdown(self) -> None:
+        """Store the offsets that were noted, and leave the group."""
+        call(self._consumer.shutdown())
+
+    def __enter__(self) -> "DefaultMQPullConsumer":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def pull(
+        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int, *, timeout_ms: int | None = None
+    ) -> PullResult:
+        """Read a queue from an offset on, without waiting."""
+        return call(self._consumer.pull(queue, sub_expression, offset, max_nums, timeout_ms=timeout_ms))
+
+    def pull_block_if_not_found(
+        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int
+    ) -> PullResult:
+        """As ``pull``, but wait for a message, up to ``broker_suspend_max_time_millis``."""
+        return call(self._consumer.pull_block_if_not_found(queue, sub_expression, offset, max_nums))
+
+    def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic."""
+        return call(self._consumer.fetch_subscribe_message_queues(topic))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message that can be read."""
+        return call(self._consumer.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset behind the last message."""
+        return call(self._consumer.max_offset(queue))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message that was stored at this time or later."""
+        return call(self._consumer.search_offset(queue, timestamp_ms))
+
+    def fetch_offset(self, queue: MessageQueue) -> int | None:
+        """The offset that was noted or stored last for the group; None if there is none."""
+        return call(self._consumer.fetch_offset(queue))
+
+    def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
+        """Note the group's offset. It is stored every 5 s and by ``shutdown``."""
+        self._consumer.update_consume_offset(queue, offset)
+
+    def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
+        """Have a message delivered again later. -1 moves it to the dead letter queue."""
+        call(self._consumer.send_message_back(message, delay_level))

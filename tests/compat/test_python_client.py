@@ -10,7 +10,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, MessageQueue, sync
+import pytest
+
+from broker_core.client import (
+    DefaultLitePullConsumer,
+    DefaultMQProducer,
+    DefaultMQPullConsumer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageExt,
+    MessageQueue,
+    MQBrokerException,
+    sync,
+)
 from broker_core.client.consumer.queue_locks import QueueLocks
 from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
@@ -252,3 +264,76 @@ async def test_broadcasting(server: Address, tmp_path: Path) -> None:
         await producer.send(Message(topic, b"2"))
         async with broadcast_to(2, "one"):
             await until(lambda: inboxes[2].bodies == [b"2"])
+
+
+async def test_lite_pull(server: Address) -> None:
+    """Two members share the queues; a third is assigned one. Positions are moved, and kept by the broker."""
+    topic = "PyLite"
+
+    def lite(group: str) -> DefaultLitePullConsumer:
+        return DefaultLitePullConsumer(group, namesrv_addr=server.namesrv, **FIRST)
+
+    async with producer_of(server) as producer:
+        sent = [await producer.send(Message(topic, b"%d" % n, "AB"[n % 2])) for n in range(12)]
+        members = [lite("g-PyLite"), lite("g-PyLite")]
+        for member in members:
+            member.subscribe(topic, "A")
+        async with members[0], members[1]:
+            bodies: set[bytes] = set()
+            async with asyncio.timeout(PATIENCE):
+                while len(bodies) < 6 or [len(member.assignment()) for member in members] != [2, 2]:
+                    for member in members:
+                        bodies |= {message.body for message in await member.poll(200)}
+            assert bodies == {b"%d" % n for n in range(0, 12, 2)}
+            for member in members:
+                await member.commit()
+        reader = lite("g-PyLite-2")
+        queue = sent[0].message_queue
+        reader.assign([queue])
+        async with reader:
+            async with asyncio.timeout(PATIENCE):
+                while not (messages := await reader.poll()):
+                    pass
+            assert messages[0].body == b"0"
+            await reader.seek_to_end(queue)
+            await producer.send(Message(topic, b"new"), queue=queue)
+            async with asyncio.timeout(PATIENCE):
+                while not (messages := await reader.poll()):
+                    pass
+            assert messages[0].body == b"new"
+            await reader.commit()
+            assert await reader.committed(queue) == messages[0].queue_offset + 1
+
+
+async def test_pulls_by_hand(server: Address) -> None:
+    topic = "PyPull"
+    async with (
+        producer_of(server) as producer,
+        DefaultMQPullConsumer("g-PyPull", namesrv_addr=server.namesrv) as consumer,
+    ):
+        sent = await producer.send(Message(topic, b"1", "A"))
+        queue, behind = sent.message_queue, sent.queue_offset + 1
+        assert queue in await consumer.fetch_subscribe_message_queues(topic)
+        result = await consumer.pull(queue, "A", 0, 32)
+        assert (result.status, [message.body for message in result.messages]) == ("FOUND", [b"1"])
+        assert (await consumer.pull(queue, "B", 0, 32)).status == "NO_MATCHED_MSG"
+        assert (await consumer.pull(queue, "A", behind, 32)).status == "NO_NEW_MSG"
+        assert (await consumer.pull(queue, "A", 99, 32)).status == "OFFSET_ILLEGAL"
+        waiting = asyncio.ensure_future(consumer.pull_block_if_not_found(queue, "A", behind, 32))
+        await asyncio.sleep(0.5)
+        await producer.send(Message(topic, b"2", "A"), queue=queue)
+        assert [message.body for message in (await waiting).messages] == [b"2"]
+        assert (await consumer.min_offset(queue), await consumer.max_offset(queue)) == (0, behind + 1)
+        consumer.update_consume_offset(queue, behind)
+        await consumer.persist_offsets()
+        assert await consumer.fetch_consume_offset("g-PyPull", queue) == behind
+
+
+async def test_a_broker_without_sql92_refuses_the_subscription(server: Address) -> None:
+    """By default, RocketMQ's does (enablePropertyFilter)."""
+    async with producer_of(server) as producer:
+        await producer.send(Message("PySql", b"1"))
+        consumer = consumer_of(server, "PySql", Inbox())
+        consumer.subscribe("PySql", "a > 5", "SQL92")
+        with pytest.raises(MQBrokerException, match="does not support"):
+            await consumer.start()

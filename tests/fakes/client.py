@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, MessageExt, MQClientInstance
+from broker_core.client import (
+    DefaultLitePullConsumer,
+    DefaultMQProducer,
+    DefaultMQPullConsumer,
+    DefaultMQPushConsumer,
+    MessageExt,
+    MQClientInstance,
+)
 from tests.fakes.virtual_cluster import NAMESRV, VirtualCluster
 
 
@@ -55,3 +62,14 @@ def consumer_of(
     consumer.subscribe("orders", tags)
     consumer.register_message_listener(listener)
     return consumer
+
+
+def lite_consumer_of(
+    cluster: VirtualCluster, *, group: str = "g", client_id: str = "", **options: Any
+) -> DefaultLitePullConsumer:
+    """A consumer that is neither subscribed nor assigned."""
+    return DefaultLitePullConsumer(group, instance=instance_of(cluster, client_id), **options)
+
+
+def pull_consumer_of(cluster: VirtualCluster, **options: Any) -> DefaultMQPullConsumer:
+    return DefaultMQPullConsumer("g", instance=instance_of(cluster), **options)

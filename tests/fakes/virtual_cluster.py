@@ -161,6 +161,8 @@ class VirtualBroker:
         """All requests of all clients, in order."""
         self.refuse: dict[int, ResponseCode] = {}
         """Requests by code, which are answered with an error instead."""
+        self.ignore: set[int] = set()
+        """Requests by code, which are not answered."""
         self.handled = self.submitted = self.backlog = 0
         self._timer: asyncio.TimerHandle | None = None
         self._inbox: list[tuple[Connection, int, Command]] = []
@@ -254,6 +256,8 @@ class _Recorded:
                     RemotingCommand(command.code, dict(command.ext_fields), command.body, command.opaque, command.flag)
                 )
             code = self._broker.refuse.get(command.code)
+            if command.code in self._broker.ignore:
+                continue
             if code is None:
                 passed.append(command)
             else:

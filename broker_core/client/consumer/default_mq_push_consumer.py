@@ -10,7 +10,7 @@ async with consumer:
     ...
 
 broker <--pull-- PullMessageService <--PullRequest-- RebalanceImpl       which queues, from where
-   '----answer---> on_pull ---> ProcessQueue ---> ConsumeMessageConcurrentlyService ---> listener
+   '----answer---> PullLoop ---> ProcessQueue ---> ConsumeMessageConcurrentlyService ---> listener
                       '--------PullRequest----> PullMessageService       the next pull of the same queue
 """
 
@@ -22,6 +22,7 @@ from broker_core.client.client_config import (
     DEFAULT_MAX_RECONSUME_TIMES,
     ConsumeFromWhere,
     ConsumerConfig,
+    check_group,
     read_config,
 )
 from broker_core.client.consumer.consume_message_concurrently_service import (
@@ -32,10 +33,14 @@ from broker_core.client.consumer.consume_message_orderly_service import (
     ConsumeMessageOrderlyService,
     MessageListenerOrderly,
 )
+from broker_core.client.consumer.consumer_running_info import consumer_running_info
+from broker_core.client.consumer.filter_api import build_subscription_data
+from broker_core.client.consumer.group_subscriptions import check_same_subscriptions
 from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
-from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper
-from broker_core.client.consumer.pull_message_service import PullMessageService, PullRequest
-from broker_core.client.consumer.pull_result import delay_after_error, next_pull
+from broker_core.client.consumer.process_queue import ProcessQueue
+from broker_core.client.consumer.pull_api_wrapper import PullOptions
+from broker_core.client.consumer.pull_loop import PullLoop
+from broker_core.client.consumer.pull_message_service import PullMessageService
 from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX, RebalanceImpl
 from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, MessageExt
@@ -44,13 +49,9 @@ from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.default_mq_producer import DefaultMQProducer
 from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
 from broker_core.consumers.allocate_message_queue import Allocate, allocate_averagely
-from broker_core.errors import RequestError
-from broker_core.filters.tags import parse_client_subscription
 from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC
-from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.consumer import ConsumerSendMsgBackRequestHeader
 from broker_core.tasks import end_task, start_task
-from broker_core.topics import validate_group, validate_topic
 
 if TYPE_CHECKING:
     from broker_core.client.consumer.mq_consumer_inner import OffsetStore
@@ -87,10 +88,7 @@ class DefaultMQPushConsumer:
         **options: Any,
     ) -> None:
         """``instance``: a client to share; without it, the consumer has its own. MQClientException for bad options."""
-        try:
-            self.group = validate_group(group)
-        except RequestError as error:
-            raise MQClientException(error.remark) from error
+        self.group = check_group(group, "DEFAULT_CONSUMER")
         self.config = read_config(ConsumerConfig, options)
         self.broadcasting = self.config.message_model == "BROADCASTING"
         self.instance = instance or MQClientInstance(namesrv_addr, instance_name="DEFAULT" if self.broadcasting else "")
@@ -103,7 +101,9 @@ class DefaultMQPushConsumer:
             else RemoteBrokerOffsetStore(self.instance, group)
         )
         self.rebalance = RebalanceImpl(self)
-        self.pull_service = PullMessageService(self.pull_message)
+        self.pull_options = PullOptions(self.config.pull_batch_size, self.config.pull_batch_size_in_bytes)
+        self.pulls = PullLoop(self)
+        self.pull_service = PullMessageService(self.pulls.pull_message)
         self.running = False
         self.suspended = False
         self.consume_timestamp_ms = 0
@@ -111,8 +111,6 @@ class DefaultMQPushConsumer:
         self.started = False
         """Whether ``start`` has returned: queues are taken later only if they are new or could not be taken before."""
         self._listener: MessageListener | MessageListenerOrderly | None = None
-        self._pulls = PullAPIWrapper(self.instance, group)
-        self._failing: set[MessageQueue] = set()
         self._repeated: list[asyncio.Task[None]] = []
         self._shutdown_task: asyncio.Task[None] | None = None
 
@@ -121,16 +119,15 @@ class DefaultMQPushConsumer:
 
     # --- Set-up and life --------------------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, sub_expression: str = "*") -> None:
-        """Consume a topic: all messages, or those with a tag of ``TagA || TagB``. Call this before ``start``."""
+    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
+        """Consume a topic: all messages, or those with a tag of ``TagA || TagB``. Call this before ``start``.
+
+        ``expression_type`` SQL92: a condition on properties, ``color = 'red' AND size > 3``. The broker must support
+        it; ``start`` asks.
+        """
         self._require_stopped()
-        try:
-            validate_topic(topic)
-            parse_client_subscription(sub_expression)
-        except RequestError as error:
-            raise MQClientException(error.remark) from error
         version = self.instance.clock.now().wall_ms
-        self.subscriptions[topic] = SubscriptionData(topic=topic, sub_string=sub_expression, sub_version=version)
+        self.subscriptions[topic] = build_subscription_data(topic, sub_expression, version, expression_type)
 
     def register_message_listener(
         self, listener: MessageListener | MessageListenerOrderly, *, orderly: bool = False
@@ -170,6 +167,7 @@ class DefaultMQPushConsumer:
         else:
             retry_topic = RETRY_PREFIX + self.group
             self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self.started_ms)
+        check_same_subscriptions(self)
         self._consume_service = self._make_consume_service(self._listener)
         self._inner_producer = DefaultMQProducer(INNER_PRODUCER_GROUP, instance=self.instance)
         await self.instance.register_consumer(self.group, self)
@@ -200,6 +198,7 @@ class DefaultMQPushConsumer:
             await self._inner_producer.start()
         for topic in self.subscriptions:
             await self.instance.update_topic_route(topic)
+        await self.instance.check_client_in_broker(self.group, self.subscriptions.values())
         await self.instance.send_heartbeats()
         self.pull_service.start()
         if not self.orderly:
@@ -249,81 +248,25 @@ class DefaultMQPushConsumer:
 
     # --- Pulls ------------------------------------------------------------------------------------------------
 
-    def pull_message(self, request: PullRequest) -> None:
-        """Send the next pull of a queue, unless it must wait. The request always comes back to ``pull_service``."""
-        work, queue, config = request.process_queue, request.message_queue, self.config
-        work.last_pull_ns = self.instance.clock.mono_ns()
+    def pull_delay_ms(self, queue: MessageQueue, process_queue: ProcessQueue) -> int:
+        """How long the next pull of a queue must wait; 0 if it may be sent now."""
+        config = self.config
         if self.suspended:
-            self.pull_service.execute_pull_request_later(request, SUSPENDED_DELAY_MS)
-            return
-        if not work.may_consume(work.last_pull_ns):
-            self.pull_service.execute_pull_request_later(request, UNLOCKED_DELAY_MS)
-            return
+            return SUSPENDED_DELAY_MS
+        if self.orderly and not process_queue.may_consume(self.instance.clock.mono_ns()):
+            return UNLOCKED_DELAY_MS
         max_bytes = config.pull_threshold_size_for_queue << 20
         max_span = MAX_OFFSET if self.orderly else config.consume_concurrently_max_span
-        if work.flow_control(config.pull_threshold_for_queue, max_bytes, max_span):
-            self.pull_service.execute_pull_request_later(request, FLOW_CONTROL_DELAY_MS)
-            return
-        try:
-            answer = self._pulls.pull_kernel_impl(
-                queue,
-                self.subscriptions[queue.topic],
-                request.next_offset,
-                max_msg_nums=config.pull_batch_size,
-                max_msg_bytes=config.pull_batch_size_in_bytes,
-                commit_offset=0 if self.broadcasting else self.offset_store.read_memory(queue),
-            )
-        except (OSError, MQClientException) as error:
-            self._pull_failed(request, error)
-            return
-        answer.add_done_callback(lambda answer: self.on_pull(request, answer))
+        is_full = process_queue.flow_control(config.pull_threshold_for_queue, max_bytes, max_span)
+        return FLOW_CONTROL_DELAY_MS if is_full else 0
 
-    def on_pull(self, request: PullRequest, answer: "asyncio.Future[RemotingCommand]") -> None:
-        """RocketMQ's PullCallback: the answer to a pull, or why there is none."""
-        error = None if answer.cancelled() else answer.exception()
-        if request.process_queue.dropped or not self.running or answer.cancelled():
-            return
-        queue = request.message_queue
-        if error is None:
-            try:
-                self._take_answer(request, answer.result())
-            except Exception as problem:  # whatever it is, the pull request must not be lost
-                error = problem
-        if error is not None:
-            self._pull_failed(request, error)
-        elif queue in self._failing:
-            self._failing.discard(queue)
-            log.info("group %s pulls %s again", self.group, queue)
+    def take_messages(self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue) -> None:
+        """New messages are in the process queue: have the listener called."""
+        self._consume_service.submit_consume_request(messages, process_queue, queue)
 
-    def _take_answer(self, request: PullRequest, answer: RemotingCommand) -> None:
-        queue, work = request.message_queue, request.process_queue
-        result = self._pulls.process_pull_result(queue, self.subscriptions[queue.topic], answer)
-        step = next_pull(request.next_offset, result)
-        if step.reset:
-            log.warning("offset %d of %s is illegal; the queue begins at %d", request.next_offset, queue, step.offset)
-            work.dropped = True  # nothing that is being consumed may commit
-            start_task(self.rebalance.restart_from(queue, step.offset), "begin a queue at its right offset")
-            return
-        request.next_offset = step.offset
-        if result.messages:
-            self._consume_service.submit_consume_request(work.put(result.messages), work, queue)
-        elif step.correct_offset and not len(work):
-            self.offset_store.update_offset(queue, step.offset, increase_only=True)
-        if step.delay_ms:
-            log.warning("%s answered offset %d to a pull from there or later", queue, step.offset)
-            self.pull_service.execute_pull_request_later(request, step.delay_ms)
-        else:
-            self.pull_service.execute_pull_request_immediately(request)
-
-    def _pull_failed(self, request: PullRequest, error: BaseException) -> None:
-        """Pull again later. Of the failures of a queue, the first is logged."""
-        if request.message_queue not in self._failing:
-            self._failing.add(request.message_queue)
-            cause = None if isinstance(error, (OSError, MQClientException)) else error
-            log.warning(
-                "group %s cannot pull %s: %s; trying again", self.group, request.message_queue, error, exc_info=cause
-            )
-        self.pull_service.execute_pull_request_later(request, delay_after_error(error))
+    def correct_offset(self, queue: MessageQueue, offset: int) -> None:
+        """Everything before ``offset`` was consumed, or is not wanted."""
+        self.offset_store.update_offset(queue, offset, increase_only=True)
 
     # --- For the services and the client ----------------------------------------------------------------------
 
@@ -426,33 +369,4 @@ class DefaultMQPushConsumer:
 
     def running_info(self) -> dict[str, Any]:
         """RocketMQ's ConsumerRunningInfo, without consumption figures by topic."""
-        now = self.instance.clock.now()
-        table = {
-            queue: work.info()
-            | {
-                "commitOffset": max(0, self.offset_store.read_memory(queue)),
-                "lastPullTimestamp": now.wall_ms - (now.mono_ns - work.last_pull_ns) // 1_000_000,
-            }
-            for queue, work in self.rebalance.process_queues.items()
-        }
-        return {
-            "mqTable": table,
-            "mqPopTable": {},
-            "properties": {
-                "PROP_CONSUMEORDERLY": "true" if self.orderly else "false",
-                "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-                "PROP_CONSUMER_START_TIMESTAMP": str(self.started_ms),
-                "PROP_THREADPOOL_CORE_SIZE": str(self.config.consume_thread_max),
-            },
-            "statusTable": {},
-            "subscriptionSet": [
-                {
-                    "topic": data.topic,
-                    "subString": data.sub_string,
-                    "subVersion": data.sub_version,
-                    "expressionType": data.expression_type,
-                }
-                for data in self.subscriptions.values()
-            ],
-            "userConsumerInfo": {},
-        }
+        return consumer_running_info(self, "CONSUME_PASSIVELY", self.config.consume_thread_max)

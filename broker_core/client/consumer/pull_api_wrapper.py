@@ -1,11 +1,12 @@
 """Sends pulls and reads their answers."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from broker_core.client.consumer.filter_api import TAG
 from broker_core.client.consumer.pull_result import STATUSES, PullResult
 from broker_core.client.message import decode_messages
 from broker_core.client.mq_client_exception import MQBrokerException
-from broker_core.codes import ResponseCode
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue, SubscriptionData
 from broker_core.errors import RequestError
 from broker_core.filters.tags import parse_client_subscription
@@ -25,9 +26,23 @@ if TYPE_CHECKING:
     from broker_core.client.mq_client_instance import MQClientInstance
 
 BROKER_SUSPEND_MAX_TIME_MILLIS = 15_000
-"""How long a broker may hold a pull of a push consumer."""
 CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND = 30_000
-"""How long the client waits for the answer of such a pull. It must be longer, so that no held pull is given up."""
+"""Those of push consumers, which RocketMQ has fixed."""
+
+
+class PullOptions(NamedTuple):
+    """How a consumer pulls: at most so many messages and bytes.
+
+    ``suspend_millis``: how long the broker may hold the pull; 0, not at all. ``timeout_millis``: how long the client
+    waits for the answer, which must be longer, so that no held pull is given up. ``sys_flag``: more bits.
+    """
+
+    max_msg_nums: int
+    max_msg_bytes: int | None = None
+    suspend_millis: int = BROKER_SUSPEND_MAX_TIME_MILLIS
+    timeout_millis: int = CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND
+    sys_flag: int = 0
+    code: int = RequestCode.PULL_MESSAGE
 
 
 class PullAPIWrapper:
@@ -42,12 +57,11 @@ class PullAPIWrapper:
         queue: MessageQueue,
         subscription: SubscriptionData,
         offset: int,
+        options: PullOptions,
         *,
-        max_msg_nums: int,
-        max_msg_bytes: int,
-        commit_offset: int,
+        commit_offset: int = 0,
     ) -> "asyncio.Future[RemotingCommand]":
-        """Send a pull that may be held; the future of its answer.
+        """Send a pull, which may be held; the future of its answer.
 
         A ``commit_offset`` above 0 is committed by the way. Raises MQClientException if the broker is not known, and
         OSError if the pull cannot be sent; the future fails with an OSError.
@@ -57,22 +71,23 @@ class PullAPIWrapper:
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
-            max_msg_nums=max_msg_nums,
-            sys_flag=SUSPEND | (COMMIT_OFFSET if commit_offset > 0 else 0),
+            max_msg_nums=options.max_msg_nums,
+            sys_flag=options.sys_flag
+            | (SUSPEND if options.suspend_millis else 0)
+            | (COMMIT_OFFSET if commit_offset > 0 else 0),
             commit_offset=max(0, commit_offset),
-            suspend_timeout_millis=BROKER_SUSPEND_MAX_TIME_MILLIS,
+            suspend_timeout_millis=options.suspend_millis,
             sub_version=subscription.sub_version,
             subscription=subscription.sub_string,
             expression_type=subscription.expression_type,
-            max_msg_bytes=max_msg_bytes,
+            max_msg_bytes=options.max_msg_bytes,
         )
-        return self._instance.api.pull_message(
-            self._instance.broker_address(queue.broker_name), header, CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND / 1000
-        )
+        address = self._instance.broker_address(queue.broker_name)
+        return self._instance.api.pull_message(address, header, options.timeout_millis / 1000, options.code)
 
     @staticmethod
     def process_pull_result(queue: MessageQueue, subscription: SubscriptionData, answer: RemotingCommand) -> PullResult:
-        """What an answer says. Messages with other tags are left out: brokers compare hashes only.
+        """What an answer says. Messages with other tags are left out: brokers compare hashes only. SQL92 is trusted.
 
         Raises MQBrokerException if it is an error or cannot be read.
         """
@@ -87,7 +102,7 @@ class PullAPIWrapper:
         except (RequestError, RecordError) as error:
             remark = f"the answer to a pull of {queue} cannot be read: {error}"
             raise MQBrokerException(ResponseCode.SYSTEM_ERROR, remark, queue.broker_name) from error
-        tags = parse_client_subscription(subscription.sub_string, subscription.expression_type)
+        tags = parse_client_subscription(subscription.sub_string) if subscription.expression_type == TAG else None
         if tags is not None:
             wanted = tags.tags_set
             messages = [message for message in messages if message.tags.encode("utf-8", "surrogateescape") in wanted]

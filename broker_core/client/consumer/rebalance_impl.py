@@ -57,6 +57,16 @@ class RebalanceImpl:
                 finished &= await self._rebalance_topic(topic)
             return finished
 
+    async def assign(self, queues: Collection[MessageQueue]) -> bool:
+        """Have these queues and no others. Returns False if one could not be taken yet."""
+        async with self._turn:
+            finished = True
+            for topic in dict.fromkeys(queue.topic for queue in (*queues, *self.process_queues)):
+                if self._consumer.instance.subscribed_queues(topic) is None:
+                    await self._consumer.instance.update_topic_route(topic)
+                finished &= await self._update(topic, [queue for queue in queues if queue.topic == topic])
+            return finished
+
     async def _rebalance_topic(self, topic: str) -> bool:
         consumer, instance = self._consumer, self._consumer.instance
         queues = instance.subscribed_queues(topic)
@@ -67,16 +77,16 @@ class RebalanceImpl:
                 return True
             queues = instance.subscribed_queues(topic) or []
         if consumer.broadcasting:
-            return await self.update_process_queues(topic, dict.fromkeys(queues))
+            return await self._update(topic, dict.fromkeys(queues))
         try:
             members = await instance.find_consumer_id_list(topic, consumer.group)
         except MQClientException as error:
             log.warning("group %s keeps its queues of %s: %s", consumer.group, topic, error)
             return False
         assigned = consumer.allocate(queues, members, instance.client_id) if queues else []
-        return await self.update_process_queues(topic, dict.fromkeys(assigned))
+        return await self._update(topic, dict.fromkeys(assigned))
 
-    async def update_process_queues(self, topic: str, assigned: Collection[MessageQueue]) -> bool:
+    async def _update(self, topic: str, assigned: Collection[MessageQueue]) -> bool:
         """RocketMQ's updateProcessQueueTableInRebalance. Returns False if a queue could not be taken yet."""
         held = {queue: work for queue, work in self.process_queues.items() if queue.topic == topic}
         changes = compare(assigned, held, self._consumer.instance.clock.mono_ns())
@@ -142,14 +152,23 @@ class RebalanceImpl:
             return False
         if not consumer.running:
             return True
-        self.begin(queue, offset, locked_ns)
+        self._begin(queue, offset, locked_ns, FIRST_PULL_DELAY_MS)
         return True
 
-    def begin(self, queue: MessageQueue, offset: int, now_ns: int) -> None:
+    def _begin(self, queue: MessageQueue, offset: int, now_ns: int, delay_ms: int) -> ProcessQueue:
         """Pull a queue from this offset. ``now_ns``: when it was locked, if queues are locked."""
         work = self.process_queues[queue] = ProcessQueue(now_ns, needs_lock=self._needs_locks)
-        request = PullRequest(queue, work, offset)
-        self._consumer.pull_service.execute_pull_request_later(request, FIRST_PULL_DELAY_MS)
+        self._consumer.pull_service.execute_pull_request_later(PullRequest(queue, work, offset), delay_ms)
+        return work
+
+    async def seek(self, queue: MessageQueue, offset: int) -> ProcessQueue:
+        """Go on from another offset; what was pulled is forgotten. MQClientException if the queue was given up."""
+        async with self._turn:
+            work = self.process_queues.get(queue)
+            if work is None:
+                raise MQClientException(f"{queue} is not a queue of this consumer any more")
+            work.dropped = True
+            return self._begin(queue, offset, self._consumer.instance.clock.mono_ns(), 0)
 
     async def _compute_pull_from_where(self, queue: MessageQueue) -> int:
         """The group's offset; for a new group, the one that ``consume_from_where`` asks for.

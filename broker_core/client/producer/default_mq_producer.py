@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from broker_core.client.client_config import ProducerConfig, read_config
+from broker_core.client.client_config import ProducerConfig, check_group, read_config
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, Message
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
@@ -22,7 +22,7 @@ from broker_core.formats.message_body import COMPRESSED, ZLIB
 from broker_core.formats.message_properties import UNIQ_KEY, WAIT
 from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, encode_batch
 from broker_core.remoting.requests.send import RETRY_PREFIX, SendMessageRequestHeaderV2
-from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_group, validate_topic
+from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_topic
 
 COMPRESSION_LEVEL = 5
 MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
@@ -54,10 +54,7 @@ class DefaultMQProducer:
         self, group: str, *, namesrv_addr: str = "", instance: MQClientInstance | None = None, **options: Any
     ) -> None:
         """``instance``: a client to share; without it, the producer has its own. MQClientException for bad options."""
-        try:
-            self.group = validate_group(group)
-        except RequestError as error:
-            raise MQClientException(error.remark) from error
+        self.group = check_group(group, "DEFAULT_PRODUCER")
         self.config = read_config(ProducerConfig, options)
         self.instance = instance or MQClientInstance(namesrv_addr)
         self._faults = MQFaultStrategy(send_latency_fault_enable=self.config.send_latency_fault_enable)

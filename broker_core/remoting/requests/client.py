@@ -180,6 +180,17 @@ def decode_check_client_config(request: RemotingCommand, peer: Peer) -> CheckCli
     )
 
 
+class _SentCheckClientRequestBody(Header):
+    client_id: str
+    group: str
+    subscription_data: _SentSubscriptionData
+
+
+def encode_check_client_request(group: str, client_id: str, subscription: SubscriptionData) -> bytes:
+    """The body of a client's CHECK_CLIENT_CONFIG."""
+    return json_body(_SentCheckClientRequestBody(client_id, group, _SentSubscriptionData.of(subscription)))
+
+
 # --- LOCK_BATCH_MQ, UNLOCK_BATCH_MQ --------------------------------------------------------------------------------
 
 

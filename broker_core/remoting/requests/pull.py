@@ -7,8 +7,8 @@ from broker_core.remoting.requests.headers import Header, Int, Long, Name, read_
 from broker_core.remoting.requests.request_type import Identity, Peer
 from broker_core.remoting.requests.response_template import ResponseTemplate
 
-COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
-"""Bits of a pull's sysFlag: take commitOffset, hold me, my subscription is in the header."""
+COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, LITE_PULL = 1, 2, 4, 16
+"""Bits of a pull's sysFlag: take commitOffset, hold me, my subscription is in the header, I am a lite pull consumer."""
 
 MAX_RECORDS = MAX_FRAME - 64 * 1024
 """Bytes of records in one answer at most, so that clients accept its frame."""

@@ -447,14 +447,14 @@ def test_an_answer_that_cannot_be_handled_is_asked_for_again(
         async with producer_of(cluster) as producer, consumer_of(cluster, inbox) as consumer:
             await producer.send(Message("orders", b"1"))
             await inbox.until(1)
-            take, errors = consumer._take_answer, [KeyError("a defect")]
+            take, errors = consumer.pulls._take_answer, [KeyError("a defect")]
 
             def fail_once(*arguments: Any) -> None:
                 if errors:
                     raise errors.pop()
                 take(*arguments)
 
-            monkeypatch.setattr(consumer, "_take_answer", fail_once)
+            monkeypatch.setattr(consumer.pulls, "_take_answer", fail_once)
             begin = cluster.loop.time()
             await producer.send(Message("orders", b"2"))
             await inbox.until(2)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper
+from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper, PullOptions
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.commands import MessageQueue, SubscriptionData
 from broker_core.formats import commit_log_record
@@ -39,13 +39,13 @@ def test_the_pull_of_a_push_consumer_is_javas() -> None:
         cluster.create_topic("orders", 1)
         instance = instance_of(cluster)
         wrapper = PullAPIWrapper(instance, "g")
-        limits = {"max_msg_nums": 32, "max_msg_bytes": 262_144}
+        options = PullOptions(32, 262_144)
         with pytest.raises(MQClientException, match="no name server has reported a master of broker 'a'"):
-            wrapper.pull_kernel_impl(QUEUE, subscription(), 7, commit_offset=-1, **limits)
+            wrapper.pull_kernel_impl(QUEUE, subscription(), 7, options, commit_offset=-1)
         await instance.update_topic_route("orders")
-        wrapper.pull_kernel_impl(QUEUE, subscription("A"), 7, commit_offset=6, **limits)
+        wrapper.pull_kernel_impl(QUEUE, subscription("A"), 7, options, commit_offset=6)
         await asyncio.sleep(1)
-        wrapper.pull_kernel_impl(QUEUE, subscription("A"), 7, commit_offset=-1, **limits)
+        wrapper.pull_kernel_impl(QUEUE, subscription("A"), 7, options, commit_offset=-1)
         await asyncio.sleep(1)
         first, second = (request.ext_fields for request in broker.sent(PULL))
         assert first == {

@@ -69,7 +69,7 @@ def test_a_queue_whose_pull_was_lost_is_taken_again() -> None:
         async with producer_of(cluster) as producer, consumer_of(cluster, inbox) as consumer:
             consumer.pull_service._pull_message = lambda request: None
             await asyncio.sleep(2)
-            consumer.pull_service._pull_message = consumer.pull_message
+            consumer.pull_service._pull_message = consumer.pulls.pull_message
             await producer.send(Message("orders", b"x"))
             begin = cluster.loop.time()
             await inbox.until(1)

@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
 from api.http.limits import MAX_REQUEST_BODY
 from api.http.names import GroupName, OptionalTopicName, TopicName
+from api.http.problems import Problem
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import Body, CommittedOffset, Milliseconds, Model, OffsetToCommit, copied
+from api.http.schemas import Body, CommittedOffset, Milliseconds, Model, OffsetToCommit, QueueId, QueueOffset, copied
 from bridge.port import commands
 
 
@@ -33,10 +34,15 @@ class GroupOffsets(Model, frozen=True, kw_only=True, gc=False):
 
 
 class ResetOffsets(Body, frozen=True, kw_only=True, gc=False):
-    """`to`: `min`, `max` or a store time in ms. With `dry_run` nothing is changed."""
+    """Either `to`: `min`, `max` or a store time in ms; or `offset`, an exact one. Without `queue_id` for all queues.
+
+    With `dry_run` nothing is changed.
+    """
 
     topic: TopicName
-    to: Milliseconds | Annotated[str, Meta(pattern=r"^(min|max|[0-9]{1,18})$(?!\n)")]
+    to: Milliseconds | Annotated[str, Meta(pattern=r"^(min|max|[0-9]{1,18})$(?!\n)")] | UnsetType = UNSET
+    offset: QueueOffset | UnsetType = UNSET
+    queue_id: QueueId | UnsetType = UNSET
     dry_run: bool = False
 
 
@@ -87,12 +93,19 @@ async def put_offsets(request: Request[GroupParams]) -> Answer:
 
 async def reset_offsets(request: Request[GroupParams]) -> Answer:
     """Moves the group in one topic; with `dry_run` it returns the changes and makes none."""
-    body = request.body
+    body: ResetOffsets = request.body
+    if (body.to is UNSET) == (body.offset is UNSET):
+        raise Problem(400, "send either `to` (min, max or a time in ms) or `offset`", pointer="/to")
     broker = await brokers.single_broker(request.params.broker, body.topic)
     reply = await ask(
         broker.port,
         commands.ResetConsumerOffset(
-            group=request.params.group, topic=body.topic, to=str(body.to), dry_run=body.dry_run
+            group=request.params.group,
+            topic=body.topic,
+            to="" if body.to is UNSET else str(body.to),
+            offset=None if body.offset is UNSET else body.offset,
+            queue_id=-1 if body.queue_id is UNSET else body.queue_id,
+            dry_run=body.dry_run,
         ),
         commands.OffsetsReset,
     )

@@ -17,8 +17,10 @@ class GetConsumerGroups(Command, frozen=True):
 class ConsumerGroupView(Shape, frozen=True):
     """``lag`` is in messages over all queues with a committed offset; None if there are none.
 
-    The lag of ``unknown_queues`` more queues is not known. ``holds`` and ``members`` count the held pulls and the
-    clients. ``state`` is the group's state as in its verdicts.
+    The lag of ``unknown_queues`` more queues is not known. ``oldest_ms`` is the age of the oldest message in the lag,
+    None if there is none or it was deleted. ``holds`` and ``members`` count the held pulls and the clients. ``state``
+    is the group's state as in its verdicts. ``consume_tps``: messages delivered per second in the last minute.
+    ``retrying`` messages that the group sent back wait for their next delivery; None while they are not all counted.
     """
 
     broker: str
@@ -30,6 +32,10 @@ class ConsumerGroupView(Shape, frozen=True):
     message_model: str = ""
     state: Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"] = "unknown"
     unknown_queues: int = 0
+    oldest_ms: int | None = None
+    consume_tps: float = 0.0
+    retrying: int | None = None
+    dead_letters: int = 0
 
 
 class ConsumerGroups(Reply, frozen=True):

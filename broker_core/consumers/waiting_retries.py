@@ -47,6 +47,13 @@ class WaitingRetries:
         by_level = [noted for (name, _), noted in self._noted.items() if name == topic]
         return Waiting(sum(map(len, by_level)), min((noted[0][1] for noted in by_level), default=None), is_all)
 
+    def by_topic(self) -> dict[str, int]:
+        """How many messages, as far as they are counted, wait for each retry topic."""
+        waiting: dict[str, int] = {}
+        for (topic, _), noted in self._noted.items():
+            waiting[topic] = waiting.get(topic, 0) + len(noted)
+        return waiting
+
     def count(self) -> bool:
         """Read and note some of the new messages. Returns whether all messages are known now."""
         progress = self._delayed.progress()

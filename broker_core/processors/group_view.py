@@ -64,13 +64,14 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
         yield
     online = {client.client_id for client in context.clients.values()}
     seen = Seen(held_queues, online, context.retries.count())
+    retrying = context.retries.by_topic()
     groups: list[ConsumerGroupView] = []
     names = 0
     known = {*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}
     for group in sorted(name for name in known if name > command.after):
         if command.limit and len(groups) == command.limit:
             return ConsumerGroups(seq=seq, groups=groups, next=groups[-1].group)
-        lag = yield from _known_lag(context, context.offsets.topics(group))
+        lag, oldest_ms = yield from _known_lag(context, context.offsets.topics(group), now)
         offsets, info = context.offsets.topics(group), context.consumers.get(group)
         of_group = sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())})
         names += len(of_group)
@@ -88,22 +89,38 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 message_model=info.message_model if info else "",
                 state=live.state,
                 unknown_queues=live.unknown_queues,
+                oldest_ms=oldest_ms,
+                consume_tps=sum(context.stats.group_get.tps((topic, group), now.mono_ns) for topic in of_group),
+                retrying=retrying.get(retry_topic(group), 0) if seen.retries_counted else None,
+                dead_letters=_dead_letters(context, group),
             )
         )
         yield
     return ConsumerGroups(seq=seq, groups=groups)
 
 
-def _known_lag(context: Context, offsets: Mapping[str, Mapping[int, int]]) -> Steps[int | None]:
-    """The messages between the committed offsets and the queues' ends; None without an offset in an existing topic."""
+def _known_lag(
+    context: Context, offsets: Mapping[str, Mapping[int, int]], now: Now
+) -> Steps[tuple[int | None, int | None]]:
+    """The messages between the committed offsets and the queues' ends, and the age of the oldest one, ms.
+
+    The lag is None without an offset in an existing topic.
+    """
     lag: int | None = None
+    oldest: int | None = None
+    store = context.store
     for topic in list(offsets):
         queues = offsets.get(topic, {})
         if queues and context.topics.get(topic) is not None:
-            max_offset = context.store.max_offset
-            lag = (lag or 0) + sum(max(0, max_offset(topic, queue_id) - offset) for queue_id, offset in queues.items())
+            lag = lag or 0
+            for queue_id, offset in queues.items():
+                behind = store.max_offset(topic, queue_id) - offset
+                if behind > 0:
+                    lag += behind
+                    stored = store.store_time(topic, queue_id, offset)
+                    oldest = stored if oldest is None or (stored is not None and stored < oldest) else oldest
             yield
-    return lag
+    return lag, None if oldest is None else max(0, now.wall_ms - oldest)
 
 
 def get_consumer_group(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -165,19 +182,24 @@ def group_detail(context: Context, group: str, held: Set[str], seq: int, now: No
     )
 
 
+def _dead_letters(context: Context, group: str) -> int:
+    dead, store = DLQ_PREFIX + group, context.store
+    config = context.topics.get(dead)
+    queues = range(config.read_queue_nums if config else 0)
+    return sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues)
+
+
 def _retries(context: Context, group: str) -> GroupRetries:
     """Messages that the group could not consume."""
     waiting, dead = context.retries.waiting_for(retry_topic(group)), DLQ_PREFIX + group
-    config, store = context.topics.get(dead), context.store
-    queues = range(config.read_queue_nums if config else 0)
     return GroupRetries(
         broker=context.options.broker_name,
         waiting=waiting.messages,
         next_due_ms=waiting.next_due_ms,
         counted=waiting.is_all,
         dead_letter_topic=dead,
-        dead_letters_from=store.min_offset(dead, 0),
-        dead_letters=sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues),
+        dead_letters_from=context.store.min_offset(dead, 0),
+        dead_letters=_dead_letters(context, group),
     )
 
 

@@ -6,10 +6,12 @@ its next pull (OFFSET_RESET) has moved it. A group without members has only the 
 
 from broker_core.clock import Now
 from broker_core.commands import OffsetChange, OffsetsReset, QueueOffset, Reply, ResetConsumerOffset
+from broker_core.consumers.subscription_group_manager import not_exist
 from broker_core.errors import RequestError
 from broker_core.events import OffsetReset
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
+from broker_core.processors.group_view import is_known_group
 from broker_core.processors.pull_message import answer_reset, release
 from broker_core.topics import validate_group
 
@@ -18,6 +20,8 @@ def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply
     """Store the new offsets. Members get them with the answer to their next pull; held pulls are answered now."""
     command: ResetConsumerOffset = request.command
     validate_group(command.group)
+    if command.dry_run and not is_known_group(context, command.group):
+        raise not_exist(command.group)
     context.require_complete_queues()
     topic = context.topics.require(command.topic)
     if command.queue_id >= topic.read_queue_nums:

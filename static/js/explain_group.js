@@ -102,11 +102,11 @@ export function groupState(group) {
   return { ...known, ...(isOver(group) ? { mark: "○", tone: "none", rank: 5 } : {}), word: String(group.state) };
 }
 
-/** "3 stalled · 1 stopped · 17 ok", the worst first. */
-export function statesText(groups) {
+/** How many groups are in each state, the worst first, without empty states: [["stalled", 3], ["ok", 17]]. */
+export function countStates(groups) {
   const counts = new Map(Object.keys(GROUP_STATES).map((state) => [state, 0]));
   for (const { state } of groups) counts.set(state, (counts.get(state) ?? 0) + 1);
-  return [...counts].filter(([, number]) => number).map(([state, number]) => `${count(number)} ${state}`).join(" · ") || "–";
+  return [...counts].filter(([, number]) => number);
 }
 
 /** A verdict as a line of the page: {tone, text, advice}. Advice is shown where there is something to do. */
@@ -149,6 +149,8 @@ function worse(one, other) {
   return groupState(one).rank <= groupState(other).rank ? one.state : other.state;
 }
 
+const largest = (one, other) => (isKnown(one) && isKnown(other) ? Math.max(one, other) : one ?? other ?? null);
+
 /** Merges the entries of several brokers into one a group. Lag and holds are added up. A client is a member at each
  * broker that it is connected to, so `members` is the largest number of one broker, not the sum. */
 export function mergeBrokers(groups) {
@@ -158,7 +160,9 @@ export function mergeBrokers(groups) {
     merged.set(group.group, entry === undefined ? { ...group, brokers: [broker] } : { ...entry,
       state: worse(entry, group), unknown_queues: entry.unknown_queues + group.unknown_queues,
       brokers: [...entry.brokers, broker], topics: [...new Set([...entry.topics, ...group.topics])].sort(),
-      lag: knownSum([entry, group], "lag"), holds: entry.holds + group.holds, members: Math.max(entry.members, group.members),
+      lag: knownSum([entry, group], "lag"), oldest_ms: largest(entry.oldest_ms, group.oldest_ms),
+      consume_tps: knownSum([entry, group], "consume_tps"), retrying: knownSum([entry, group], "retrying"),
+      dead_letters: sum([entry, group], "dead_letters"), holds: entry.holds + group.holds, members: Math.max(entry.members, group.members),
       message_model: entry.message_model || group.message_model });
   }
   return [...merged.values()];

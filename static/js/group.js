@@ -6,6 +6,7 @@ import { request } from "./http.js";
 import { startPage } from "./page.js";
 import { capitalize, sum } from "./explain_group.js";
 import { clientEventsPanel } from "./panels/client_events.js";
+import { groupActions } from "./panels/group_actions.js";
 import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "./panels/group.js";
 
 const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago", "connected_at_ms",
@@ -70,7 +71,7 @@ async function ask() {
 
 startPage({
   ask, figures, group,
-  panels: [aboutPanel(), verdictPanel(), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
+  panels: [aboutPanel(), groupActions(group), verdictPanel(), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
     clientEventsPanel({ link: false })],
   onError(error) {
     const missing = error.status === 404 || error.status === 400;

@@ -9,7 +9,8 @@ import { groupsPanel } from "./panels/groups.js";
 
 /** The answer with its 64-bit integers as numbers, and one entry for a group on several brokers. */
 function parse(answer) {
-  return { ...answer, groups: mergeBrokers(answer.groups.map((group) => ({ ...group, lag: group.lag === null ? null : Number(group.lag) }))) };
+  return { ...answer, groups: mergeBrokers(answer.groups.map((group) => ({ ...group, lag: group.lag === null ? null : Number(group.lag),
+    dead_letters: group.dead_letters === undefined ? null : Number(group.dead_letters) }))) };
 }
 
 function figures({ groups }) {

@@ -18,15 +18,17 @@ const form = document.querySelector('[data-panel="search"]');
 const rows = new KeyedRows(part("rows"), { create, update: () => {} });
 const search = { number: 0, query: null, found: [], next: null, leftOut: 0 };
 
+const labelled = (kind, label, text) => el("td", { role: "cell", class: kind, "data-label": label }, text);
+
 function create(message) {
   const named = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
   const where = queueKey(message.topic, message.queue_id);
   return el("tr", { role: "row", "data-message-row": message.message_id },
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
-    cell("mono long", where, where), cell("num", null, count(message.queue_offset)),
+    cell("mono long", where, where), labelled("num", "offset", count(message.queue_offset)),
     cell("names-cell long", named, el("bdi", {}, named || "–")),
     cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
-    cell("num quiet", null, count(message.body_size ?? message.size)),
+    labelled("num quiet", "bytes", count(message.body_size ?? message.size)),
     cell("mono long id-cell", null, el("a", { href: messageHref(message) }, visible(message.message_id || message.offset_message_id))));
 }
 

@@ -16,3 +16,13 @@ export function writeAddress(form, { isNew = false } = {}) {
   }
   if (url.href !== location.href) history[isNew ? "pushState" : "replaceState"](null, "", url);
 }
+
+/** Writes values into the page's address; an empty one is removed from it. */
+export function writeQuery(values) {
+  const url = new URL(location.href);
+  for (const [name, value] of Object.entries(values)) {
+    if (value) url.searchParams.set(name, value);
+    else url.searchParams.delete(name);
+  }
+  if (url.href !== location.href) history.replaceState(null, "", url);
+}

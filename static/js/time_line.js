@@ -1,7 +1,7 @@
 /** The story of a message, from its events. Pure. */
 
 import { count, isKnown, micros, millis, plural, span } from "./format.js";
-import { DEAD } from "./explain_group.js";
+import { DEAD, capitalize } from "./explain_group.js";
 import { queueKey } from "./reducer.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
@@ -79,7 +79,7 @@ function outcome({ delivered, committed, sentBack, dead }, stored) {
   if (delivered.length) parts.push(`delivered ${after(delivered[0])}${delivered.length > 1 ? `, ${count(delivered.length)} times in all` : ""}`);
   if (sentBack) parts.push(`sent back ${sentBack === 1 ? "once" : `${count(sentBack)} times`}`);
   if (committed !== null) parts.push(`committed ${after(committed)}`);
-  const text = `${parts.join("; ")}.`;
+  const text = capitalize(`${parts.join("; ")}.`);
   if (dead !== null) return { word: "dead", tone: "bad", text };
   if (committed !== null) return { word: sentBack ? "sent back" : "committed", tone: sentBack ? "warn" : "good", text };
   return { word: "delivered", tone: "calm", text: `${text.slice(0, -1)}; not committed yet, as far as is known.` };

@@ -190,6 +190,10 @@ class FakeGroups:
                     "message_model": entry["message_model"],
                     "state": verdicts(entry)["state"],
                     "unknown_queues": sum(queue["lag"] is None for queue in entry["queues"]),
+                    "oldest_ms": max((int(q["lag_ms"]) for q in entry["queues"] if q["lag_ms"]), default=0) or None,
+                    "consume_tps": 12.5 if entry["members"] else 0.0,
+                    "retrying": sum(retry["waiting"] for retry in entry["retries"]),
+                    "dead_letters": str(sum(int(retry["dead_letters"]) for retry in entry["retries"])),
                 }
                 for broker in brokers
                 for name, entry in sorted(self.details.items())

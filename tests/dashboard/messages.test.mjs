@@ -85,7 +85,7 @@ describe("the time line", () => {
   });
   test("says what became of the message in each group", () => {
     assert.deepEqual(groupsOf(message, events).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
-    assert.equal(groupsOf(message, events)[0].text, "delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
+    assert.equal(groupsOf(message, events)[0].text, "Delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
     assert.match(groupsOf(message, events)[1].text, /not committed yet, as far as is known\.$/);
   });
 });

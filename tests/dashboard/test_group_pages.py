@@ -23,7 +23,15 @@ def test_the_list_shows_the_state_of_each_group(open_page: OpenPage) -> None:
     expect(page.locator('[data-group-row="audit"] .lag-cell')).to_have_text("912")
     expect(page.locator('[data-group-row="page-consumer"] .lag-cell')).to_have_text("unknown")
     expect(page.locator('[data-part="figures"] dd')).to_have_text(["4", "5", "≥ 936", "9", "1"])
-    expect(page.locator('[data-panel="groups"] [data-part="count"]')).to_have_text("1 stopped · 1 catching up · 2 ok")
+    states = page.locator('[data-panel="groups"] .state-button')
+    expect(states).to_have_text(["1 stopped", "1 catching up", "2 ok"])
+    states.nth(2).click()
+    expect(rows).to_have_count(2)
+    page.reload()  # the state is in the page's address
+    expect(states.nth(2)).to_have_attribute("aria-pressed", "true")
+    expect(rows).to_have_count(2)
+    states.nth(2).click()
+    expect(rows).to_have_count(4)
     page.get_by_role("searchbox").fill("orders catching")
     expect(rows).to_have_count(1)
     expect(page.locator('[data-part="left-out"]')).to_have_text("1 of 4 match")
@@ -238,7 +246,7 @@ def test_the_pages_can_be_used_by_keyboard(open_page: OpenPage) -> None:
     page = open_page("working", path="/groups")
     expect(page.locator("[data-group-row]")).to_have_count(4)
     page.get_by_role("region", name="Groups, scrollable").focus()
-    for _ in range(6):  # five sort buttons, then the first group
+    for _ in range(10):  # nine sort buttons, then the first group
         page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="audit").first).to_be_focused()
     page.keyboard.press("Enter")

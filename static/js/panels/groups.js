@@ -1,41 +1,70 @@
 /** All consumer groups: state, topics, members, lag and held pulls. */
 
-import { KeyedRows, cell, el, panel, setText } from "../dom.js";
-import { UNKNOWN, count, plural } from "../format.js";
+import { cell, el, panel, setText } from "../dom.js";
+import { UNKNOWN, count, isKnown, plural, rate, span } from "../format.js";
 import { showsAllBrokers } from "../brokers.js";
-import { groupState, joinNames, isRetryTopic, lagText, statesText } from "../explain_group.js";
+import { countStates, groupState, joinNames, isRetryTopic, lagText } from "../explain_group.js";
 import { groupHref } from "../links.js";
 import { unavailableText } from "./clients.js";
+import { writeQuery } from "../search_state.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
+import { Sparkline } from "./sparkline.js";
+import { VirtualRows } from "./virtual_rows.js";
 
+const MOST_GROUPS = 20_000;
+const MOST_LAGS = 60;
+const byNumber = (name) => (a, b) => (b[name] ?? -1) - (a[name] ?? -1) || byName(a, b);
 const byName = (a, b) => byText(a.group, b.group);
 const SORTS = {
   group: byName,
   state: (a, b) => groupState(a).rank - groupState(b).rank || byName(a, b),
   members: (a, b) => a.members - b.members || byName(a, b),
-  lag: (a, b) => (b.lag ?? -1) - (a.lag ?? -1) || byName(a, b),
+  lag: byNumber("lag"),
+  oldest: byNumber("oldest_ms"),
+  rate: byNumber("consume_tps"),
+  retrying: byNumber("retrying"),
+  dead: byNumber("dead_letters"),
   holds: (a, b) => a.holds - b.holds || byName(a, b),
 };
 
 export function groupsPanel() {
   const { root, part } = panel("groups");
-  const rows = new KeyedRows(part("rows"), { create, update });
-  const choice = tableChoice({ root, part, sorts: SORTS, first: "state", changed: () => latest && render(latest),
+  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update });
+  const choice = tableChoice({ root, part, sorts: SORTS, first: "state", most: MOST_GROUPS, changed: () => latest && render(latest),
     textOf: (group) => [group.group, ...group.brokers, ...group.topics, groupState(group).word].join(" ") });
   let latest = null;
   let several = false;
+  let state = new URLSearchParams(location.search).get("state") ?? "";
+  const history = new Map();
+
+  /** Remembers the lag of each group while the page is open. */
+  function remember(answer) {
+    if (history.answer === answer) return;
+    history.answer = answer;
+    const known = new Set(answer.groups.map(({ group }) => group));
+    for (const group of history.keys()) if (!known.has(group)) history.delete(group);
+    for (const { group, lag } of answer.groups) {
+      const lags = history.get(group) ?? [];
+      lags.push(lag);
+      if (lags.length > MOST_LAGS) lags.shift();
+      history.set(group, lags);
+    }
+  }
 
   function create(group) {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
     const parts = { mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
       topics: cell("quiet topics-cell long", null), members: number("members-cell", "members"),
-      lag: number("lag-cell", "lag"), holds: number("", "holds") };
+      lag: number("lag-cell", "lag"), oldest: number("oldest-cell quiet", "oldest"), rate: number("rate-cell", "msgs/s"),
+      retrying: number("retrying-cell", "retrying"), dead: number("dead-cell", "dead"), holds: number("", "holds") };
+    parts.trend = new Sparkline();
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
     parts.brokers = el("span", { class: "group-brokers quiet" });
     const row = el("tr", { role: "row", "data-group-row": group.group },
       cell("group-cell long", group.group, el("a", { href: groupHref(group.group) }, group.group),
         parts.brokers),
-      cell("state-cell", null, parts.chip), parts.topics, parts.members, parts.lag, parts.holds);
+      cell("state-cell", null, parts.chip), parts.topics, parts.members, parts.lag,
+      el("td", { role: "cell", class: "trend-cell" }, parts.trend.node), parts.oldest, parts.rate, parts.retrying, parts.dead, parts.holds);
     row.parts = parts;
     return row;
   }
@@ -54,17 +83,45 @@ export function groupsPanel() {
     setText(row.parts.lag, lag);
     row.parts.lag.classList.toggle("is-unknown", lag === UNKNOWN);
     row.parts.lag.title = group.unknown_queues ? `The lag of ${plural(group.unknown_queues, "queue")} is unknown: no offset is committed there.` : "";
+    row.parts.trend.show(history.get(group.group) ?? [], "lag");
+    setText(row.parts.oldest, isKnown(group.oldest_ms) ? span(group.oldest_ms) : lag === "0" ? "–" : UNKNOWN);
+    setText(row.parts.rate, rate(group.consume_tps));
+    setText(row.parts.retrying, count(group.retrying));
+    setText(row.parts.dead, count(group.dead_letters));
+    row.parts.dead.toggleAttribute("data-some", group.dead_letters > 0);
     setText(row.parts.holds, count(group.holds));
   }
+
+  /** "3 stalled · 17 ok", each of which shows only its groups when it is pressed. */
+  function showStates(groups) {
+    const counts = groups.length ? countStates(groups) : [];
+    if (state && !counts.some(([name]) => name === state)) counts.push([state, 0]);
+    const shown = counts.map(([name, number]) => `${count(number)} ${name}`);
+    const text = shown.join("\n") + state;
+    if (part("states").shown === text) return;
+    part("states").shown = text;
+    part("states").replaceChildren(...counts.map(([name], place) => el("button", { type: "button", class: "state-button", "data-state": name,
+      "aria-pressed": String(name === state), title: name === state ? "Show all groups" : `Show only these groups` }, shown[place])));
+  }
+
+  part("states").addEventListener("click", (event) => {
+    const pressed = event.target.closest("[data-state]")?.dataset.state;
+    if (!pressed) return;
+    state = pressed === state ? "" : pressed;
+    writeQuery({ state });
+    if (latest) render(latest);
+  });
 
   function render(view) {
     latest = view;
     if (view.answer === null) return;
     const { groups } = view.answer;
     several = showsAllBrokers();
-    const { shown, matching } = choice.of([...groups]);
+    remember(view.answer);
+    const { shown, matching } = choice.of(groups.filter((group) => !state || group.state === state));
     rows.show(shown, (group) => group.group);
-    setText(part("count"), `${groups.length ? statesText(groups) : "none"}${unavailableText(view.answer)}`);
+    showStates(groups);
+    setText(part("count"), `${groups.length ? "" : "none"}${unavailableText(view.answer)}`);
     showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group" });
     part("empty").hidden = matching > 0;
     setText(part("empty-title"), groups.length ? "No group matches this filter." : "No consumer groups yet.");

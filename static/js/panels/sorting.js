@@ -9,9 +9,10 @@ export const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
  * The reader's sort order and filter for one table. `sorts` maps the data-sort of a column head to a comparison;
- * `textOf(item)` is the text that the filter searches. `changed()` is called after a change.
+ * `textOf(item)` is the text that the filter searches. `changed()` is called after a change. At most `most` rows are
+ * shown.
  */
-export function tableChoice({ root, part, sorts, first, textOf, changed }) {
+export function tableChoice({ root, part, sorts, first, textOf, changed, most = MOST_ROWS }) {
   const chosen = { sort: first, descending: false, words: [] };
 
   part("filter")?.addEventListener("input", (event) => {
@@ -43,7 +44,7 @@ export function tableChoice({ root, part, sorts, first, textOf, changed }) {
       const matching = items.filter((item) => chosen.words.every((word) => textOf(item).toLowerCase().includes(word)));
       matching.sort(sorts[chosen.sort]);
       if (chosen.descending) matching.reverse();
-      return { shown: matching.slice(0, MOST_ROWS), matching: matching.length };
+      return { shown: matching.slice(0, most), matching: matching.length };
     },
   };
 }

@@ -34,6 +34,10 @@ async def test_groups_are_listed(client: httpx.AsyncClient, port: FakePort) -> N
                 "message_model": "CLUSTERING",
                 "state": "stalled",
                 "unknown_queues": 1,
+                "oldest_ms": None,
+                "consume_tps": 0.0,
+                "retrying": None,
+                "dead_letters": 0,
             }
         ],
     }

@@ -71,6 +71,20 @@ async def test_reset(client: httpx.AsyncClient, port: FakePort, to: object, sent
     }
 
 
+async def test_reset_of_one_queue_to_an_offset(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.ResetConsumerOffset] = commands.OffsetsReset(group="G", dry_run=False, changes=[])
+    answer = await client.post(PATH + "/reset", json={"topic": "T", "offset": 7, "queue_id": 2})
+    assert answer.status_code == 200
+    assert port.commands == [commands.ResetConsumerOffset(group="G", topic="T", to="", offset=7, queue_id=2)]
+
+
+@pytest.mark.parametrize("target", [{}, {"to": "min", "offset": 1}])
+async def test_a_reset_needs_one_target(client: httpx.AsyncClient, port: FakePort, target: dict[str, object]) -> None:
+    answer = await client.post(PATH + "/reset", json={"topic": "T"} | target)
+    assert (answer.status_code, port.commands) == (400, [])
+    assert answer.json()["errors"][0]["pointer"] == "/to"
+
+
 @pytest.mark.parametrize("to", ["yesterday", -1, "", None, "9" * 19])
 async def test_bad_reset_targets_are_refused(client: httpx.AsyncClient, port: FakePort, to: object) -> None:
     answer = await client.post(PATH + "/reset", json={"topic": "T", "to": to})

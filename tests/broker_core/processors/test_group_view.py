@@ -286,3 +286,29 @@ def test_groups_come_in_pages() -> None:
             break
         after = page.next
     assert pages == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_the_list_has_the_oldest_message_the_rate_retries_and_dead_letters() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.tick(4000)
+    first = bench.send("orders", b"2", b"3").messages[0].physical_offset
+    commit = c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)])
+    assert bench.call(commit) == c.Done()
+    bench.pull("orders", 0)
+    for delay_level in (3, -1):
+        assert bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=first, delay_level=delay_level)) == c.Done()
+    bench.tick(3000)
+    reply = bench.call(c.GetConsumerGroups())
+    assert isinstance(reply, c.ConsumerGroups)
+    (group,) = reply.groups
+    assert (group.lag, group.oldest_ms, group.retrying, group.dead_letters) == (2, 3000, 1, 1)
+    later = c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=3)])
+    assert bench.call(later) == c.Done()
+    reply = bench.call(c.GetConsumerGroups())
+    assert isinstance(reply, c.ConsumerGroups) and reply.groups[0].oldest_ms is None
+    for _ in range(4):
+        bench.tick(10_000)
+        bench.pull("orders", 0)
+    reply = bench.call(c.GetConsumerGroups())
+    assert isinstance(reply, c.ConsumerGroups) and reply.groups[0].consume_tps > 0

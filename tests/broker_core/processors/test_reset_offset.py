@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.events import OffsetReset
 from tests.fakes.engine import Bench, bodies
 from tests.fakes.members import beats, events, failure, join
@@ -53,6 +54,7 @@ def bench() -> Bench:
 def test_a_reset_is_previewed_then_done() -> None:
     bench = Bench()
     bench.send("orders", b"1", b"2")
+    commit(bench, 1)
     bench.clock.advance(1000)
     later = bench.clock.now().wall_ms
     bench.send("orders", b"3")
@@ -64,6 +66,14 @@ def test_a_reset_is_previewed_then_done() -> None:
         assert preview.changes == done.changes and preview.changes[0].before == before
         assert committed(bench) == offset
         assert [target.queue_id for target in done.offsets] == list(range(4)) and done.offsets == preview.offsets
+
+
+def test_a_preview_for_a_group_that_does_not_exist_is_refused() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    preview = bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="max", dry_run=True))
+    assert isinstance(preview, c.Failed)
+    assert (preview.code, preview.kind) == (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "not_found")
 
 
 def test_a_reset_sets_one_queue_to_an_offset(bench: Bench) -> None:

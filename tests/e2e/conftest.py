@@ -104,7 +104,7 @@ def page(broker: Broker, browser: Browser) -> Iterator[Page]:
         "console",
         lambda message: (
             problems.append(message.text)
-            if message.type == "error" and "status of 404" not in message.text  # the page explains what is missing
+            if message.type == "error" and "status of 40" not in message.text  # the page shows the reason
             else None
         ),
     )

@@ -181,8 +181,8 @@ def decode_check_client_config(request: RemotingCommand, peer: Peer) -> CheckCli
 
 
 class _SentCheckClientRequestBody(Header):
-    client_id: str
-    group: str
+    client_id: NonEmpty
+    group: Name
     subscription_data: _SentSubscriptionData
 
 

@@ -90,6 +90,8 @@ class Counters:
         "pulls_refused",
         "rebalances_notified",
         "released",
+        "replies_pushed",
+        "replies_without_client",
         "requests_refused",
         "wakeup_us",
         "woken",
@@ -111,6 +113,8 @@ class Counters:
         self.pulls_held = 0
         self.pulls_passed_over = 0
         self.released = 0
+        self.replies_pushed = 0
+        self.replies_without_client = 0
         self.requests_refused = 0
         self.offsets_committed = 0
         self.rebalances_notified = 0

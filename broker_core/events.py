@@ -345,6 +345,19 @@ class MessageDeadLettered(Event, frozen=True):
     physical_offset: int
 
 
+class MessageReplied(Event, frozen=True):
+    """A consumer replied to a request. ``pushed``: the requester is connected, so the reply was passed on to it.
+
+    ``topic`` is the reply's, ``message_id`` its UNIQ_KEY, ``client_id`` the requester.
+    """
+
+    topic: str
+    message_id: str
+    client_id: str
+    correlation_id: str
+    pushed: bool
+
+
 class FlushDone(Event, frozen=True):
     flushed_offset: int
     size: int
@@ -424,6 +437,7 @@ AnyEvent = (
     | DelayedMessagesLost
     | MessageSentBack
     | MessageDeadLettered
+    | MessageReplied
 )
 CLIENT_EVENTS: tuple[type[Event], ...] = (
     ClientConnected,

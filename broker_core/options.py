@@ -260,6 +260,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
+    store_reply_message_enable: Annotated[
+        bool,
+        Meta(
+            description="Store the replies to request messages in their topic, besides passing them on.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+
     # Flush
     flush_disk_type: Annotated[
         Literal["ASYNC_FLUSH", "SYNC_FLUSH"],

@@ -33,6 +33,7 @@ NO_SEND_TOPICS = frozenset(
 )
 _SYSTEM = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+REPLY_TOPIC_POSTFIX = "REPLY_TOPIC"
 ATTRIBUTES = {
     "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"),
     "queue.type": ("SimpleCQ",),
@@ -40,6 +41,11 @@ ATTRIBUTES = {
 }
 """The attributes of RocketMQ's TopicAttributes that this broker accepts, and their values. ``message.type`` is stored
 and returned, but has no effect."""
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic of replies to request messages. RocketMQ's clients make its name from the request's CLUSTER."""
+    return f"{cluster}_{REPLY_TOPIC_POSTFIX}"
 
 
 def validate_name(name: str, what: str, longest: int) -> str:
@@ -114,7 +120,11 @@ class TopicConfigManager:
         self._changed: set[str] = set()
         for name, entry in (self._rest.get("topicConfigTable") or {}).items():
             self._store(name, msgspec.convert(entry, TopicConfig, strict=False))
-        self._system = _SYSTEM | {options.broker_cluster_name, options.broker_name}
+        self._system = _SYSTEM | {
+            options.broker_cluster_name,
+            options.broker_name,
+            reply_topic(options.broker_cluster_name),
+        }
         for config in self._predefined():
             if config.topic_name not in self._table:
                 self._put(config, now)
@@ -133,6 +143,7 @@ class TopicConfigManager:
             ("SCHEDULE_TOPIC_XXXX", 18),
             ("RMQ_SYS_TRANS_HALF_TOPIC", 1),
             ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
+            (reply_topic(self._options.broker_cluster_name), 1),
         ):
             yield TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
 

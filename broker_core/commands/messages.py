@@ -66,6 +66,34 @@ class Sent(Reply, frozen=True):
     messages: list[SentMessage]
 
 
+class SendReplyMessage(Command, frozen=True):
+    """SEND_REPLY_MESSAGE: pass the one message of ``send`` on to the client that its property REPLY_TO_CLIENT names.
+
+    -> ReplyMessage; Failed SYSTEM_ERROR if that client has no producer on this broker. In either case the message is
+    also stored in its topic, unless storeReplyMessageEnable is off.
+    """
+
+    send: SendMessage
+
+
+class ReplyMessage(Reply, frozen=True):
+    """The message to push to ``client_id``: a connected producer that waits for it.
+
+    ``offset_message_id``, ``queue_id`` and ``queue_offset`` say where it is stored; ``0`` and 0 if it is not.
+    ``store_host`` is the broker's address, the time is in ms.
+    """
+
+    client_id: str
+    properties: str
+    body: bytes
+    born_host: str
+    store_host: str
+    store_time_ms: int
+    offset_message_id: str
+    queue_id: int
+    queue_offset: int
+
+
 class ConsumerSendMsgBack(Command, frozen=True):
     """CONSUMER_SEND_MSG_BACK: retry the record at ``physical_offset``, which the group could not consume. -> Done
 
@@ -225,6 +253,7 @@ class Timeline(Reply, frozen=True):
 
 MessageCommand = (
     SendMessage
+    | SendReplyMessage
     | ConsumerSendMsgBack
     | PullMessage
     | CancelPull
@@ -233,4 +262,4 @@ MessageCommand = (
     | QueryMessageByTime
     | GetMessageTimeline
 )
-MessageReply = Sent | Held | Pulled | Records | Timeline
+MessageReply = Sent | ReplyMessage | Held | Pulled | Records | Timeline

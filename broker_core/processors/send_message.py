@@ -78,7 +78,7 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         raise RequestError(
             "an Idempotency-Key must not contain 0x01 or 0x02, which separate properties", pointer="/Idempotency-Key"
         )
-    topic = _writable_topic(context, command, now)
+    topic = writable_topic(context, command, now)
     to_retry_topic = command.topic.startswith(RETRY_PREFIX)
     if to_retry_topic and len(command.messages) > 1:
         raise RequestError(
@@ -95,28 +95,37 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
         wait |= message_properties.find(message.properties, "WAIT") != "false"
         if index in known:
             continue
-        _check(context, topic, message, index)
-        properties, unique_key = _complete(context, command, digest, index, now)
+        pending, unique_key = pending_message(context, command, topic, digest, index, now)
         ids.append(unique_key)
-        pending = PendingMessage(
-            topic=command.topic,
-            queue_id=_choose_queue(context, topic, message),
-            body=message.body,
-            properties=properties,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_timestamp=message.born_timestamp or now.wall_ms,
-            born_host=command.born_host,
-            born_port=command.born_port,
-            reconsume_times=message.reconsume_times,
-        )
-        if to_retry_topic or DELAYS in properties:
+        if to_retry_topic or DELAYS in pending.properties:
             queue_id = pending.queue_id
             retry = _redirect(context, command, pending, index, now)
             if pending.topic != command.topic:
                 real_queue_id = queue_id
         messages.append(pending)
     return Prepared(request, messages, ids, known, wait, digest, real_queue_id, retry)
+
+
+def pending_message(
+    context: Context, command: SendMessage, topic: TopicConfig, digest: str, index: int, now: Now
+) -> tuple[PendingMessage, str]:
+    """The message at a place of a send, to store in its own topic, and its UNIQ_KEY. Raises RequestError."""
+    message = command.messages[index]
+    _check(context, topic, message, index)
+    properties, unique_key = _complete(context, command, digest, index, now)
+    pending = PendingMessage(
+        topic=command.topic,
+        queue_id=_choose_queue(context, topic, message),
+        body=message.body,
+        properties=properties,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp or now.wall_ms,
+        born_host=command.born_host,
+        born_port=command.born_port,
+        reconsume_times=message.reconsume_times,
+    )
+    return pending, unique_key
 
 
 def _redirect(context: Context, command: SendMessage, message: PendingMessage, index: int, now: Now) -> Retry | None:
@@ -172,7 +181,8 @@ def _choose_queue(context: Context, topic: TopicConfig, message: OutgoingMessage
     return turn % topic.write_queue_nums
 
 
-def _writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:
+def writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:
+    """The topic of a send, created if missing. Raises RequestError, NotFoundError."""
     name = command.topic
     if name in NO_SEND_TOPICS:
         raise RequestError(f"clients may not send to {name}", code=ResponseCode.NO_PERMISSION, pointer="/topic")

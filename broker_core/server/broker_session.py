@@ -23,6 +23,7 @@ from broker_core.commands import (
     Notice,
     OpenConnection,
     Reply,
+    ReplyMessage,
 )
 from broker_core.errors import UnavailableError
 from broker_core.remoting.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
@@ -39,8 +40,12 @@ MAX_PENDING = 10_000
 MAX_BACKLOG = 100_000
 """Requests of all connections that wait for the engine; as many as RocketMQ queues pulls."""
 
-MAX_RELAYS = 16
-"""Requests of one connection that wait for the answers of other clients."""
+MAX_RELAYS = 64
+"""Requests of one connection that wait for the answers of other clients: as many replies as a stock consumer has
+threads at most."""
+
+MAX_RELAYED_BYTES = 16 << 20
+"""Bytes of their bodies. One request is passed on however large it is."""
 
 MAX_CALLS = 256
 """Questions that wait for one client's answer."""
@@ -147,6 +152,7 @@ class BrokerSession:
         self._opaque = 0
         self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._relays: set[asyncio.Task[None]] = set()
+        self._relayed_bytes = 0
         self._speaks: SerializeType = "JSON"
         self._closed = False
         self._submit(
@@ -245,20 +251,23 @@ class BrokerSession:
 
     def _answer(self, reply: Reply | list[Reply], request: RemotingCommand) -> None:
         """Send the response, or first ask the clients that it depends on."""
-        if request.is_oneway:
+        if request.is_oneway and type(reply) is not ReplyMessage:
             return
         response = encode(reply, request, self._identity)
         if isinstance(response, bytes):
             self._channel.send(response)
             return
         if isinstance(response, Relay):
-            if len(self._relays) < MAX_RELAYS:
+            size = len(response.body)
+            if len(self._relays) < MAX_RELAYS and (not self._relays or self._relayed_bytes + size <= MAX_RELAYED_BYTES):
+                self._relayed_bytes += size
                 task = start_task(self._relay(response, request), "ask other clients for an answer")
                 self._relays.add(task)
                 task.add_done_callback(self._relays.discard)
                 return
             response = request.response(ResponseCode.SYSTEM_BUSY, OVERLOAD)
-        self._channel.send(_frame(response, request))
+        if not request.is_oneway:
+            self._channel.send(_frame(response, request))
 
     # --- to the client, and its answers ------------------------------------------------------------------------------
 
@@ -298,8 +307,12 @@ class BrokerSession:
 
     async def _relay(self, relay: Relay, request: RemotingCommand) -> None:
         """Ask the clients whose answers the request needs, and answer it."""
-        answers = await asyncio.gather(*(self._ask_client(client_id, relay) for client_id in relay.client_ids))
-        self._channel.send(_frame(relay.answer(list(answers)), request))
+        try:
+            answers = await asyncio.gather(*(self._ask_client(client_id, relay) for client_id in relay.client_ids))
+        finally:
+            self._relayed_bytes -= len(relay.body)
+        if not request.is_oneway:
+            self._channel.send(_frame(relay.answer(list(answers)), request))
 
     async def _ask_client(self, client_id: str, relay: Relay) -> RemotingCommand | Failed:
         """A client's answer, or Failed with the reason."""

@@ -13,6 +13,7 @@ PEER = Peer("10.0.0.2", 50_000, "10.0.0.2@1")
 IDENTITY = Identity("broker-a")
 
 PROPERTIES = "UNIQ_KEY\x010A00000200010000000000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02"
+REPLY_PROPERTIES = f"{PROPERTIES}MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x0110.0.0.2@1\x02CORRELATION_ID\x01c-1\x02"
 BATCH_OF_ONE = bytes.fromhex("00000024 00000000 00000000 00000000 00000002 6d31 000c 554e49515f4b455901413102")
 """Body ``m1``, UNIQ_KEY ``A1``."""
 
@@ -161,6 +162,8 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.SEND_MESSAGE: (SEND, b"hello"),
     Q.SEND_MESSAGE_V2: (SEND_V2, b"hello"),
     Q.SEND_BATCH_MESSAGE: (SEND_V2 | {"m": "true"}, BATCH_OF_ONE),
+    Q.SEND_REPLY_MESSAGE: (SEND | {"properties": REPLY_PROPERTIES}, b"reply"),
+    Q.SEND_REPLY_MESSAGE_V2: (SEND_V2 | {"i": REPLY_PROPERTIES}, b"reply"),
     Q.PULL_MESSAGE: (PULL, b""),
     Q.LITE_PULL_MESSAGE: (PULL | {"sysFlag": "22", "subscription": "*", "maxMsgBytes": "2147483647", "ReqT": "0"}, b""),
     Q.QUERY_CONSUMER_OFFSET: (QUEUE | {"consumerGroup": "g", "setZeroIfNotFound": "false"}, b""),

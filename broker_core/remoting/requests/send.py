@@ -5,7 +5,7 @@ the request code, says whether the body is a batch.
 """
 
 from broker_core.codes import RequestCode, ResponseCode
-from broker_core.commands import OutgoingMessage, SendMessage, Sent
+from broker_core.commands import Failed, OutgoingMessage, ReplyMessage, SendMessage, SendReplyMessage, Sent
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK
@@ -13,10 +13,13 @@ from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, U
 from broker_core.remoting.message_batch import MessageBatchError, decode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_header, write_header
-from broker_core.remoting.requests.request_type import Identity, Peer
+from broker_core.remoting.requests.request_type import Identity, Peer, Relay
 from broker_core.remoting.requests.response_template import ResponseTemplate
 
 RETRY_PREFIX = "%RETRY%"
+PUSH_SECONDS = 10.0
+"""How long a requester may take to answer the push of a reply, as in RocketMQ's callClient."""
+
 KNOWS_MAX_RECONSUME_TIMES = 121
 """RocketMQ 3.4.9: older clients send an unrelated value in maxReconsumeTimes."""
 
@@ -66,6 +69,14 @@ def decode_send_message(request: RemotingCommand, peer: Peer) -> SendMessage:
 
 def decode_send_message_v2(request: RemotingCommand, peer: Peer) -> SendMessage:
     return _command(read_header(SendMessageRequestHeaderV2, request.ext_fields), request, peer)
+
+
+def decode_send_reply_message(request: RemotingCommand, peer: Peer) -> SendReplyMessage:
+    return SendReplyMessage(send=decode_send_message(request, peer))
+
+
+def decode_send_reply_message_v2(request: RemotingCommand, peer: Peer) -> SendReplyMessage:
+    return SendReplyMessage(send=decode_send_message_v2(request, peer))
 
 
 def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMessage:
@@ -174,4 +185,71 @@ def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> Re
         "",
         write_header(SendMessageResponseHeader(ids, first.queue_id, first.queue_offset, unique_key))
         | {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"},
+    )
+
+
+# --- SEND_REPLY_MESSAGE ----------------------------------------------------------------------------------------------
+
+
+class ReplyMessageRequestHeader(Header):
+    """RocketMQ's ReplyMessageRequestHeader, of PUSH_REPLY_MESSAGE_TO_CLIENT. Hosts are ``address:port``."""
+
+    producer_group: Name
+    topic: Name
+    default_topic: Name
+    default_topic_queue_nums: Int
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str
+    reconsume_times: Int
+    born_host: str
+    store_host: str
+    store_timestamp: Long
+    unit_mode: bool = False
+
+
+def encode_reply_message(reply: ReplyMessage, request: RemotingCommand, identity: Identity) -> Relay:
+    """Push the reply to the requester first. The answer is a send's, or SYSTEM_ERROR if the push failed."""
+    kind: type[SendHeader] = (
+        SendMessageRequestHeader if request.code == RequestCode.SEND_REPLY_MESSAGE else SendMessageRequestHeaderV2
+    )
+    header = read_header(kind, request.ext_fields)
+    push = ReplyMessageRequestHeader(
+        producer_group=header.producer_group,
+        topic=header.topic,
+        default_topic=header.default_topic,
+        default_topic_queue_nums=header.default_topic_queue_nums,
+        queue_id=header.queue_id,
+        sys_flag=header.sys_flag,
+        born_timestamp=header.born_timestamp,
+        flag=header.flag,
+        properties=reply.properties,
+        reconsume_times=header.reconsume_times,
+        born_host=reply.born_host,
+        store_host=reply.store_host,
+        store_timestamp=reply.store_time_ms,
+    )
+
+    def answer(answers: list[RemotingCommand | Failed]) -> RemotingCommand:
+        (pushed,) = answers
+        if pushed.code == ResponseCode.SUCCESS:
+            where = SendMessageResponseHeader(reply.offset_message_id, reply.queue_id, reply.queue_offset)
+            return request.response(
+                ResponseCode.SUCCESS,
+                "",
+                write_header(where) | {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"},
+            )
+        return request.response(
+            ResponseCode.SYSTEM_ERROR, f"the reply was not taken by its requester {reply.client_id}: {pushed.remark}"
+        )
+
+    return Relay(
+        [reply.client_id],
+        RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        write_header(push),
+        reply.body,
+        PUSH_SECONDS,
+        answer,
     )

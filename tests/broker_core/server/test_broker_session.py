@@ -14,7 +14,7 @@ from broker_core.remoting.remoting_command import MAX_FRAME, RemotingCommand, Se
 from broker_core.server import broker_session
 from broker_core.server.broker_session import BrokerSession, BrokerSessions
 from broker_core.server.engine_runner import Connection
-from tests.fakes.remoting import EXAMPLES, HEARTBEAT, IDENTITY, client_view, commands_of
+from tests.fakes.remoting import EXAMPLES, HEARTBEAT, IDENTITY, REPLY_PROPERTIES, client_view, commands_of
 
 PATIENCE = 5.0
 FAILED = c.Failed(code=17, remark="no such topic", kind="not_found")
@@ -466,6 +466,119 @@ async def test_a_question_that_has_no_place_in_the_clients_encoding(sessions: Br
     ask(admin, 307, client_view("c1"), **{"x" * 40_000: "y"})
     answer = await next_frame(admin)
     assert answer.code == 1 and client.channel.sent == []
+
+
+# --- replies to request messages -------------------------------------------------------------------------------------
+
+
+def send_reply(consumer: Client, code: int = 325, *, opaque: int = 7, oneway: bool = False, **fields: Any) -> None:
+    """A consumer replies; the engine has found the requester."""
+    ((request_id, command),) = consumer.send(code, opaque=opaque, oneway=oneway)
+    assert isinstance(command, c.SendReplyMessage)
+    push = c.ReplyMessage(
+        **{
+            "client_id": "c1",
+            "properties": command.send.messages[0].properties,
+            "body": command.send.messages[0].body,
+            "born_host": "10.0.0.2:50000",
+            "store_host": "127.0.0.1:10911",
+            "store_time_ms": 5,
+            "offset_message_id": "ID",
+            "queue_id": 1,
+            "queue_offset": 9,
+        }
+        | fields
+    )
+    assert consumer.reply((request_id, push)) == []
+
+
+@pytest.mark.parametrize("code", [324, 325])
+async def test_a_reply_is_pushed_to_its_requester(sessions: BrokerSessions, code: int) -> None:
+    consumer, requester = Client(sessions), Client(sessions, 50_001)
+    requester.beat("c1")
+    send_reply(consumer, code)
+    push = await next_frame(requester)
+    assert (push.code, push.body, push.is_oneway) == (326, b"reply", False)
+    assert push.ext_fields == {
+        "producerGroup": "pg",
+        "topic": "T",
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": "1",
+        "sysFlag": "0",
+        "bornTimestamp": "1700000000000",
+        "flag": "0",
+        "properties": REPLY_PROPERTIES,
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "bornHost": "10.0.0.2:50000",
+        "storeHost": "127.0.0.1:10911",
+        "storeTimestamp": "5",
+    }
+    assert consumer.channel.sent == [], "the consumer is answered when the requester has answered"
+    requester.answer(push)
+    answer = await next_frame(consumer)
+    assert (answer.code, answer.opaque) == (0, 7)
+    assert {name: answer.ext_fields[name] for name in ("msgId", "queueId", "queueOffset")} == {
+        "msgId": "ID",
+        "queueId": "1",
+        "queueOffset": "9",
+    }
+
+
+async def test_a_reply_that_its_requester_does_not_take(sessions: BrokerSessions) -> None:
+    consumer, requester = Client(sessions), Client(sessions, 50_001)
+    requester.beat("c1")
+    send_reply(consumer)
+    push = await next_frame(requester)
+    requester.session.receive([push.response(1, "not my request")])
+    answer = await next_frame(consumer)
+    assert answer.code == 1 and "not my request" in answer.remark
+    send_reply(consumer)
+    await next_frame(requester)
+    requester.session.closed()
+    answer = await next_frame(consumer)
+    assert answer.code == 1 and "closed" in answer.remark
+
+
+async def test_a_one_way_reply_is_pushed_and_not_answered(sessions: BrokerSessions) -> None:
+    consumer, requester = Client(sessions), Client(sessions, 50_001)
+    requester.beat("c1")
+    send_reply(consumer, oneway=True)
+    requester.answer(await next_frame(requester))
+    async with asyncio.timeout(PATIENCE):
+        while consumer.session._relays:
+            await asyncio.sleep(0)
+    assert consumer.channel.sent == []
+
+
+async def test_the_bytes_of_replies_on_their_way_are_limited(
+    sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_session, "MAX_RELAYED_BYTES", 8)
+    consumer, requester = Client(sessions), Client(sessions, 50_001)
+    requester.beat("c1")
+    send_reply(consumer, body=b"more than 8 bytes")
+    push = await next_frame(requester)
+    ((request_id, _),) = consumer.send(325, opaque=8)
+    reply = c.ReplyMessage(
+        client_id="c1",
+        properties="",
+        body=b"x",
+        born_host="",
+        store_host="",
+        store_time_ms=0,
+        offset_message_id="",
+        queue_id=0,
+        queue_offset=0,
+    )
+    (refused,) = consumer.reply((request_id, reply))
+    assert (refused.code, refused.opaque) == (2, 8)
+    requester.answer(push)
+    assert (await next_frame(consumer)).code == 0
+    send_reply(consumer, opaque=9)
+    requester.answer(await next_frame(requester))
+    assert (await next_frame(consumer)).opaque == 9
 
 
 def test_the_server_counts_its_questions_within_an_int32(sessions: BrokerSessions) -> None:

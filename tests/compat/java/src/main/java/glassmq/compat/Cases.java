@@ -18,6 +18,7 @@ final class Cases {
         RetryCases.addTo(cases);
         OrderlyCases.addTo(cases);
         DelayCases.addTo(cases);
+        RequestCases.addTo(cases);
         LitePullCases.addTo(cases);
         PullCases.addTo(cases);
         QueryCases.addTo(cases);

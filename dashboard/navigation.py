@@ -13,6 +13,7 @@ class NavigationItem(NamedTuple):
 NAVIGATION = [
     NavigationItem("Live", "/"),
     NavigationItem("Groups", "/groups"),
+    NavigationItem("Topics", "/topics"),
     NavigationItem("Messages", "/messages"),
     NavigationItem("Connections", "/connections"),
     NavigationItem("Reports", "/reports"),

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard import groups_views, messages_views, reports_views, views
+from dashboard import groups_views, messages_views, reports_views, topics_views, views
 
 app_name = "dashboard"
 urlpatterns = [
@@ -10,6 +10,8 @@ urlpatterns = [
     path("connections", groups_views.connections, name="connections"),
     path("groups", groups_views.groups, name="groups"),
     path("groups/<str:name>", groups_views.group, name="group"),
+    path("topics", topics_views.topics, name="topics"),
+    path("topics/<str:name>", topics_views.topic, name="topic"),
     path("messages", messages_views.messages, name="messages"),
     path("messages/<path:message_id>", messages_views.message, name="message"),
     path("reports", reports_views.reports, name="reports"),

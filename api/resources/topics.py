@@ -43,6 +43,14 @@ class Queues(Model, frozen=True, kw_only=True, gc=False):
     unavailable: Unavailable | UnsetType = UNSET
 
 
+class TopicGroups(Model, frozen=True, kw_only=True, gc=False):
+    """The groups that subscribe to a topic or have offsets in it, by name."""
+
+    topic: str
+    groups: list[str]
+    unavailable: Unavailable | UnsetType = UNSET
+
+
 class FoundOffset(Model, frozen=True, kw_only=True, gc=False):
     broker: str
     topic: str
@@ -134,6 +142,16 @@ async def get_topic_queues(request: Request[TopicParams]) -> Answer:
     return await _queues(request.params.broker, commands.GetQueues(topic=request.params.topic))
 
 
+async def get_topic_groups(request: Request[TopicParams]) -> Answer:
+    params = request.params
+    await brokers.ask_first(params.broker, commands.GetTopic(topic=params.topic), commands.Topics)
+    replies = await brokers.ask_all(
+        params.broker, commands.QueryTopicConsumeByWho(topic=params.topic), commands.GroupNames
+    )
+    groups = {group for reply in replies.by_broker.values() for group in reply.groups}
+    return Answer(body=TopicGroups(topic=params.topic, groups=sorted(groups), unavailable=replies.missing))
+
+
 async def get_queues(request: Request[QueuesParams]) -> Answer:
     """Queues by topic and id, in pages."""
     params = request.params
@@ -220,6 +238,16 @@ ROUTES = (
         summary="Queues of a topic",
         params=TopicParams,
         response=Queues,
+        problems=(404, 504),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/topics/{topic}/groups",
+        handler=get_topic_groups,
+        group="Topics",
+        summary="Groups of a topic",
+        params=TopicParams,
+        response=TopicGroups,
         problems=(404, 504),
     ),
     Route(

@@ -6,7 +6,9 @@ from broker_core.commands.base import Command, Reply, Shape
 
 
 class TopicView(Shape, frozen=True):
-    """``perm`` is the sum of 4 (read), 2 (write) and 1 (inherit)."""
+    """``perm`` is the sum of 4 (read), 2 (write) and 1 (inherit). ``put_tps``: messages stored per second in the last
+    minute, as RocketMQ counts it.
+    """
 
     broker: str
     topic: str
@@ -15,6 +17,7 @@ class TopicView(Shape, frozen=True):
     perm: int
     system: bool
     messages: int
+    put_tps: float = 0.0
 
 
 class GetTopics(Command, frozen=True):

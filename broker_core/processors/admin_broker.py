@@ -46,7 +46,7 @@ MAX_DIGITS = 10
 """Of a queue id in a text."""
 
 
-def topic_view(context: Context, config: TopicConfig) -> TopicView:
+def topic_view(context: Context, config: TopicConfig, now: Now) -> TopicView:
     """A topic as the API shows it; ``messages`` counts those still in its queues."""
     name = config.topic_name
     return TopicView(
@@ -57,6 +57,7 @@ def topic_view(context: Context, config: TopicConfig) -> TopicView:
         perm=config.perm,
         system=context.topics.is_system(name),
         messages=context.store.message_count(name, config.queue_nums),
+        put_tps=context.stats.topic_put.tps(name, now.mono_ns),
     )
 
 
@@ -70,14 +71,14 @@ def get_topics(context: Context, request: Request, now: Now) -> Steps[Reply]:
             continue
         if command.limit and len(views) == command.limit:
             return Topics(seq=seq, topics=views, next=views[-1].topic)
-        views.append(topic_view(context, config))
+        views.append(topic_view(context, config, now))
         yield
     return Topics(seq=seq, topics=views)
 
 
 def get_topic(context: Context, request: Request, now: Now) -> Reply:
     command: GetTopic = request.command
-    return Topics(seq=context.events.seq, topics=[topic_view(context, context.topics.require(command.topic))])
+    return Topics(seq=context.events.seq, topics=[topic_view(context, context.topics.require(command.topic), now)])
 
 
 def update_and_create_topic(context: Context, request: Request, now: Now) -> Reply:
@@ -85,7 +86,7 @@ def update_and_create_topic(context: Context, request: Request, now: Now) -> Rep
     context.require_writable()
     new = _changed(context, command)
     _put(context, new, now)
-    return Topics(seq=context.events.seq, topics=[topic_view(context, new)])
+    return Topics(seq=context.events.seq, topics=[topic_view(context, new, now)])
 
 
 def update_and_create_topic_list(context: Context, request: Request, now: Now) -> Reply:

@@ -17,3 +17,5 @@ export function messageHref({ message_id: id, offset_message_id: offsetId = "", 
 
 /** The search for the messages of a topic. */
 export const messagesHref = (topic) => `/messages?topic=${encodeURIComponent(topic)}`;
+
+export const topicHref = (topic) => `/topics/${encodeURIComponent(topic)}`;

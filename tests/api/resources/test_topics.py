@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bridge.port import ConflictError, RequestError, ResponseCode, commands
+from bridge.port import ConflictError, NotFoundError, RequestError, ResponseCode, commands
 from tests.fakes.fake_port import BROKER, FakePort, queue_view
 
 VIEW = commands.TopicView(broker=BROKER, topic="T", read_queues=4, write_queues=4, perm=6, system=False, messages=9)
@@ -27,6 +27,7 @@ async def test_topics_are_listed(client: httpx.AsyncClient, port: FakePort) -> N
                 "perm": 6,
                 "system": False,
                 "messages": 9,
+                "put_tps": 0.0,
             }
         ],
     }
@@ -121,3 +122,12 @@ async def test_the_offset_at_a_time(client: httpx.AsyncClient, port: FakePort) -
     body = (await client.get("/api/v1/topics/T/queues/1/offset?timestamp_ms=17&boundary=upper")).json()
     assert port.commands[0] == commands.SearchOffset(topic="T", queue_id=1, timestamp_ms=17, boundary="upper")
     assert body == {"broker": BROKER, "topic": "T", "queue_id": 1, "offset": 12}
+
+
+async def test_groups_of_a_topic(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.GetTopic] = commands.Topics(seq=1, topics=[VIEW])
+    port.replies[commands.QueryTopicConsumeByWho] = commands.GroupNames(groups=["b", "a"])
+    answer = await client.get("/api/v1/topics/T/groups")
+    assert answer.json() == {"topic": "T", "groups": ["a", "b"]}
+    port.replies[commands.GetTopic] = NotFoundError("no topic T", code=ResponseCode.TOPIC_NOT_EXIST)
+    assert (await client.get("/api/v1/topics/T/groups")).status_code == 404

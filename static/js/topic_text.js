@@ -1,0 +1,27 @@
+/** Topics in words. Pure. */
+
+import { count, isSystemTopic, plural } from "./format.js";
+
+/** "read, write": what the bits 4, 2 and 1 of a topic's perm allow. */
+export function permText(perm) {
+  const words = [[4, "read"], [2, "write"], [1, "inherit"]].filter(([bit]) => perm & bit).map(([, word]) => word);
+  return words.join(", ") || "none";
+}
+
+/** "4", or "4 written, 8 read" if the numbers differ. */
+export function queuesText({ read_queues: read, write_queues: write }) {
+  return read === write ? count(read) : `${count(write)} written, ${count(read)} read`;
+}
+
+/** Whether the broker made the topic for itself or for a group. */
+export const isOwnTopic = ({ topic, broker, system }) => system || isSystemTopic(topic, broker) || /^%(RETRY|DLQ)%/.test(topic);
+
+/** What a change of a topic means for its messages; empty if it takes nothing away. */
+export function changeWarning(before, { read, write, perm }) {
+  const warnings = [];
+  if (read < before.read_queues) warnings.push(`Messages in ${plural(before.read_queues - read, "queue")} can no longer be consumed.`);
+  if (write > read) warnings.push("Messages will be stored in queues that nobody reads.");
+  if (before.perm & 2 && !(perm & 2)) warnings.push("Producers will be refused.");
+  if (before.perm & 4 && !(perm & 4)) warnings.push("Consumers will be refused.");
+  return warnings.join(" ");
+}

@@ -1,0 +1,84 @@
+/** The Topics page. */
+
+import { showsAllBrokers } from "./brokers.js";
+import { dialog } from "./dialogs.js";
+import { cell, el, panel, setText } from "./dom.js";
+import { count, rate } from "./format.js";
+import { sum } from "./explain_group.js";
+import { request, topicPath } from "./http.js";
+import { messagesHref, topicHref } from "./links.js";
+import { startPage } from "./page.js";
+import { unavailableText } from "./panels/clients.js";
+import { byText, showLeftOut, tableChoice } from "./panels/sorting.js";
+import { VirtualRows } from "./panels/virtual_rows.js";
+import { isOwnTopic, permText, queuesText } from "./topic_text.js";
+
+const MOST_TOPICS = 20_000;
+const byName = (a, b) => byText(a.topic, b.topic) || byText(a.broker, b.broker);
+const byNumber = (name) => (a, b) => b[name] - a[name] || byName(a, b);
+const SORTS = { topic: byName, queues: byNumber("write_queues"), messages: byNumber("messages"), rate: byNumber("put_tps") };
+
+function topicsPanel() {
+  const { root, part } = panel("topics");
+  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update });
+  const choice = tableChoice({ root, part, sorts: SORTS, first: "topic", most: MOST_TOPICS, textOf: ({ topic, broker }) => `${topic} ${broker}`,
+    changed: () => latest && render(latest) });
+  let latest = null;
+
+  function create({ topic, broker }) {
+    const number = (label) => el("td", { role: "cell", class: "num", "data-label": label });
+    const parts = { queues: number("queues"), perm: cell("quiet", null), messages: number("messages"), rate: number("msgs/s") };
+    const row = el("tr", { role: "row", "data-topic-row": topic },
+      cell("mono long topic-cell", topic, el("a", { href: topicHref(topic) }, topic), showsAllBrokers() ? el("span", { class: "quiet" }, ` ${broker}`) : ""),
+      parts.queues, parts.perm, parts.messages, parts.rate, cell("more-cell", null, el("a", { href: messagesHref(topic) }, "messages")));
+    row.parts = parts;
+    return row;
+  }
+
+  function update({ parts }, topic) {
+    setText(parts.queues, queuesText(topic));
+    setText(parts.perm, permText(topic.perm));
+    setText(parts.messages, count(topic.messages));
+    setText(parts.rate, rate(topic.put_tps));
+  }
+
+  function render(view) {
+    latest = view;
+    if (view.answer === null) return;
+    const visible = view.answer.topics.filter((topic) => part("system").checked || !isOwnTopic(topic));
+    const { shown, matching } = choice.of(visible);
+    rows.show(shown, ({ topic, broker }) => `${topic} ${broker}`);
+    setText(part("count"), `${count(visible.length)}${unavailableText(view.answer)}`);
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total: visible.length, what: "topic" });
+    part("empty").hidden = matching > 0;
+    setText(part("empty-title"), visible.length ? "No topic matches this filter." : "No topics yet.");
+  }
+
+  part("system").addEventListener("change", () => latest && render(latest));
+  return { render };
+}
+
+function parse(answer) {
+  return { ...answer, topics: answer.topics.map((topic) => ({ ...topic, messages: Number(topic.messages) })) };
+}
+
+function figures({ topics }) {
+  const own = topics.filter((topic) => !isOwnTopic(topic));
+  return [
+    ["topics", count(own.length), "Topics of applications"],
+    ["messages", count(sum(own, "messages")), "Messages that are still in their queues"],
+    ["stored/s", rate(sum(own, "put_tps")), "Messages stored per second, over the last minute"],
+  ];
+}
+
+dialog("create-dialog", {
+  canSubmit: ({ elements }) => elements.topic.value.trim() !== "" && Number(elements.queues.value) >= 1,
+  async submit({ elements }) {
+    const topic = elements.topic.value.trim();
+    const { topics } = await request("GET", "/topics");
+    if (topics.some((known) => known.topic === topic)) throw new Error(`Topic ${topic} exists already; change it on its page.`);
+    await request("PUT", topicPath(topic), { queues: Number(elements.queues.value), perm: Number(elements.perm.value) });
+    location.assign(topicHref(topic));
+  },
+});
+startPage({ ask: async () => parse(await request("GET", "/topics")), figures, panels: [topicsPanel()] });

@@ -1,0 +1,21 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { topicHref } from "../../static/js/links.js";
+import { changeWarning, isOwnTopic, permText, queuesText } from "../../static/js/topic_text.js";
+
+test("a topic in words", () => {
+  assert.deepEqual([6, 4, 2, 7, 0].map(permText), ["read, write", "read", "write", "read, write, inherit", "none"]);
+  assert.equal(queuesText({ read_queues: 4, write_queues: 4 }), "4");
+  assert.equal(queuesText({ read_queues: 8, write_queues: 4 }), "4 written, 8 read");
+  assert.deepEqual(["orders", "%RETRY%g", "%DLQ%g", "SELF_TEST_TOPIC"].map((topic) => isOwnTopic({ topic, system: false })), [false, true, true, true]);
+  assert.equal(topicHref("%DLQ%a"), "/topics/%25DLQ%25a");
+});
+
+test("a change says what it takes away", () => {
+  const before = { read_queues: 4, write_queues: 4, perm: 6 };
+  assert.equal(changeWarning(before, { read: 8, write: 8, perm: 6 }), "");
+  assert.equal(changeWarning(before, { read: 4, write: 2, perm: 6 }), "");
+  assert.match(changeWarning(before, { read: 3, write: 3, perm: 6 }), /1 queue can no longer/);
+  assert.match(changeWarning(before, { read: 4, write: 6, perm: 4 }), /nobody reads.*Producers will be refused/);
+});

@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-spark requirements clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-spark requirements wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,8 +82,11 @@ check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture an
 requirements: .venv/dev-installed ## pin requirements/*.in anew, with hashes
 	@sh scripts/pin-requirements.sh
 
+wheel: .venv/dev-installed ## build dist/glassmq-VERSION-py3-none-any.whl: client and command line, with extras broker and reports
+	$(PYTHON) -m hatchling build -t wheel -d dist
+
 clean: ## remove caches; .venv and data stay
-	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results dist
 
 .venv/bin/python:
 	@sh scripts/make-venv.sh

@@ -7,7 +7,8 @@ without extras it has all that it needs. ``up`` is the exception: it starts the 
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from broker_core.cli.top import top
 from broker_core.cli.waiting import holds, timeline, why
 from broker_core.version import VERSION
 
-NAME = "glassmq"
-APPLICATION_FOLDERS = (Path(__file__).parents[2], Path(__file__).parents[2] / "glassmq_broker")
-"""Where ``manage.py`` is: beside ``broker_core`` in a checkout, in a folder of its own in a wheel."""
+NAME, INSTALLED = "glassmq", "glassmq_broker"
+APPLICATION_FOLDERS = (Path(__file__).parents[2] / INSTALLED, Path(__file__).parents[2])
+"""Where ``manage.py`` is: in a folder of its own in a wheel, beside ``broker_core`` in a checkout."""
+FOLDER_VARIABLES = ("GLASSMQ_DATA_DIR", "GLASSMQ_STORE_DIR", "GLASSMQ_LAKE_DIR", "GLASSMQ_BROKER_CONF")
 
 
 class Commands(click.Group):
@@ -56,13 +58,28 @@ def glassmq() -> None:
 def up(arguments: tuple[str, ...]) -> None:
     """Start a broker with its dashboard, until Ctrl-C; what `make run` does.
 
-    ARGUMENTS are those of `manage.py broker`, such as --cluster or --no-schedules.
+    An installed glassmq keeps its data in ./glassmq-data, unless GLASSMQ_DATA_DIR names another folder.
+    ARGUMENTS: --cluster starts as many brokers as GLASSMQ_BROKERS says; --no-schedules leaves scheduled reports out;
+    --no-migrate leaves the database as it is.
     """
     folder = next((folder for folder in APPLICATION_FOLDERS if (folder / "manage.py").is_file()), None)
-    if folder is None:
-        raise CommandError("the broker is not a part of this installation: pip install 'glassmq[broker]'")
+    if folder is None or find_spec("django") is None:
+        raise CommandError("what a broker needs is not installed: pip install 'glassmq[broker]'")
+    environment = dict(os.environ)
+    if folder.name == INSTALLED:
+        environment |= folders_of_user(environment, Path.cwd())
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, str(folder / "manage.py"), "broker", *arguments])
+    command = [sys.executable, str(folder / "manage.py"), "broker", *arguments]
+    os.execve(sys.executable, command, environment)
+
+
+def folders_of_user(environment: Mapping[str, str], here: Path) -> dict[str, str]:
+    """The variables with folders, which begin at ``here``, not in the folder of the installed program."""
+    values = {name: environment.get(name, "") for name in FOLDER_VARIABLES}
+    values["GLASSMQ_DATA_DIR"] = values["GLASSMQ_DATA_DIR"] or "glassmq-data"
+    return {
+        name: str(here / Path(value).expanduser()) for name, value in values.items() if value and "://" not in value
+    }
 
 
 @click.command()

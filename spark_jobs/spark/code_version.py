@@ -3,9 +3,12 @@
 import hashlib
 from pathlib import Path
 
+import broker_core
 from broker_core.version import VERSION
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
+ROOTS = (PROJECT, Path(broker_core.__file__).resolve().parent.parent)
+"""The same folder in a checkout. In an installation, ``broker_core`` is in another one."""
 SENT_TO_TASKS = (
     "broker_core/__init__.py",
     "broker_core/formats/*.py",
@@ -29,14 +32,20 @@ REPORTS = (
 
 def sources(patterns: tuple[str, ...]) -> list[Path]:
     """The files of these patterns, in order."""
-    return [path for pattern in patterns for path in sorted(PROJECT.glob(pattern))]
+    found = (next(filter(None, (sorted(root.glob(pattern)) for root in ROOTS)), []) for pattern in patterns)
+    return [path for paths in found for path in paths]
+
+
+def name_in_project(path: Path) -> str:
+    """The name of a source as in a checkout, such as ``broker_core/formats/tags_code.py``."""
+    return next(path.relative_to(root) for root in ROOTS if path.is_relative_to(root)).as_posix()
 
 
 def digest(patterns: tuple[str, ...]) -> str:
     """Twelve hexadecimal digits that change with any of the files."""
     found = hashlib.sha256()
     for path in sources(patterns):
-        found.update(path.relative_to(PROJECT).as_posix().encode() + b"\0" + path.read_bytes())
+        found.update(name_in_project(path).encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:12]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zipfile import ZipFile
 
 from spark_jobs.errors import NoSparkError, PassingError
-from spark_jobs.spark.code_version import PROJECT, SENT_TO_TASKS, digest, sources
+from spark_jobs.spark.code_version import PROJECT, SENT_TO_TASKS, digest, name_in_project, sources
 from spark_jobs.spark.failures import is_passing, sentence
 from spark_jobs.spark.java import find_java_home
 
@@ -217,7 +217,7 @@ def pack_sources(scratch: Path) -> Path:
         draft = path.with_suffix(f".{os.getpid()}.new")
         with ZipFile(draft, "w") as archive:
             for source in sources(SENT_TO_TASKS):
-                archive.write(source, source.relative_to(PROJECT))
+                archive.write(source, name_in_project(source))
         draft.replace(path)
     return path
 

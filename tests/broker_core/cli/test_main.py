@@ -41,7 +41,7 @@ def test_ctrl_c(run_command: Glassmq, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_up_becomes_the_broker(run_command: Glassmq, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
-    monkeypatch.setattr("broker_core.cli.main.os.execv", lambda path, arguments: calls.append(arguments))
+    monkeypatch.setattr("broker_core.cli.main.os.execve", lambda path, arguments, environment: calls.append(arguments))
     assert run_command("up", "--cluster", "--no-schedules").code == 0
     assert calls == [[sys.executable, str(PROJECT / "manage.py"), "broker", "--cluster", "--no-schedules"]]
 
@@ -52,6 +52,15 @@ def test_up_without_the_broker_says_what_to_install(
     monkeypatch.setattr(main, "APPLICATION_FOLDERS", (tmp_path,))
     done = run_command("up")
     assert done.code == 1 and "pip install 'glassmq[broker]'" in done.err
+
+
+def test_folders_of_an_installation_begin_where_the_user_is() -> None:
+    given = {"GLASSMQ_STORE_DIR": "store", "GLASSMQ_LAKE_DIR": "s3://bucket/lake", "GLASSMQ_BROKER_CONF": "/etc/b.conf"}
+    assert main.folders_of_user(given, Path("/here")) == {
+        "GLASSMQ_DATA_DIR": "/here/glassmq-data",
+        "GLASSMQ_STORE_DIR": "/here/store",
+        "GLASSMQ_BROKER_CONF": "/etc/b.conf",
+    }
 
 
 def test_the_command_loads_neither_django_nor_the_broker() -> None:

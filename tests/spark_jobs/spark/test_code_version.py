@@ -43,7 +43,7 @@ def test_every_report_is_in_it() -> None:
 
 
 def test_the_digest_changes_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code_version, "PROJECT", tmp_path)
+    monkeypatch.setattr(code_version, "ROOTS", (tmp_path,))
     (tmp_path / "a.py").write_text("1")
     before = code_version.digest(("a.py",))
     (tmp_path / "a.py").write_text("2")

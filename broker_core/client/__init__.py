@@ -13,6 +13,12 @@ from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.default_mq_producer import DefaultMQProducer
 from broker_core.client.producer.send_result import SendResult
 from broker_core.commands import MessageQueue
+from broker_core.consumers.allocate_message_queue import (
+    allocate_averagely,
+    allocate_averagely_by_circle,
+    allocate_by_consistent_hash,
+    allocate_machine_room_nearby,
+)
 
 __all__ = [
     "DefaultLitePullConsumer",
@@ -27,4 +33,8 @@ __all__ = [
     "MessageQueue",
     "PullResult",
     "SendResult",
+    "allocate_averagely",
+    "allocate_averagely_by_circle",
+    "allocate_by_consistent_hash",
+    "allocate_machine_room_nearby",
 ]

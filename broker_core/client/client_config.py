@@ -30,6 +30,10 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_message_size: Annotated[int, Meta(ge=1, le=1 << 30)] = 4 << 20
     default_topic_queue_nums: _UpTo1024 = 4
     send_latency_fault_enable: bool = False
+    back_pressure_for_async_send_num: Annotated[int, Meta(ge=1, le=60_000)] = 1024
+    """Sends of ``send_async`` that may be under way; the others wait."""
+    back_pressure_for_async_send_size: Annotated[int, Meta(ge=1 << 20)] = 100 << 20
+    """Bytes of their bodies together."""
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,7 +21,7 @@ from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.message import Message, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.producer import default_mq_producer
-from broker_core.client.producer.default_mq_producer import MessageQueueSelector
+from broker_core.client.producer.default_mq_producer import MessageQueueSelector, SendCallback
 from broker_core.client.producer.send_result import SendResult
 from broker_core.commands import MessageQueue
 
@@ -98,6 +98,25 @@ class DefaultMQProducer:
     ) -> SendResult:
         """Send a message and return when it is stored."""
         return call(self._producer.send(message, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms))
+
+    def send_async(
+        self,
+        message: Message,
+        callback: SendCallback,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: Any = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Begin a send, and have ``callback(result, error)`` called when it has ended.
+
+        It is called by the thread of all clients, so it must not wait for anything. This call waits while too many
+        sends are under way.
+        """
+        call(
+            self._producer.send_async(message, callback, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms)
+        )
 
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_ms: int | None = None

@@ -5,6 +5,8 @@ async with producer:
     result = await producer.send(Message("orders", b"hello", "TagA"))
 """
 
+import asyncio
+import logging
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ from broker_core.client.client_config import ProducerConfig, check_group, read_c
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, Message
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
+from broker_core.client.producer.back_pressure import BackPressure
 from broker_core.client.producer.mq_fault_strategy import MQFaultStrategy
 from broker_core.client.producer.send_result import RETRY_CODES, SendResult
 from broker_core.commands import MessageQueue
@@ -22,11 +25,18 @@ from broker_core.formats.message_body import COMPRESSED, ZLIB
 from broker_core.formats.message_properties import UNIQ_KEY, WAIT
 from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, encode_batch
 from broker_core.remoting.requests.send import RETRY_PREFIX, SendMessageRequestHeaderV2
+from broker_core.tasks import start_task
 from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_topic
+
+log = logging.getLogger(__name__)
 
 COMPRESSION_LEVEL = 5
 MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 """Picks a queue: the topic's queues, the message, and the ``arg`` of the send."""
+
+
+SendCallback = Callable[[SendResult | None, MQClientException | None], None]
+"""RocketMQ's SendCallback: the result, or the error, of a send that has ended."""
 
 
 class _Outgoing(NamedTuple):
@@ -59,6 +69,9 @@ class DefaultMQProducer:
         self.instance = instance or MQClientInstance(namesrv_addr)
         self._faults = MQFaultStrategy(send_latency_fault_enable=self.config.send_latency_fault_enable)
         self._running = False
+        config = self.config
+        self._pressure = BackPressure(config.back_pressure_for_async_send_num, config.back_pressure_for_async_send_size)
+        self._async_sends: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Begin. The first send of a topic asks for its queues."""
@@ -67,9 +80,11 @@ class DefaultMQProducer:
             self._running = True
 
     async def shutdown(self) -> None:
-        """Leave the group and close the connections."""
+        """Wait for the sends of ``send_async``, leave the group and close the connections."""
         if self._running:
             self._running = False
+            if self._async_sends:
+                await asyncio.wait(self._async_sends)
             await self.instance.unregister(producer_group=self.group)
 
     async def __aenter__(self) -> "DefaultMQProducer":
@@ -97,6 +112,51 @@ class DefaultMQProducer:
         """
         outgoing = self._prepare(message)
         return await self._send(outgoing, await self._pick(message, queue, selector, arg), timeout_ms)
+
+    async def send_async(
+        self,
+        message: Message,
+        callback: SendCallback,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: Any = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Begin a send, and have ``callback(result, error)`` called on the event loop when it has ended.
+
+        This waits while too many sends are under way (``back_pressure_for_async_send_num`` and ``_size``).
+        MQClientException if that takes longer than the timeout; then nothing is sent and the callback is not called.
+        """
+        outgoing = self._prepare(message)
+        wanted = await self._pick(message, queue, selector, arg)
+        timeout_s = (timeout_ms or self.config.send_msg_timeout) / 1000
+        size = len(outgoing.body)
+        try:
+            await self._pressure.acquire(size, timeout_s)
+        except TimeoutError:
+            raise MQClientException(
+                f"{self._pressure.num} sends of {self._pressure.size} bytes are under way, and none has ended within "
+                f"{timeout_s:g} s; the message was not sent"
+            ) from None
+        task = start_task(self._send_and_call(outgoing, wanted, timeout_ms, callback), f"send to {message.topic}")
+        self._async_sends.add(task)
+        task.add_done_callback(self._async_sends.discard)
+
+    async def _send_and_call(
+        self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None, callback: SendCallback
+    ) -> None:
+        result, failure = None, None
+        try:
+            result = await self._send(outgoing, queue, timeout_ms)
+        except MQClientException as error:
+            failure = error
+        finally:
+            self._pressure.release(len(outgoing.body))
+        try:
+            callback(result, failure)
+        except Exception:
+            log.exception("the callback of a send to %s failed", outgoing.topic)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_ms: int | None = None

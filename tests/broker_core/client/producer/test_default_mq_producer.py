@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from broker_core import commands as c
-from broker_core.client import DefaultMQProducer, Message, MQBrokerException, MQClientException
+from broker_core.client import DefaultMQProducer, Message, MQBrokerException, MQClientException, SendResult
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
@@ -119,6 +119,57 @@ def test_one_way_messages_are_not_answered() -> None:
             await asyncio.sleep(1)
             with pytest.raises(MQClientException, match="could not be sent to a: nobody listens"):
                 await producer.send_oneway(Message("orders", b"x"))
+
+    run_virtually(story)
+
+
+def test_the_callback_of_a_send_is_called_with_its_result_or_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        ended: list[str] = []
+
+        def callback(result: SendResult | None, error: MQClientException | None) -> None:
+            ended.append(result.send_status if result else str(error))
+            if len(ended) == 1:
+                raise ValueError("of the program")
+
+        async with producer_of(cluster) as producer:
+            await producer.send_async(Message("orders", b"1"), callback)
+            assert ended == []
+            await asyncio.sleep(1)
+            broker.refuse[SEND] = ResponseCode.MESSAGE_ILLEGAL
+            await producer.send_async(Message("orders", b"2"), callback)
+            with pytest.raises(MQClientException, match="body"):
+                await producer.send_async(Message("orders", b""), callback)
+            await asyncio.sleep(1)
+            broker.refuse.clear()
+            await producer.send_async(Message("orders", b"3"), callback)
+        assert (ended[0], ended[2:]) == ("SEND_OK", ["SEND_OK"])  # shutdown waits for the last one
+        assert "refused by the test" in ended[1]
+        assert [record.body for record in stored(broker)] == [b"1", b"3"]
+
+    run_virtually(story)
+    assert "of the program" in caplog.text
+
+
+def test_sends_wait_while_too_many_are_under_way() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        ended: list[bool] = []
+        async with producer_of(cluster, back_pressure_for_async_send_num=2) as producer:
+            await producer.send(Message("orders", b"x"))
+            broker.ignore.add(SEND)
+            for _ in range(2):
+                await producer.send_async(Message("orders", b"x"), lambda result, error: ended.append(error is None))
+            with pytest.raises(MQClientException, match="2 sends of 2 bytes are under way, and none has ended within"):
+                await producer.send_async(Message("orders", b"x"), print, timeout_ms=1000)
+            begin = cluster.loop.time()
+            cluster.loop.call_later(1.5, broker.ignore.clear)
+            await producer.send_async(Message("orders", b"x"), lambda result, error: ended.append(error is None))
+            assert cluster.loop.time() - begin == pytest.approx(2, abs=0.1)  # when the first two have failed
+        assert ended == [False, False, True]
 
     run_virtually(story)
 

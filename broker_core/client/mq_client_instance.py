@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING
 
+from broker_core.client.client_events import EventHook, EventListener
 from broker_core.client.client_remoting_processor import ClientRemotingProcessor
 from broker_core.client.consumer.rebalance_service import RebalanceService
 from broker_core.client.mq_admin_impl import MQAdminImpl
@@ -55,13 +56,22 @@ class MQClientInstance:
     """
 
     def __init__(
-        self, namesrv_addr: str, *, client_id: str = "", instance_name: str = "", clock: Clock | None = None
+        self,
+        namesrv_addr: str,
+        *,
+        client_id: str = "",
+        instance_name: str = "",
+        clock: Clock | None = None,
+        event_listener: EventListener | None = None,
     ) -> None:
         """``client_id`` is by default the host and ``instance_name``, which is by default another one for each client.
+
+        ``event_listener`` is called with what the client does (``client_events``).
 
         Raises MQClientException for an address that is none.
         """
         self.clock = clock or SystemClock()
+        self.events = EventHook(event_listener)
         self.name_servers = [address for address in namesrv_addr.split(";") if address]
         if not self.name_servers:
             raise MQClientException("no name server is given: set namesrv_addr to its host:port")

@@ -58,11 +58,14 @@ class Owner(Protocol):
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Everything before ``offset`` was consumed."""
 
+    def consumed(self, queue: MessageQueue, messages: list[MessageExt], consumed: int) -> None:
+        """The listener has returned; ``consumed`` of the messages, counted from the first, were consumed."""
+
 
 class ConsumeRequest:
     """RocketMQ's ConsumeRequest: messages for one call of the listener."""
 
-    __slots__ = ("_clock", "consumed", "context", "message_queue", "messages", "process_queue")
+    __slots__ = ("_clock", "consumed", "context", "message_queue", "messages", "process_queue", "was_called")
 
     def __init__(
         self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue, clock: Clock
@@ -73,6 +76,7 @@ class ConsumeRequest:
         self.context = ConsumeConcurrentlyContext(queue)
         self.consumed = 0
         """How many of the messages, counted from the first, were consumed."""
+        self.was_called = False
         self._clock = clock
 
     def begin(self) -> bool:
@@ -80,7 +84,8 @@ class ConsumeRequest:
         now_ns = self._clock.mono_ns()
         for message in self.messages:
             message.consume_started_ns = now_ns
-        return not self.process_queue.dropped
+        self.was_called = not self.process_queue.dropped
+        return self.was_called
 
     def set_status(self, status: object) -> None:
         """Note what the listener returned. TypeError if it wrote something else than integers into its context."""
@@ -140,6 +145,8 @@ class ConsumeMessageConcurrentlyService:
 
     def _finish(self, request: ConsumeRequest) -> None:
         """RocketMQ's processConsumeResult."""
+        if request.was_called:
+            self._owner.consumed(request.message_queue, request.messages, min(request.consumed, len(request.messages)))
         if not request.process_queue.dropped:
             failed = request.messages[request.consumed :]
             if failed:  # the request is finished when they are sent back

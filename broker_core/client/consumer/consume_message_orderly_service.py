@@ -54,6 +54,9 @@ class Owner(Protocol):
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Everything before ``offset`` was consumed."""
 
+    def consumed(self, queue: MessageQueue, messages: list[MessageExt], consumed: int) -> None:
+        """The listener has returned; ``consumed`` of the messages, counted from the first, were consumed."""
+
     def release(self, queue: MessageQueue) -> None:
         """The listener has returned for a queue that was given up meanwhile."""
 
@@ -156,6 +159,9 @@ class ConsumeMessageOrderlyService:
 
     def _finish(self, request: _ConsumeRequest) -> None:
         """RocketMQ's processConsumeResult."""
+        if request.was_called:
+            consumed = len(request.messages) if request.status == "SUCCESS" else 0
+            self._owner.consumed(request.message_queue, request.messages, consumed)
         if not request.was_called or not request.process_queue.may_consume(self._clock.mono_ns()):
             self._end(request)  # the messages come again, here or from the next owner of the lock
         elif request.status == "SUCCESS":

@@ -25,6 +25,7 @@ from broker_core.client.client_config import (
     check_group,
     read_config,
 )
+from broker_core.client.client_events import MessagesConsumed
 from broker_core.client.consumer.consume_message_concurrently_service import (
     ConsumeMessageConcurrentlyService,
     MessageListener,
@@ -273,6 +274,15 @@ class DefaultMQPushConsumer:
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Everything before ``offset`` was consumed."""
         self.offset_store.update_offset(queue, offset, increase_only=True)
+
+    def consumed(self, queue: MessageQueue, messages: list[MessageExt], consumed: int) -> None:
+        """The listener has returned; ``consumed`` of the messages, counted from the first, were consumed."""
+        if self.instance.events.listener is not None:
+            now_ns = self.instance.clock.mono_ns()
+            began_ns = messages[0].consume_started_ns
+            self.instance.events.emit(
+                MessagesConsumed(now_ns, self.group, queue, messages, consumed, now_ns - began_ns)
+            )
 
     def release(self, queue: MessageQueue) -> None:
         """In order: the listener has returned for a queue that was given up meanwhile."""

@@ -8,6 +8,7 @@ PullMessageService --PullRequest--> pull_message ----pull, held----> broker
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from broker_core.client.client_events import MessagesPut, PullAnswered, PullSent
 from broker_core.client.consumer.mq_consumer_inner import Rebalanced
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper, PullOptions
@@ -46,6 +47,7 @@ class PullLoop:
     def __init__(self, consumer: Puller) -> None:
         self._consumer = consumer
         self._pulls = PullAPIWrapper(consumer.instance, consumer.group)
+        self._events = consumer.instance.events
         self._failing: set[MessageQueue] = set()
 
     def pull_message(self, request: PullRequest) -> None:
@@ -56,17 +58,20 @@ class PullLoop:
         if delay_ms:
             consumer.pull_service.execute_pull_request_later(request, delay_ms)
             return
+        commit_offset = 0 if consumer.broadcasting else consumer.offset_store.read_memory(queue)
         try:
             answer = self._pulls.pull_kernel_impl(
                 queue,
                 consumer.subscriptions[queue.topic],
                 request.next_offset,
                 consumer.pull_options,
-                commit_offset=0 if consumer.broadcasting else consumer.offset_store.read_memory(queue),
+                commit_offset=commit_offset,
             )
         except (OSError, MQClientException) as error:
             self._pull_failed(request, error)
             return
+        if self._events.listener is not None:
+            self._events.emit(PullSent(work.last_pull_ns, consumer.group, queue, request.next_offset, commit_offset))
         answer.add_done_callback(lambda answer: self.on_pull(request, answer))
 
     def on_pull(self, request: PullRequest, answer: "asyncio.Future[RemotingCommand]") -> None:
@@ -90,6 +95,8 @@ class PullLoop:
         queue, work, consumer = request.message_queue, request.process_queue, self._consumer
         result = self._pulls.process_pull_result(queue, consumer.subscriptions[queue.topic], answer)
         step = next_pull(request.next_offset, result)
+        if self._events.listener is not None:
+            self._emit_answered(request, result.status, "", len(result.messages), result.next_begin_offset)
         if step.reset:
             log.warning("offset %d of %s is illegal; the queue begins at %d", request.next_offset, queue, step.offset)
             work.dropped = True  # nothing that is being consumed may commit
@@ -97,7 +104,10 @@ class PullLoop:
             return
         request.next_offset = step.offset
         if result.messages:
-            consumer.take_messages(work.put(result.messages), work, queue)
+            new = work.put(result.messages)
+            if self._events.listener is not None:
+                self._events.emit(MessagesPut(consumer.instance.clock.mono_ns(), consumer.group, queue, new, len(work)))
+            consumer.take_messages(new, work, queue)
         elif step.correct_offset and not len(work):
             consumer.correct_offset(queue, step.offset)
         if step.delay_ms:
@@ -108,9 +118,27 @@ class PullLoop:
 
     def _pull_failed(self, request: PullRequest, error: BaseException) -> None:
         """Pull again later. Of the failures of a queue, the first is logged."""
+        if self._events.listener is not None:
+            self._emit_answered(request, "", str(error), 0, request.next_offset)
         group, queue = self._consumer.group, request.message_queue
         if queue not in self._failing:
             self._failing.add(queue)
             cause = None if isinstance(error, (OSError, MQClientException)) else error
             log.warning("group %s cannot pull %s: %s; trying again", group, queue, error, exc_info=cause)
         self._consumer.pull_service.execute_pull_request_later(request, delay_after_error(error))
+
+    def _emit_answered(self, request: PullRequest, status: str, error: str, messages: int, next_offset: int) -> None:
+        now_ns = self._consumer.instance.clock.mono_ns()
+        self._events.emit(
+            PullAnswered(
+                now_ns,
+                self._consumer.group,
+                request.message_queue,
+                request.next_offset,
+                status,
+                error,
+                messages,
+                next_offset,
+                now_ns - request.process_queue.last_pull_ns,
+            )
+        )

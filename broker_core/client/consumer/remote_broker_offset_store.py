@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from broker_core.client.client_events import OffsetCommitted
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.commands import MessageQueue
 
@@ -52,7 +53,14 @@ class RemoteBrokerOffsetStore:
         """Note an offset and have the broker store it now. Raises as MQClientAPI."""
         address = self._instance.broker_address(queue.broker_name)
         await self._instance.api.update_consumer_offset(address, self._group, queue, offset)
-        self._offsets[queue] = self._persisted[queue] = offset
+        self._offsets[queue] = offset
+        self._note_persisted(queue, offset)
+
+    def _note_persisted(self, queue: MessageQueue, offset: int) -> None:
+        self._persisted[queue] = offset
+        events = self._instance.events
+        if events.listener is not None:
+            events.emit(OffsetCommitted(self._instance.clock.mono_ns(), self._group, queue, offset))
 
     async def _persist_one(self, queue: MessageQueue) -> None:
         offset = self._offsets[queue]
@@ -62,7 +70,7 @@ class RemoteBrokerOffsetStore:
         except (OSError, MQClientException) as error:
             log.warning("the offset %d of %s could not be stored for %s: %s", offset, queue, self._group, error)
         else:
-            self._persisted[queue] = offset
+            self._note_persisted(queue, offset)
 
     def remove_offset(self, queue: MessageQueue) -> None:
         """Forget a queue that belongs to another client now."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from broker_core.client.client_config import ProducerConfig, check_group, read_config
+from broker_core.client.client_events import MessageSent
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, Message
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
@@ -192,12 +193,48 @@ class DefaultMQProducer:
     # --- One send ---------------------------------------------------------------------------------------------
 
     async def _send(self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None) -> SendResult:
-        """RocketMQ's sendDefaultImpl: attempts until one succeeds, all of them within the timeout."""
+        """Send, and tell the client's event listener how it ended."""
+        events, clock = self.instance.events, self.instance.clock
+        if events.listener is None:
+            return await self._send_default_impl(outgoing, queue, timeout_ms, [])
+        begin_ns = clock.mono_ns()
+        tried: list[str] = []
+        result, problem = None, ""
+        try:
+            result = await self._send_default_impl(outgoing, queue, timeout_ms, tried)
+            return result
+        except MQClientException as error:
+            problem = str(error)
+            raise
+        finally:
+            now_ns = clock.mono_ns()
+            events.emit(
+                MessageSent(
+                    now_ns,
+                    self.group,
+                    outgoing.topic,
+                    result.message_queue if result else None,
+                    outgoing.msg_id,
+                    result.send_status if result else "",
+                    problem,
+                    len(tried),
+                    len(outgoing.body),
+                    now_ns - begin_ns,
+                    outgoing.properties,
+                )
+            )
+
+    async def _send_default_impl(
+        self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None, tried: list[str]
+    ) -> SendResult:
+        """RocketMQ's sendDefaultImpl: attempts until one succeeds, all of them within the timeout.
+
+        The names of the brokers are put into ``tried``.
+        """
         clock = self.instance.clock
         begin_ns = clock.mono_ns()
         timeout_ns = (timeout_ms or self.config.send_msg_timeout) * 1_000_000
         attempts = 1 if queue is not None else 1 + self.config.retry_times_when_send_failed
-        tried: list[str] = []
         problem: Exception | None = None
         if queue is not None:  # its broker's address comes with the topic's route
             await self.instance.find_publish_info(outgoing.topic, self.config.default_topic_queue_nums)

@@ -32,6 +32,9 @@ class Owner:
     def commit(self, queue: MessageQueue, offset: int) -> None:
         self.commits.append(offset)
 
+    def consumed(self, queue: MessageQueue, messages: list[MessageExt], consumed: int) -> None:
+        assert 0 <= consumed <= len(messages)
+
 
 def service_of(owner: Owner, listener: Any, threads: int = 4, batch_max: int = 1) -> ConsumeMessageConcurrentlyService:
     return ConsumeMessageConcurrentlyService(owner, listener, SystemClock(), threads=threads, batch_max=batch_max)

@@ -32,6 +32,9 @@ class Owner:
     def commit(self, queue: MessageQueue, offset: int) -> None:
         self.commits.append(offset)
 
+    def consumed(self, queue: MessageQueue, messages: list[MessageExt], consumed: int) -> None:
+        assert 0 <= consumed <= len(messages)
+
     def release(self, queue: MessageQueue) -> None:
         self.released.append(queue)
 

@@ -440,6 +440,10 @@ class Engine:
         """Look up a topic's queues on all brokers by ``find_queues``, which uses the name server's routes."""
         self._context.find_queues = find_queues
 
+    def was_late(self, waited_ns: int, refused: int, now: Now) -> None:
+        """Commands waited up to so long for this turn, and so many were refused for that."""
+        self._context.lateness.note(waited_ns, refused, now.mono_ns)
+
     def drain(self, now: Now) -> Out:
         """Accept no more requests; answer every held pull with the cause ``shutdown``. Call until ``drained``."""
         context = self._context

@@ -87,6 +87,16 @@ class RecentMessages(Shape, frozen=True):
     delivered: bool
 
 
+class DelayedMessages(Shape, frozen=True):
+    """At least ``messages`` of a subscribed topic were delayed by their producers and are not due; exactly so many if
+    they are all ``counted``. The next known one is due at ``next_due_ms``, wall time."""
+
+    topic: str
+    messages: int
+    next_due_ms: int
+    counted: bool
+
+
 class ReturnedMessages(Shape, frozen=True):
     """Of ``delivered`` messages in the last ``window_ms``, the group sent ``returned`` back.
 
@@ -103,7 +113,9 @@ class BrokerCondition(Shape, frozen=True):
     """What a broker does that all its groups notice.
 
     ``up_ms`` is its age. ``problem``: why it accepts no messages, or empty. ``undispatched_bytes`` of messages are
-    stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later.
+    stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later. Commands
+    waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None without
+    such commands.
     """
 
     broker: str
@@ -113,6 +125,8 @@ class BrokerCondition(Shape, frozen=True):
     holds: int
     max_holds: int
     undispatched_bytes: int
+    late_ms: int | None = None
+    refused: int = 0
 
 
 class GroupFacts(Reply, frozen=True):
@@ -133,6 +147,7 @@ class GroupFacts(Reply, frozen=True):
     windows: list[ClientWindow]
     recent: list[RecentMessages]
     returned: ReturnedMessages
+    delayed: list[DelayedMessages]
 
 
 GroupFactsCommand = GetGroupFacts | ReportWindows

@@ -5,13 +5,11 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from broker_core.commands import Protocol
+from broker_core.verdicts.group_state import is_beyond_noise
 
 MAX_QUEUES = 200_000
 TREND_NS = 10 * 1_000_000_000
 """Time between two notes of the lag."""
-NOISE = 16
-"""A lag that changed by this many messages, or by a sixteenth if that is more, has not turned: commits come when they
-come, and messages arrive in batches."""
 
 
 class LastPull(msgspec.Struct, gc=False):
@@ -53,7 +51,7 @@ class LastPull(msgspec.Struct, gc=False):
         if is_first or not lag:
             self.is_growing = False
             self.lag_before_ns, self.lag_before = now_ns, lag
-        elif against > max(NOISE, self.extreme // NOISE):
+        elif is_beyond_noise(against, self.extreme):
             self.is_growing = not self.is_growing
             self.lag_before_ns, self.lag_before = self.extreme_ns, self.extreme
         elif against > 0:

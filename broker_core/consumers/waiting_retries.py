@@ -1,4 +1,5 @@
-"""The messages that wait for a group's next retry, found among all delayed messages on request.
+"""The messages that wait for a group's next retry, or those that producers delayed, found among all delayed messages on
+request.
 
     queue of a level    .. delivered | noted by topic | not read yet .. end
 
@@ -20,7 +21,7 @@ MAX_NOTED = 100_000
 
 
 class Waiting(NamedTuple):
-    """The waiting messages of one retry topic. ``next_due_ms`` is wall time, None without messages.
+    """The waiting messages of one topic. ``next_due_ms`` is wall time, None without messages.
 
     If ``is_all`` is False, there may be more messages, and one of them may be due earlier.
     """
@@ -31,19 +32,23 @@ class Waiting(NamedTuple):
 
 
 class WaitingRetries:
-    """Delayed messages of topics with names that begin with ``prefix``."""
+    """Delayed messages of topics with names that begin with ``prefix``, or, if ``others``, of all other topics."""
 
-    def __init__(self, delayed: ScheduleMessageService, prefix: str) -> None:
+    def __init__(self, delayed: ScheduleMessageService, prefix: str, *, others: bool = False) -> None:
         self._delayed = delayed
         self._prefix = prefix
+        self._others = others
         self._read_to: dict[int, int] = {}
         self._noted: dict[tuple[str, int], deque[tuple[int, int]]] = {}
         """(topic, level) -> (offset, due time ms), in order."""
         self._count = 0
 
     def waiting_for(self, topic: str) -> Waiting:
-        """The messages that wait for a retry topic."""
-        is_all = self.count()
+        """The messages that wait for a topic."""
+        return self.noted_for(topic, is_all=self.count())
+
+    def noted_for(self, topic: str, *, is_all: bool) -> Waiting:
+        """The messages that the last ``count`` knew to wait for a topic; it returned ``is_all``."""
         by_level = [noted for (name, _), noted in self._noted.items() if name == topic]
         return Waiting(sum(map(len, by_level)), min((noted[0][1] for noted in by_level), default=None), is_all)
 
@@ -91,6 +96,6 @@ class WaitingRetries:
         return is_all
 
     def _note(self, topic: str, level: int, offset: int, deliver_ms: int) -> None:
-        if topic.startswith(self._prefix):
+        if topic.startswith(self._prefix) is not self._others:
             self._noted.setdefault((topic, level), deque()).append((offset, deliver_ms))
             self._count += 1

@@ -58,6 +58,33 @@ class Waking(msgspec.Struct, frozen=True, gc=False):
     arrival: Arrival | None = None
 
 
+class Lateness:
+    """When commands waited long for their turn lately: the engine is busier than it can be.
+
+    From ``since_ns`` to ``last_ns`` (monotonic; 0: never) no pause was longer than ``PAUSE_NS``. The longest wait was
+    ``waited_ns``, and ``refused`` commands got SYSTEM_BUSY.
+    """
+
+    PAUSE_NS = 30 * 1_000_000_000
+
+    __slots__ = ("last_ns", "refused", "since_ns", "waited_ns")
+
+    def __init__(self) -> None:
+        self.since_ns = self.last_ns = self.waited_ns = self.refused = 0
+
+    def note(self, waited_ns: int, refused: int, now_ns: int) -> None:
+        """Commands waited for so long, and some were refused."""
+        if not self.is_present(now_ns):
+            self.since_ns, self.waited_ns, self.refused = now_ns, 0, 0
+        self.last_ns = now_ns
+        self.waited_ns = max(self.waited_ns, waited_ns)
+        self.refused += refused
+
+    def is_present(self, now_ns: int) -> bool:
+        """Whether the last late command is not longer ago than a pause."""
+        return self.last_ns != 0 and now_ns - self.last_ns <= self.PAUSE_NS
+
+
 class Context:
     """The engine's parts, by name."""
 
@@ -74,9 +101,11 @@ class Context:
         "events",
         "find_queues",
         "holds",
+        "lateness",
         "locks",
         "offsets",
         "options",
+        "postponed",
         "prefix_of_ids",
         "producers",
         "pulls",
@@ -127,6 +156,8 @@ class Context:
         self.retried: deque[Recorded] = deque(maxlen=RECENT_RETRIES)
         """The last MessageSentBack and MessageDeadLettered events, for the same."""
         self.retries = WaitingRetries(store.delayed, retry_topic(""))
+        self.postponed = WaitingRetries(store.delayed, retry_topic(""), others=True)
+        """The messages that producers delayed."""
         self.round_robin: dict[str, int] = {}
         self.clients: dict[Any, ClientChannelInfo] = {}
         """Open connections, the oldest first."""
@@ -136,6 +167,7 @@ class Context:
         self.locks = RebalanceLockManager()
         self.pulls = PullOffsetTable()
         self.refused_pulls = RefusedPulls()
+        self.lateness = Lateness()
         self.changed_groups: dict[str, RebalanceCause] = {}
         """Groups to be notified in this turn, and the cause."""
         self.second_notices: Leases[str] = Leases()

@@ -38,6 +38,8 @@ class DelayedCommands:
         self._count = 0
         self._taken_in_a_row = 0
         """Commands taken of the connection whose turn it is. Its turn may continue in the engine's next turn."""
+        self.waited_ns = 0
+        """How long the command had waited that waited longest of those that ``take`` took or refused last."""
 
     def __len__(self) -> int:
         return self._count
@@ -76,6 +78,7 @@ class DelayedCommands:
         batch: list[Submission] = []
         refused: list[tuple[Connection, int, Reply]] = []
         refused_in_a_row = 0
+        self.waited_ns = 0
         while self._turns:
             connection = self._turns[0]
             waiting = self._by_connection[connection]
@@ -95,6 +98,7 @@ class DelayedCommands:
                 is_next_turn = self._taken_in_a_row >= connection.share
             waiting.popleft()
             self._count -= 1
+            self.waited_ns = max(self.waited_ns, now_ns - since_ns)
             if not waiting:
                 del self._by_connection[connection]
                 self._turns.popleft()

@@ -62,6 +62,10 @@ wake-ups in a turn."""
 MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
 
+LATE_NS = 100_000_000
+"""Commands that waited as long as this for their turn are reported: the engine is busy. Sends are refused after twice
+this time by default."""
+
 DRAIN_SECONDS = 5.0
 RETRY_FILE_WORK_SECONDS = 1.0
 FILE_WORK_PERIOD = 0.25
@@ -244,6 +248,8 @@ class EngineRunner:
             if not batch:
                 room = MAX_DELAYED_BATCH if delayed.connections > 1 else MAX_BATCH
                 batch, refused = delayed.take(_weigh, room, now.mono_ns, self._wait_limits_ns())
+                if delayed.waited_ns >= LATE_NS:
+                    self.engine.was_late(delayed.waited_ns, len(refused), now)
         question = self._questions.take(delayed) if self._questions else None
         if question is not None and not self._questions.begin(question, self.engine, now):
             batch.append(question)

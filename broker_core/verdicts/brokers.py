@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import Group
-from broker_core.verdicts.verdict import Verdict, joined
+from broker_core.verdicts.verdict import Verdict, joined, plural
 
 
 def broker_verdicts(group: Group) -> Iterator[Verdict]:
@@ -28,6 +28,12 @@ def broker_verdicts(group: Group) -> Iterator[Verdict]:
             yield CATALOGUE["holds_used_up"].verdict(
                 f"Broker {broker.broker} holds {broker.holds:,} pulls, its limit; it refuses further ones.",
                 {"broker": broker.broker, "holds": broker.holds, "max_holds": broker.max_holds},
+            )
+        if broker.late_ms is not None:
+            refused = f"; {plural(broker.refused, 'command')} got SYSTEM_BUSY" if broker.refused else ""
+            yield CATALOGUE["engine_busy"].verdict(
+                f"Broker {broker.broker} is busy: commands waited up to {broker.late_ms:,} ms for their turn{refused}.",
+                {"broker": broker.broker, "late_ms": broker.late_ms, "refused": broker.refused},
             )
         if broker.undispatched_bytes:
             yield CATALOGUE["flush_behind"].verdict(

@@ -50,6 +50,12 @@ _TABLE: tuple[Situation, ...] = (
         "Raise the option maxHolds, or let fewer clients pull.",
     ),
     Situation(
+        "engine_busy",
+        ("warning",),
+        "within the last 30 s commands waited 100 ms or longer for their turn, or were refused for that (SYSTEM_BUSY)",
+        "Look at the broker's processor, and who sends so much: the page of connections lists the clients.",
+    ),
+    Situation(
         "flush_behind",
         ("warning",),
         "stored messages are not visible to consumers yet, because SYNC_FLUSH waits for the disk",
@@ -198,6 +204,12 @@ _TABLE: tuple[Situation, ...] = (
         ("info",),
         "messages that the group sent back wait for another try, or became dead letters",
         "Resend dead letters when their reason is gone.",
+    ),
+    Situation(
+        "delayed_pending",
+        ("info",),
+        "producers delayed messages of a topic to which the group subscribes, and they are not due yet",
+        "Wait until they are due.",
     ),
     Situation(
         "reset_pending",

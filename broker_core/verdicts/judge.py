@@ -7,9 +7,10 @@ from broker_core.verdicts.brokers import broker_verdicts
 from broker_core.verdicts.catalogue import CATALOGUE, RANKS
 from broker_core.verdicts.clients import client_verdicts
 from broker_core.verdicts.group import Group, places
+from broker_core.verdicts.group_state import PATIENCE_MS, State
 from broker_core.verdicts.messages import message_verdicts
-from broker_core.verdicts.progress import PATIENCE_MS, group_state
-from broker_core.verdicts.verdict import SEVERITIES, State, Verdict, Verdicts, joined, plural, span
+from broker_core.verdicts.progress import group_state
+from broker_core.verdicts.verdict import SEVERITIES, Verdict, Verdicts, joined, plural, span
 
 MAX_VERDICTS = 100
 _STILL_CONSUMING = {"broker_away", "subscriptions_disagree"}

@@ -2,15 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import RETRY_PREFIX, Group, places
 from broker_core.verdicts.verdict import Verdict, clock, joined, plural, shown, span
 
+if TYPE_CHECKING:
+    from broker_core.commands import DelayedMessages
+
 
 def message_verdicts(group: Group) -> Iterator[Verdict]:
     """Why messages do not reach the consumers, although these pull."""
     yield from _failing(group)
+    yield from _delayed(group)
     yield from _disagreeing(group)
     yield from _filtered(group)
     yield from _topics(group)
@@ -63,6 +68,21 @@ def _failing(group: Group) -> Iterator[Verdict]:
             parts.append(f"{plural(dead, 'message is', 'messages are')} dead")
         yield CATALOGUE["retries_pending"].verdict(
             "; ".join(parts) + ".", {"waiting": waiting, "next_due_ms": due, "dead_letters": dead}
+        )
+
+
+def _delayed(group: Group) -> Iterator[Verdict]:
+    by_topic: defaultdict[str, list[DelayedMessages]] = defaultdict(list)
+    for one in group.facts:
+        for delayed in one.delayed:
+            by_topic[delayed.topic].append(delayed)
+    for topic, entries in sorted(by_topic.items()):
+        messages, due = sum(entry.messages for entry in entries), min(entry.next_due_ms for entry in entries)
+        counted = all(entry.counted for entry in entries)
+        yield CATALOGUE["delayed_pending"].verdict(
+            f"{'' if counted else 'At least '}{plural(messages, 'delayed message')} of {topic} "
+            f"{'is' if messages == 1 else 'are'} not due yet, the next at {clock(due)} ({_in(due - group.now_ms)}).",
+            {"topic": topic, "messages": messages, "next_due_ms": due, "counted": counted},
         )
 
 

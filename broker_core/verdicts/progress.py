@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from broker_core.commands import GroupQueueView
-from broker_core.verdicts.verdict import State
+from broker_core.verdicts.group_state import PATIENCE_MS, State, StateFacts, decisions
 
-PATIENCE_MS = 30_000
-"""How long messages may wait without progress. Java clients commit every 5 s."""
 TREND_MS = 5_000
 """A lag is compared only with one at least this old."""
 
@@ -129,18 +127,17 @@ def group_state(
     """The state of a group. ``is_consumed``: it has members or pulls; ``is_failing``: each message comes back. The
     members of a group that ``is_broadcasting`` keep their offsets themselves. ``is_counted``: it has a queue besides
     retry queues, and all its retries are counted; without that it is never ok."""
-    if not is_consumed:
-        return "stopped"
-    if is_failing or (progress.stuck and not is_broadcasting):
-        return "stalled"
-    if is_broadcasting:
-        return "unknown"
-    if progress.unknown:
-        return "unknown"
-    well: State = "ok" if is_counted else "unknown"
-    if not progress.waiting:
-        return well
-    is_young = progress.oldest_ms is not None and progress.oldest_ms <= patience_ms
-    if progress.moving and is_young:
-        return well
-    return "falling behind" if progress.growing and (progress.growth or 0) > 0 else "catching up"
+    facts = StateFacts(
+        is_gone=not is_consumed,
+        is_failing=is_failing,
+        is_shared=not is_broadcasting,
+        is_counted=is_counted,
+        waiting=progress.waiting,
+        unknown=progress.unknown,
+        stuck=progress.stuck,
+        moving=progress.moving,
+        is_young=progress.oldest_ms is not None and progress.oldest_ms <= patience_ms,
+        growing=progress.growing,
+        growth=progress.growth or 0,
+    )
+    return next((state for state, holds in decisions(facts) if holds), "catching up")

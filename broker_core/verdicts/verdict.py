@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from broker_core.commands import Shape
+from broker_core.verdicts.group_state import State
 
 Severity = Literal["error", "warning", "info", "ok"]
-State = Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info", "ok")
 NAMED_AT_MOST = 4
 SHOWN_AT_MOST = 100

@@ -14,6 +14,8 @@ its stored offset has not changed since; the same is true of the end of a queue 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from broker_core.verdicts import group_state
+from broker_core.verdicts.group_state import StateFacts, decisions, is_beyond_noise
 from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS, STEPS_MS, floored, reason
@@ -27,6 +29,8 @@ LOOKED_AT = 10
 """The last steps, from which a queue's state is derived."""
 PULLED_IN = 3
 """Steps without a pull after which a group has stopped."""
+PATIENCE_MS = group_state.PATIENCE_MS + MINUTE_MS
+"""How long messages may wait; what is known is counted by the minute."""
 _QUEUE = ("broker", "topic", "queue_id")
 _KEYS = ("group", *_QUEUE)
 _GROUP = ("broker", "topic", "group")
@@ -295,47 +299,76 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"stored": of_the_log, "lag": by_step(aged, when), "left_out": missing}
 
 
-def with_states(lag: DataFrame) -> DataFrame:
-    """One row per group and queue: its last step, and ``state``, derived from the last steps much as Burrow does.
+def with_progress(lag: DataFrame) -> DataFrame:
+    """One row per group and queue: its last step, and what its last steps say about its progress.
 
-    ``ok``: the lag was 0, or it also became smaller. ``falling behind``: it became larger and never smaller. If the
-    offset stayed the same, the state is ``stalled``, or ``stopped`` if nothing was pulled lately. ``unknown``: there is
-    only one step.
+    ``stuck``: messages waited in each step, and the offset stayed the same. ``moving``: messages wait at the end, and
+    the offset moved, or nothing waited for a time. ``young``: no message waits too long. ``unknown``: there is only one
+    step. ``growth``: the change of the lag; ``growing`` if it is more than noise.
     """
     newest_first = Window.partitionBy(*_KEYS, "home").orderBy(F.desc("minute_ts"))
-    newest = lag.withColumn("nth", F.row_number().over(newest_first))
-    looked_at = newest.withColumn("grown", F.col("lag") - F.lead("lag").over(newest_first)).where(
-        F.col("nth") <= LOOKED_AT
-    )
-    grown = F.when(F.col("nth") < LOOKED_AT, F.col("grown"))
-    pulled = F.sum(F.when(F.col("nth") <= PULLED_IN, F.col("pulls")).otherwise(0))
-    state = (
-        F.when(F.min("lag") == 0, "ok")
-        .when(F.count("*") < 2, "unknown")
-        .when(F.min("offset") == F.max("offset"), F.when(pulled == 0, "stopped").otherwise("stalled"))
-        .when((F.min(grown) >= 0) & (F.max(grown) > 0), "falling behind")
-        .otherwise("ok")
-    )
+    looked_at = lag.withColumn("nth", F.row_number().over(newest_first)).where(F.col("nth") <= LOOKED_AT)
+    last, first = F.max_by("lag", "minute_ts"), F.min_by("lag", "minute_ts")
+    waited, stayed = F.min("lag") > 0, F.min("offset") == F.max("offset")
     return looked_at.groupBy(*_KEYS, "home").agg(
         *(F.max_by(name, "minute_ts").alias(name) for name in ("offset", "end_offset", "lag", "lag_ms")),
-        state.alias("state"),
+        F.sum(F.when(F.col("nth") <= PULLED_IN, F.col("pulls")).otherwise(0)).alias("pulled"),
+        _as_number(waited & (F.count("*") < 2)).alias("unknown"),
+        _as_number(waited & (F.count("*") >= 2) & stayed).alias("stuck"),
+        _as_number((last > 0) & ((F.min("lag") == 0) | (F.min("offset") != F.max("offset")))).alias("moving"),
+        ((F.min("lag") == 0) | F.coalesce(F.max_by("lag_ms", "minute_ts") <= PATIENCE_MS, F.lit(False))).alias("young"),
+        _as_number(is_beyond_noise(last - first, first)).alias("growing"),
+        (last - first).alias("growth"),
     )
+
+
+def _as_number(condition: Column) -> Column:
+    return F.when(condition, 1).otherwise(0)
+
+
+def _state() -> Column:
+    """The state of a group or queue, by the rule of the live states, from the columns of ``with_progress``.
+
+    A group has stopped if its queues with messages are stuck and nobody pulled lately: a journal cannot show who is
+    there.
+    """
+    column = F.col
+    facts = StateFacts(
+        is_gone=(column("pulled") == 0) & (column("stuck") > 0) & (column("moving") == 0),
+        is_failing=F.lit(False),
+        is_shared=F.lit(True),
+        is_counted=F.lit(True),
+        waiting=column("lag"),
+        unknown=column("unknown"),
+        stuck=column("stuck"),
+        moving=column("moving"),
+        is_young=column("young"),
+        growing=column("growing"),
+        growth=column("growth"),
+    )
+    found = F.lit("catching up")
+    for state, holds in reversed(decisions(facts)):
+        found = F.when(holds, state).otherwise(found)
+    return found
 
 
 def by_group(lag: DataFrame) -> DataFrame:
-    """One row per topic and group: its last and largest lag, and the worst state of its queues."""
-    order = F.array(*(F.lit(state) for state in ("ok", "unknown", "falling behind", "stalled", "stopped")))
-    worst = (
-        with_states(lag)
+    """One row per topic and group: its last and largest lag, and its state."""
+    sums = ("pulled", "unknown", "stuck", "moving", "growing", "growth")
+    progress = (
+        with_progress(lag)
         .groupBy(*_GROUP)
         .agg(
             F.count("*").alias("queues"),
-            F.element_at(order, F.max(F.array_position(order, F.col("state"))).cast("int")).alias("state"),
+            F.sum("lag").alias("lag"),
+            F.bool_and("young").alias("young"),
+            *(F.sum(name).alias(name) for name in sums),
         )
+        .select(*_GROUP, "queues", _state().alias("state"))
     )
     return (
         _over_time(lag, *_GROUP)
-        .join(worst, [*_GROUP])
+        .join(progress, [*_GROUP])
         .select(*_GROUP, "queues", "lag", "lag_ms", "most_lag", "most_lag_ms", "commits", "state")
     )
 
@@ -363,7 +396,8 @@ def _by_minute(lag: DataFrame, *keys: str) -> DataFrame:
 
 def by_queue(lag: DataFrame) -> DataFrame:
     """One row per topic, group and queue, at the end."""
-    return with_states(lag).select(*_GROUP, "queue_id", "offset", "end_offset", "lag", "lag_ms", "state")
+    progress = with_progress(lag).withColumn("state", _state())
+    return progress.select(*_GROUP, "queue_id", "offset", "end_offset", "lag", "lag_ms", "state")
 
 
 def by_minute(lag: DataFrame) -> DataFrame:

@@ -157,6 +157,7 @@ def facts(entry: Json) -> c.GroupFacts:
         windows=[],
         recent=[],
         returned=c.ReturnedMessages(delivered=0, returned=0, window_ms=0),
+        delayed=[],
     )
 
 

@@ -277,6 +277,14 @@ async def retries_pending(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def delayed_pending(site: Site) -> AsyncIterator[None]:
+    message = {"body": "x", "queue_id": 0, "properties": {"DELAY": "18"}}
+    assert "messages" in await site.call("POST", f"/api/v1/topics/{site.topic}/messages", message)
+    async with site.member(permits=9):
+        yield
+
+
+@asynccontextmanager
 async def push_consumer(site: Site, listener: Any) -> AsyncIterator[None]:
     """A whole push consumer with this listener, and two messages for it."""
     await site.publish("", "")
@@ -350,6 +358,7 @@ TABLE: list[tuple[Situation, str, str]] = [
     (rebalancing, "", "10.0.0.2@2 gets TOPIC@0 and has not pulled yet."),
     (catching_up, "catching up", "catches up:"),
     (falling_behind, "falling behind", "more than at an earlier commit."),
+    (delayed_pending, "ok", "1 delayed message of TOPIC is not due yet, the next at 20"),
     (retries_pending, "ok", "1 message is dead."),
     (broadcasting, "unknown", "consumes by broadcasting: 1 member receives every message"),
 ]

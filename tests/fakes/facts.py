@@ -113,6 +113,7 @@ def facts(
         "windows": [],
         "recent": [],
         "returned": c.ReturnedMessages(delivered=0, returned=0, window_ms=0),
+        "delayed": [],
     }
     return c.GroupFacts(**(given | fields))
 

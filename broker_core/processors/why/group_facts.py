@@ -12,6 +12,7 @@ from broker_core.commands import (
     BrokerCondition,
     ClientWindow,
     ConsumerGroupDetail,
+    DelayedMessages,
     Done,
     GetGroupFacts,
     GroupFacts,
@@ -82,11 +83,32 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
         windows=list(_windows(context, group)),
         recent=recent,
         returned=_returned(context, detail, now),
+        delayed=_delayed(context, detail),
     )
 
 
+def _delayed(context: Context, detail: ConsumerGroupDetail) -> list[DelayedMessages]:
+    """The messages of subscribed topics that are not due, by topic."""
+    if not detail.subscriptions:
+        return []
+    is_all, found = context.postponed.count(), []
+    for subscription in detail.subscriptions[:MAX_TOPICS]:
+        waiting = context.postponed.noted_for(subscription.topic, is_all=is_all)
+        if waiting.next_due_ms is not None:
+            found.append(
+                DelayedMessages(
+                    topic=subscription.topic,
+                    messages=waiting.messages,
+                    next_due_ms=waiting.next_due_ms,
+                    counted=waiting.is_all,
+                )
+            )
+    return found
+
+
 def _condition(context: Context, now: Now) -> BrokerCondition:
-    store = context.store
+    store, lateness = context.store, context.lateness
+    is_late = lateness.is_present(now.mono_ns)
     return BrokerCondition(
         broker=context.options.broker_name,
         up_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,
@@ -95,6 +117,8 @@ def _condition(context: Context, now: Now) -> BrokerCondition:
         holds=len(context.holds),
         max_holds=context.options.max_holds,
         undispatched_bytes=max(0, store.appended_offset - store.dispatched_offset),
+        late_ms=lateness.waited_ns // 1_000_000 if is_late else None,
+        refused=lateness.refused if is_late else 0,
     )
 
 

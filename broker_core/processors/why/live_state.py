@@ -10,6 +10,7 @@ from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context
 from broker_core.processors.retry_message import RETRY_PREFIX
+from broker_core.verdicts.group_state import State
 from broker_core.verdicts.progress import (
     does_every_message_fail,
     group_progress,
@@ -17,7 +18,6 @@ from broker_core.verdicts.progress import (
     queue_progress,
     uncommitted_messages,
 )
-from broker_core.verdicts.verdict import State
 from broker_core.walk import Steps
 
 POLLING_MS = 10_000

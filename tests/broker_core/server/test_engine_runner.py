@@ -290,6 +290,8 @@ async def test_commands_that_wait_too_long_are_answered_busy() -> None:
             assert (answer.code, answer.kind) == (ResponseCode.SYSTEM_BUSY, "overload")
             assert answer.remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period ")
             assert answer.retry_after_ms > 0
+        lateness = context_of(client.runner.engine).lateness
+        assert lateness.refused == len(failed) and lateness.waited_ns == 201_000_000
         assert all(isinstance(answer, c.Pulled) for answer in await asyncio.gather(*pulls))
         assert not isinstance(await other, c.Failed)
         assert isinstance(await client.ask(send("orders", b"y")), c.Sent)

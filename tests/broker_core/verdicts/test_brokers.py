@@ -28,3 +28,12 @@ def test_the_limit_of_held_pulls() -> None:
 def test_messages_that_wait_for_the_disk() -> None:
     answer = verdicts(facts(broker=condition(undispatched_bytes=4096)))
     assert found(answer, "flush_behind").sentence.startswith("4,096 bytes of stored messages wait for the disk")
+
+
+def test_an_engine_that_is_busier_than_it_can_be() -> None:
+    answer = verdicts(facts(broker=condition(late_ms=1820, refused=1200)))
+    assert found(answer, "engine_busy").sentence == (
+        "Broker broker-a is busy: commands waited up to 1,820 ms for their turn; 1,200 commands got SYSTEM_BUSY."
+    )
+    assert "ok" not in ids(answer) and "idle" not in ids(answer)
+    assert found(verdicts(facts(broker=condition(late_ms=100))), "engine_busy").sentence.endswith("for their turn.")

@@ -131,3 +131,17 @@ def test_a_new_group_that_started_at_the_end() -> None:
     )
     first = facts(new, consume_from_where="CONSUME_FROM_FIRST_OFFSET")
     assert "started_at_end" not in ids(verdicts(first))
+
+
+def test_delayed_messages_that_are_not_due() -> None:
+    def delayed(messages: int, in_ms: int, counted: bool = True) -> c.DelayedMessages:
+        return c.DelayedMessages(topic="orders", messages=messages, next_due_ms=NOW_MS + in_ms, counted=counted)
+
+    answer = verdicts(facts(delayed=[delayed(3, 75_000)]))
+    assert answer.state == "ok"
+    assert found(answer, "delayed_pending").sentence == (
+        "3 delayed messages of orders are not due yet, the next at 2025-11-23T17:05:25Z (in 1 min 15 s)."
+    )
+    both = verdicts(facts(delayed=[delayed(1, 75_000, False)]), facts(at="broker-b", delayed=[delayed(2, 8_000)]))
+    assert found(both, "delayed_pending").sentence.startswith("At least 3 delayed messages of orders are not due yet")
+    assert found(both, "delayed_pending").evidence["next_due_ms"] == NOW_MS + 8_000

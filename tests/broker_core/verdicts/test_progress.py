@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker_core.verdicts.group_state import State
 from broker_core.verdicts.progress import (
     GroupProgress,
     does_every_message_fail,
@@ -11,7 +12,6 @@ from broker_core.verdicts.progress import (
     group_state,
     queue_progress,
 )
-from broker_core.verdicts.verdict import State
 from tests.fakes.facts import queue
 
 

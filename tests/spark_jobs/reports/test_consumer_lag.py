@@ -223,20 +223,39 @@ def test_topics_that_are_gone_are_left_out(spark: "SparkSession") -> None:
         assert sorted({row[0] for row in rows(lag, "topic")}) == named
 
 
+def committing(speed: int) -> list[dict[str, Any]]:
+    """A commit each minute, by which the offset moves by half of this."""
+    return [committed(at * MINUTE, at * speed // 2 + 1, 0) for at in range(8)]
+
+
 def test_states(spark: "SparkSession") -> None:
+    """The topic of each journal is named after the state of the group there; 2 or 6 messages come in each minute."""
+    pulls = [{"kind": "woken", "at_ms": at * MINUTE, "max_offset": 2 * at} for at in range(8)]
     journals = {
-        "ok": [committed(at * MINUTE, 2 * at, 2 * at + 1) for at in range(8)],
-        "falling behind": [committed(at * MINUTE, at // 2 + 1, 2 * at + 1) for at in range(8)],
-        "stalled": [
-            committed(0, 1, 1),
-            *({"kind": "woken", "at_ms": at * MINUTE, "max_offset": 2 * at} for at in range(8)),
-        ],
-        "stopped": [committed(0, 1, 1)],
+        "ok": (2, committing(4)),
+        "catching up": (2, committing(1)),  # 11 messages more are noise
+        "falling behind": (6, committing(1)),
+        "catching up, after a while": (6, [*committing(1)[:-1], committed(7 * MINUTE, 30, 0)]),
+        "stalled": (2, [committed(0, 1, 1), *pulls]),
+        "stopped": (2, [committed(0, 1, 1)]),
+        "stalled, but one queue moves": (2, [*committing(4), *pulls, committed(0, 1, 1, queue_id=1)]),
     }
-    log = [row | {"topic": state} for state in journals for row in stored(0, *range(0, 8 * MINUTE, MINUTE // 2))]
-    journal = [row | {"topic": state} for state, rows in journals.items() for row in rows]
-    found = rows(consumer_lag.by_queue(lag_of(spark, log=log, journal=journal)), "topic", "state")
-    assert sorted(found) == sorted((state, state) for state in journals)
+    log = [
+        row | {"topic": topic, "queue_id": queue_id}
+        for topic, (speed, _) in journals.items()
+        for row in stored(0, *range(0, 8 * MINUTE, MINUTE // speed))
+        for queue_id in (0, 1)[: 2 if "one queue" in topic else 1]
+    ]
+    journal = [row | {"topic": topic} for topic, (_, rows) in journals.items() for row in rows]
+    lag = lag_of(spark, log=log, journal=journal)
+    assert sorted(rows(consumer_lag.by_group(lag), "topic", "state")) == sorted(
+        (topic, topic.partition(",")[0]) for topic in journals
+    )
+    assert {
+        queue_id: state
+        for topic, queue_id, state in rows(consumer_lag.by_queue(lag), "topic", "queue_id", "state")
+        if "one queue" in topic
+    } == {0: "ok", 1: "stopped"}
 
 
 def test_long_times_have_long_steps(spark: "SparkSession") -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from broker_core import commands as c
 from broker_core.verdicts.judge import judge
 from broker_core.verdicts.verdict import Verdicts
-from tests.fakes.engine import Bench
+from tests.fakes.engine import Bench, send
 from tests.fakes.facts import ids
 from tests.fakes.members import beat, beats, connect, failure, join
 
@@ -410,3 +410,80 @@ def test_under_sync_flush_messages_wait_for_the_disk() -> None:
     while bench.flush():
         pass
     assert "flush_behind" not in ids(why(bench))
+
+
+# --- Delayed messages ----------------------------------------------------------------------------------------------
+
+
+def test_messages_that_producers_delayed() -> None:
+    bench = orders(0)
+    bench.send("orders", b"later", properties="DELAY\x013\x02")
+    bench.send("orders", b"sooner", properties="DELAY\x012\x02")
+    bench.send("others", b"x", properties="DELAY\x013\x02")
+    join(bench, "A")
+    pull(bench, "A", 0)
+    (delayed,) = facts_of(bench).delayed
+    assert (delayed.topic, delayed.messages, delayed.counted) == ("orders", 2, True)
+    assert delayed.next_due_ms == bench.clock.now().wall_ms + 5_000
+    answer = why(bench)
+    assert answer.state == "ok" and "delayed_pending" in ids(answer)
+    bench.tick(10_001)
+    assert "delayed_pending" not in ids(why(bench)), "they were delivered"
+
+
+# --- The broker ----------------------------------------------------------------------------------------------------
+
+
+def consuming(bench: Bench) -> None:
+    """A member that has consumed everything and waits."""
+    join(bench, "A")
+    commit(bench, 3)
+    pull(bench, "A", 3)
+    assert ids(why(bench)) == ["ok"]
+
+
+def test_a_broker_that_is_shutting_down() -> None:
+    bench = orders()
+    consuming(bench)
+    bench.take(bench.engine.drain(bench.clock.now()))
+    assert ids(why(bench))[0] == "broker_draining"
+
+
+def test_a_broker_with_a_full_disk() -> None:
+    bench = orders()
+    consuming(bench)
+    bench.files.used_percent = 97
+    beats_for(bench, 60_000, "A")
+    bench.file_work()
+    answer = why(bench)
+    assert ids(answer)[0] == "broker_refuses_messages" and "97 % full" in answer.verdicts[0].sentence
+
+
+def test_messages_that_wait_for_a_slow_disk() -> None:
+    bench = Bench(default_topic_queue_nums=1, flush_disk_type="SYNC_FLUSH")
+    bench.submit(send("orders", b"1", queue_id=0))
+    bench.flush()
+    join(bench, "A")
+    commit(bench, 1)
+    pull(bench, "A", 1)
+    bench.submit(send("orders", b"2", queue_id=0))
+    answer = why(bench)
+    assert ids(answer)[0] == "flush_behind" and answer.verdicts[0].evidence["undispatched_bytes"] > 91
+    bench.flush()
+    assert "flush_behind" not in ids(why(bench))
+
+
+def test_an_engine_that_is_late() -> None:
+    bench = orders()
+    consuming(bench)
+    bench.engine.was_late(150_000_000, 0, bench.clock.now())
+    bench.tick(20_000)
+    bench.engine.was_late(120_000_000, 7, bench.clock.now())
+    bench.tick(20_000)
+    answer = why(bench)
+    assert ids(answer)[0] == "engine_busy"
+    assert answer.verdicts[0].evidence == {"broker": "broker-a", "late_ms": 150, "refused": 7}
+    bench.tick(10_001)
+    assert "engine_busy" not in ids(why(bench)), "it is over"
+    bench.engine.was_late(110_000_000, 0, bench.clock.now())
+    assert facts_of(bench).broker.late_ms == 110

@@ -1,52 +1,62 @@
-"""Reports over logs, and the lake, compared with NumPy and DuckDB.
+"""The goals of reports and lake, and the same questions by NumPy and DuckDB.
 
-    python benchmarks/spark.py [--keep DIR] [--small-gib 1] [--mixed-gib 2] [--growth GIB]
+    python benchmarks/spark.py [--parts install,cold,log,lake,growth] [--gib 1] [--growth 10] [--keep DIR]
 
-The engine makes stores of 1 GiB (bodies of 128 B) and 2 GiB (128 B to 1 KiB). Each task runs twice to warm up and then
-three times, in one Spark session of two cores; the median counts. The yardstick, the same sums by NumPy alone in two
-processes, is measured in the same run, right before. Besides the time, the busy time of the processors is printed; it
-is the better figure if something else runs on the machine.
+Each part prints how long it took. On two cores all of them take less than 20 minutes:
 
-``--keep DIR`` keeps the stores there, or uses existing ones. ``--growth 10`` continues to logs of that size, making a
-lake at each doubling, to measure time and memory.
+    install   bytes of the installed requirements                                      1 s
+    cold      the command on a RocketMQ store of 2.7 MB, from no Java to all files     2 min
+    log       throughput of 1 GiB from the log, beside the NumPy yardstick             3 min, with making the store
+    lake      log to lake; throughput from the lake; a query by Spark and DuckDB       3 min
+    growth    a log and its lake grow from 1 to 10 GiB: memory; a one-minute window   10 min
+
+Warm parts share one Spark session of two cores. A task first runs twice to warm up; then the median counts. Ratios are
+the median of pairs: yardstick and report run in turns, so that a slow moment of the machine affects both. Besides the
+time, the busy time of the processors is printed; it is the better figure if something else runs on the machine.
+
+``--keep DIR`` keeps the stores there, or uses existing ones.
 """
 
 import argparse
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, files
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from common import title
+from common import ROOT, title
 from make_store import BEGIN_MS, make_store
 from numpy_yardstick import yardstick
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.lake.lake import find_lake
 from spark_jobs.lake.tables import fill
-from spark_jobs.reports import throughput
 from spark_jobs.run import run_report
-from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.spark.session import get_session, stop_session
+from tests.fakes import golden_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RUNS = 3
+PARTS = ("install", "cold", "log", "lake", "growth")
+RUNS, PAIRS = 5, 7
 CORES = 2
-INCREMENT = 50 * 1000 * 1000
 GIB = 1 << 30
 MINUTE_MS = 60_000
+COLD_GOALS_S = {"throughput": 12, "daily_summary": 25}
+FLAT = 1.25
+"""Memory is flat if it grows by no more than this factor."""
 DUCK_SQL = """select topic, store_ts // 60000 as minute, count(*), sum(total_size), max(queue_offset),
     max(store_ts - born_ts) from read_parquet({paths}) group by all"""
 
@@ -59,10 +69,9 @@ class Took(NamedTuple):
 
 
 def timed(work: Callable[[], Any]) -> Took:
-    busy, began = sum(own.cpu for own in processes()), time.perf_counter()
+    busy, began = busy_s(), time.perf_counter()
     work()
-    took = time.perf_counter() - began
-    return Took(took, sum(own.cpu for own in processes()) - busy)
+    return Took(time.perf_counter() - began, busy_s() - busy)
 
 
 def median(work: Callable[[], Any], runs: int = RUNS) -> Took:
@@ -76,43 +85,28 @@ def middle(runs: list[Took]) -> Took:
     return Took(statistics.median(run.wall for run in runs), statistics.median(run.cpu for run in runs))
 
 
-class Process(NamedTuple):
-    """Seconds that a process was busy, and bytes of memory of its own."""
-
-    cpu: float
-    memory: int
-
-
-def processes() -> list[Process]:
-    """This process and all its running descendants."""
-    found: dict[int, Process] = {}
+def busy_s() -> float:
+    """Seconds that this process and all its running descendants were busy."""
+    seconds: dict[int, float] = {}
     children: dict[int, list[int]] = {}
-    tick = os.sysconf("SC_CLK_TCK")
     for path in Path("/proc").glob("[0-9]*"):
         try:
             fields = (path / "stat").read_text().rpartition(")")[2].split()
-            status = (path / "status").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        memory = status.partition("RssAnon:")[2].split()
         children.setdefault(int(fields[1]), []).append(int(path.name))
-        found[int(path.name)] = Process(sum(map(int, fields[11:15])) / tick, int(memory[0]) << 10 if memory else 0)
-    todo, mine = [os.getpid()], []
+        seconds[int(path.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    todo, found = [os.getpid()], 0.0
     while todo:
         number = todo.pop()
         todo += children.get(number, [])
-        if number in found:
-            mine.append(found[number])
-    return mine
+        found += seconds.get(number, 0.0)
+    return found
 
 
 def line(name: str, took: Took, messages: int, said: str = "") -> None:
     rate = f"{messages / took.wall / 1e6:6.2f} M/s" if messages else " " * 10
     print(f"  {name:<47}{took.wall:7.3f} s  {took.cpu:6.2f} s busy  {rate}  {said}".rstrip(), flush=True)
-
-
-def times(took: Took, bare: Took) -> str:
-    return f"{took.wall / bare.wall:.2f} x the yardstick, {took.cpu / bare.cpu:.2f} x as busy"
 
 
 def goal(reached: bool, wanted: str) -> str:
@@ -130,39 +124,26 @@ def store_at(folder: Path, name: str, size: int, body: tuple[int, int]) -> Path:
 
 
 class Bench:
-    """One Spark session and one folder for output."""
+    """One Spark session and one folder for stores and output."""
 
-    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+    def __init__(self, spark: "SparkSession", stores: Path, folder: Path) -> None:
         self.spark = spark
+        self.stores = stores
         self.folder = folder
+        self.lakes = folder / "lakes"
 
     def lake(self, store: Path) -> Any:
         found = find_lake(self.lakes, store)
         assert found is not None
         return found
 
-    @property
-    def lakes(self) -> Path:
-        return self.folder / "lakes"
-
-    def fill(self, store: Path) -> int:
-        """Fill the lake; returns the number of new messages in it."""
+    def fill_anew(self, store: Path) -> int:
+        """Fill a new lake; returns the number of messages in it."""
+        shutil.rmtree(self.lakes, ignore_errors=True)
         return fill(self.spark, str(store), self.lakes, lambda: BEGIN_MS, lambda percent, doing: None).messages
 
-    def fill_anew(self, store: Path) -> int:
-        shutil.rmtree(self.lakes, ignore_errors=True)
-        return self.fill(store)
-
-    def facts(self, store: Path, *, of_lake: bool) -> None:
-        """Compute the sums for the report ``throughput``."""
-        lake = self.lake(store) if of_lake else None
-        inputs = RunInputs(
-            self.spark, [StoreInputs(self.spark, "a", store, throughput.REPORT, lake)], throughput.REPORT
-        )
-        throughput.facts(inputs.of(throughput.REPORT))["stored"].toArrow()
-
     def report(self, store: Path, *, of_lake: bool, from_ms: int | None = None, to_ms: int | None = None) -> int:
-        """Make the whole report: its tables, page and files."""
+        """Compute ``throughput`` with all tables, page and files; returns the number of messages in it."""
         source, broker = "lake" if of_lake else "log", BrokerStore("a", store)
         job = Job("throughput", (broker,), self.folder / "report", from_ms, to_ms, lakes=self.lakes, source=source)
         summary = run_report(job, self.spark, lambda: datetime.now(UTC), lambda percent, doing, until=0: None)
@@ -193,76 +174,96 @@ class Bench:
 
         return query
 
-    def store(self, store: Path) -> None:
-        """Measure everything about one store."""
+    def driver_memory(self) -> float:
+        """Memory of the driver, MB: what its Java keeps after a collection, and this process's own."""
+        java: Any = self.spark.sparkContext._jvm.java.lang
+        java.System.gc()
+        runtime = java.Runtime.getRuntime()
+        own = Path("/proc/self/status").read_text().partition("RssAnon:")[2].split()[0]
+        return float((runtime.totalMemory() - runtime.freeMemory()) / 1e6 + int(own) * 1024 / 1e6)
+
+    def log(self, store: Path) -> None:
+        """Measure ``throughput`` from the log beside the yardstick."""
         messages = int((store / "made").read_text())
-        print(f"\n  {store.name}: {messages:,} messages, {plan_log(store).end / GIB:.2f} GiB", flush=True)
         with get_context("fork").Pool(CORES) as pool:
-            assert yardstick(store, pool) == messages
-            bare = median(lambda: yardstick(store, pool))
-        line("NumPy alone, 2 processes (the yardstick)", bare, messages)
-        took = median(lambda: self.facts(store, of_lake=False))
-        line(
-            "throughput from the log: its sums",
-            took,
-            messages,
-            f"{times(took, bare)}; " + goal(took.wall <= 3 * bare.wall, "3 x"),
-        )
-        assert self.report(store, of_lake=False) == messages
-        took = median(lambda: self.report(store, of_lake=False))
-        line("throughput from the log: all tables and pages", took, messages, times(took, bare))
+            for _ in range(2):
+                assert yardstick(store, pool) == self.report(store, of_lake=False) == messages
+            pairs = [
+                (timed(lambda: yardstick(store, pool)), timed(lambda: self.report(store, of_lake=False)))
+                for _ in range(PAIRS)
+            ]
+        line("NumPy alone, 2 processes (the yardstick)", middle([bare for bare, _ in pairs]), messages)
+        ratio, busy = (statistics.median(took[field] / bare[field] for bare, took in pairs) for field in (0, 1))
+        said = f"{ratio:.2f} x the yardstick, {busy:.2f} x as busy; " + goal(ratio <= 3, "3 x")
+        line("throughput from the log: tables, page and files", middle([took for _, took in pairs]), messages, said)
+
+    def of_lake(self, store: Path) -> None:
+        """Measure how the lake is filled and read."""
+        messages = int((store / "made").read_text())
         assert self.fill_anew(store) == messages
-        took = median(lambda: self.fill_anew(store))
+        took = middle([timed(lambda: self.fill_anew(store)) for _ in range(RUNS)])
         size = sum(file.size for file in self.lake(store).messages)
-        line(
-            "log to lake, headers and properties",
-            took,
-            messages,
-            f"{size / messages:.1f} B a message; " + goal(messages / took.wall >= 0.7e6, "0.7 M/s"),
-        )
-        took = median(lambda: self.facts(store, of_lake=True))
-        line("throughput from the lake: its sums", took, messages)
+        said = f"{size / messages:.1f} B a message; " + goal(messages / took.wall >= 0.7e6, "0.7 M/s")
+        line("log to lake, headers and properties", took, messages, said)
         assert self.report(store, of_lake=True) == messages
         took = median(lambda: self.report(store, of_lake=True))
-        line("throughput from the lake: all tables and pages", took, 0, goal(took.wall < 1.5, "1.5 s for 3 M messages"))
+        said = goal(took.wall < 1.5, f"1.5 s for 3 M messages; these are {messages / 1e6:.1f} M")
+        line("throughput from the lake: tables, page and files", took, messages, said)
         line("a query over the lake's messages, Spark", median(self.spark_sql(store)), messages)
         line("the same, DuckDB", median(self.duck(store)), messages)
 
-    def increment(self, store: Path) -> None:
-        """Measure filling the lake after 50 MB more of messages."""
-        self.fill_anew(store)
-        runs, added = [], 0
-        for _ in range(RUNS):
-            added = make_store(store, plan_log(store).end + INCREMENT)
+    def growth(self, gib: float) -> None:
+        """Fill a lake from a log that grows tenfold, to ``gib``; then read one minute of it."""
+        store, memory = self.stores / "growth", list[float]()
+        for size in (gib / 10, gib / 5, gib / 2.5, gib / 1.25, gib):
+            make_store(store, int(size * GIB), body=(128, 1024))
             found: list[int] = []
-            runs.append(timed(lambda found=found: found.append(self.fill(store))))
-            assert found == [added]
-        line("an increment of 50 MB", middle(runs), added)
-
-    def growth(self, folder: Path, gib: int) -> None:
-        """Measure a log that grows by a GiB at a time; whenever it has doubled, a lake is made of all of it."""
-        print(f"\n  growth to {gib} GiB, bodies of 128 B to 1 KiB: a lake made of all of it", flush=True)
-        store, size = folder / "growth", 1
-        while True:
-            size = min(size, gib)
-            make_store(store, size * GIB, body=(128, 1024))
-            shutil.rmtree(self.lakes, ignore_errors=True)
-            found: list[int] = []
-            took = timed(lambda found=found: found.append(self.fill(store)))
-            memory = sum(own.memory for own in processes()) / 1e6
-            line(
-                f"{size:3d} GiB",
-                took,
-                found[0],
-                f"{took.wall / size:.2f} s a GiB, {took.cpu / size:.2f} s busy; {memory:,.0f} MB of memory",
-            )
-            if size == gib:
-                break
-            size *= 2
-        begin = self.lake(store).messages[-1].max_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS
+            took = timed(lambda found=found: found.append(self.fill_anew(store)))
+            self.report(store, of_lake=False)
+            memory.append(self.driver_memory())
+            said = f"{took.wall / size:.2f} s a GiB; driver {memory[-1]:,.0f} MB after it and a report from the log"
+            line(f"{size:.3g} GiB, log to lake", took, found[0], said)
+        ratio = memory[-1] / memory[0]
+        print(f"  memory of the driver, of ten times as much: {ratio:.2f} x; {goal(ratio <= FLAT, f'{FLAT} x')}")
+        begin = max(file.max_ms for file in self.lake(store).messages) // MINUTE_MS * MINUTE_MS - MINUTE_MS
         took = median(lambda: self.report(store, of_lake=True, from_ms=begin, to_ms=begin + MINUTE_MS))
-        line("throughput of its last whole minute", took, 0, goal(took.wall < 2, "2 s"))
+        line(f"throughput of one minute of the lake of {gib:.3g} GiB", took, 0, goal(took.wall < 2, "2 s"))
         shutil.rmtree(store)
+
+
+def install() -> None:
+    """Print the bytes of the packages that reports need beside those of the broker."""
+    names = {
+        path.stem: {line.partition("==")[0].strip() for line in path.read_text().splitlines() if "==" in line}
+        for path in ((ROOT / "requirements" / name) for name in ("base.txt", "spark.txt"))
+    }
+    sizes = {name: installed_bytes(name) for name in names["spark"] - names["base"]}
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:6]
+    parts = ", ".join(f"{name} {sizes[name] / 1e6:,.0f}" for name in largest)
+    print(
+        f"  {sum(sizes.values()) / 1e6:,.0f} MB installed for reports: {parts} MB, {len(sizes) - len(largest)} others"
+    )
+
+
+def installed_bytes(package: str) -> int:
+    try:
+        return sum(Path(file.locate()).stat().st_size for file in files(package) or () if file.locate().exists())
+    except PackageNotFoundError:
+        return 0
+
+
+def cold(folder: Path) -> None:
+    """Measure the command, from a process without Java to all files of the report."""
+    store = golden_store.unpack(folder / "golden") / golden_store.STORES[0]
+    for name, wanted_s in COLD_GOALS_S.items():
+        command = [sys.executable, "manage.py", "report", "run", name, "--store", store, "--out", folder / name]
+        runs = []
+        for _ in range(3):
+            began = time.perf_counter()
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            runs.append(time.perf_counter() - began)
+        took = statistics.median(runs)
+        print(f"  {name}, cold, of a store of 2.7 MB: {took:.1f} s; {goal(took <= wanted_s, f'{wanted_s} s')}")
 
 
 @contextmanager
@@ -278,28 +279,45 @@ def session(scratch: Path) -> "Iterator[SparkSession]":
         java.wait(30)
 
 
+def part(name: str, work: Callable[[], Any]) -> None:
+    """Carry a part out, and print how long it took."""
+    print(f"\n  {name}", flush=True)
+    began = time.perf_counter()
+    work()
+    print(f"  ({name}: {time.perf_counter() - began:.0f} s in all)", flush=True)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Reports over logs, and the lake, compared with NumPy and DuckDB.")
+    parser = argparse.ArgumentParser(description="The goals of reports and lake, beside NumPy and DuckDB.")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder in which the stores are kept")
-    parser.add_argument("--small-gib", type=float, default=1.0, help="size of the log of small messages")
-    parser.add_argument("--mixed-gib", type=float, default=2.0, help="size of the log of mixed messages; 0 for none")
-    parser.add_argument("--growth", type=int, default=0, metavar="GIB", help="continue to a log of this size")
+    parser.add_argument("--parts", default=",".join(PARTS), help="default: %(default)s")
+    parser.add_argument("--gib", type=float, default=1.0, help="size of the log of the parts log and lake")
+    parser.add_argument("--growth", type=float, default=10.0, metavar="GIB", help="size that the log of growth reaches")
     chosen = parser.parse_args()
+    parts = chosen.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}, but {', '.join(PARTS)}")
+    title(f"Reports and lake, local[{CORES}]: medians")
     with tempfile.TemporaryDirectory(prefix="glassmq-bench-") as scratch:
-        folder = chosen.keep or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        stores = [store_at(folder, "small", int(chosen.small_gib * GIB), (128, 128))]
-        if chosen.mixed_gib:
-            stores.append(store_at(folder, "mixed", int(chosen.mixed_gib * GIB), (128, 1024)))
-        title(f"Spark over stored logs, local[{CORES}], warm, median of {RUNS}")
-        with session(Path(scratch) / "spark") as spark:
-            bench = Bench(spark, Path(scratch))
-            for store in stores:
-                bench.store(store)
-            grown = store_at(Path(scratch), "grown", 100 * 1000 * 1000, (128, 128))
-            bench.increment(grown)
-            if chosen.growth:
-                bench.growth(Path(scratch), chosen.growth)
+        folder = Path(scratch)
+        stores = chosen.keep or folder / "stores"
+        stores.mkdir(parents=True, exist_ok=True)
+        if "install" in parts:
+            part("install", install)
+        if "cold" in parts:
+            part("cold", lambda: cold(folder))
+        if not {"log", "lake", "growth"} & set(parts):
+            return
+        with session(folder / "spark") as spark:
+            bench = Bench(spark, stores, folder)
+            if {"log", "lake"} & set(parts):
+                part("making the store", lambda: store_at(stores, "small", int(chosen.gib * GIB), (128, 128)))
+            if "log" in parts:
+                part("log", lambda: bench.log(stores / "small"))
+            if "lake" in parts:
+                part("lake", lambda: bench.of_lake(stores / "small"))
+            if "growth" in parts:
+                part("growth", lambda: bench.growth(chosen.growth))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from spark_jobs.hosting import runs
 from spark_jobs.hosting.schedules import Schedule, crontab_of, described
 from spark_jobs.lake.folders import brokers, notes_path, require_new_format
 from spark_jobs.lake.notes import Dropped, Notes, Rows, read_notes
+from spark_jobs.lake.storage import is_local
 from spark_jobs.models import ACTIVE, ReportRun, Status
-from spark_jobs.sources.commit_log_files import is_local
 
 SYNC_TASK = "spark_jobs.lake_sync"
 SCHEDULE_NAME = "Lake, hourly"

@@ -18,9 +18,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake.notes import Rows
-from spark_jobs.lake.storage import Location, files_of, sync_file, sync_folder
+from spark_jobs.lake.storage import Location, files_of, is_local, joined, sync_file, sync_folder
 from spark_jobs.lake.tasks import TIMES, Draft, schema_of
-from spark_jobs.sources.commit_log_files import is_local, joined, local_path
 
 PARTITIONS = ["date", "broker"]
 DAY_MS = 86_400_000
@@ -127,7 +126,7 @@ class Table:
             ) from error
         self._delta.update_incremental()
         if is_local(self._root):
-            self._sync(local_path(self._root), [draft.path for draft in drafts])
+            self._sync(Path(self._root), [draft.path for draft in drafts])
 
     def days_to_compact(self, broker: str) -> list[date]:
         """Days of a broker with enough small files for a compaction."""
@@ -169,12 +168,7 @@ class Table:
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
         return AddAction(
-            draft.path,
-            draft.size,
-            {"date": draft.date, "broker": broker},
-            draft.modified_ms,
-            True,
-            json.dumps(stats),
+            draft.path, draft.size, {"date": draft.date, "broker": broker}, draft.modified_ms, True, json.dumps(stats)
         )
 
     def _sync(self, root: Path, paths: Sequence[str]) -> None:

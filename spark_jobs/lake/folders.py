@@ -11,18 +11,18 @@ place of the one that was there, it is another broker, ``…-2``, ``…-3``.
 import hashlib
 import os
 import re
+from pathlib import Path
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.storage import Location
-from spark_jobs.sources.commit_log_files import entries, is_file, is_local, joined, local_path
+from spark_jobs.lake.storage import Location, joined, names_in, read_at_most
 
 TABLES = ("messages", "polls")
 
 
 def lake_name(store: str | os.PathLike[str]) -> str:
     """The broker's name in the lake, of the first store at that path."""
-    path = str(local_path(store).resolve()) if is_local(store) else os.fspath(store)
-    name = re.sub(r"[^\w.-]+", "-", path.rstrip("/").rpartition("/")[2]) or "store"
+    path = str(Path(store).resolve())
+    name = re.sub(r"[^\w.-]+", "-", Path(path).name) or "store"
     return f"{name}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
 
 
@@ -34,7 +34,7 @@ def notes_path(lakes: Location, broker: str) -> str:
 def brokers(lakes: Location, store: str | os.PathLike[str]) -> list[str]:
     """The brokers of stores that have been at that path, oldest first."""
     pattern = re.compile(rf"({re.escape(lake_name(store))}(?:-(\d+))?)\.json")
-    matches = (pattern.fullmatch(entry.name) for entry in entries(os.fspath(lakes)) if entry.is_file)
+    matches = map(pattern.fullmatch, names_in(lakes))
     return [name for _, name in sorted((int(match[2] or 1), match[1]) for match in matches if match)]
 
 
@@ -49,14 +49,10 @@ def next_broker(lakes: Location, store: str | os.PathLike[str]) -> str:
 
 def require_new_format(lakes: Location, store: str | os.PathLike[str]) -> None:
     """LakeError where the folder has a lake of that store in the older format, which had a manifest."""
-    for entry in entries(os.fspath(lakes)):
-        if (
-            entry.is_file
-            or not entry.name.startswith(lake_name(store))
-            or not is_file(joined(entry.path, "manifest.json"))
-        ):
-            continue
-        raise LakeError(
-            f"{entry.path} is a lake of an older format, which this version does not read. Move it away or delete it; "
-            "then `.venv/bin/python manage.py lake sync` fills a new lake from what the store still has."
-        )
+    for name in names_in(lakes):
+        old = joined(lakes, name)
+        if name.startswith(lake_name(store)) and read_at_most(joined(old, "manifest.json"), 1) is not None:
+            raise LakeError(
+                f"{old} is a lake of an older format, which this version does not read. Move it away or delete it; "
+                "then `.venv/bin/python manage.py lake sync` fills a new lake from what the store still has."
+            )

@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from enum import Enum
+from socket import gethostname
 from typing import NamedTuple
 
 from spark_jobs.errors import LakeError
@@ -11,9 +12,9 @@ from spark_jobs.lake.delta import LakeFile, Table
 from spark_jobs.lake.folders import TABLES, brokers, require_new_format
 from spark_jobs.lake.notes import LastRecord, Notes, read_notes
 from spark_jobs.lake.storage import Location
-from spark_jobs.sources.commit_log_files import is_local, local_path, read_range
+from spark_jobs.sources.commit_log_files import map_file, read_start
 from spark_jobs.sources.commit_log_segments import find_segments, log_begin
-from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_in, name_of, read_head
+from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_in, name_of
 
 
 class Lake(NamedTuple):
@@ -71,11 +72,7 @@ def find_lake(lakes: Location, store: str | os.PathLike[str]) -> Lake | None:
 
 
 def load(
-    lakes: Location,
-    broker: str,
-    store: str | os.PathLike[str],
-    notes: Notes,
-    tables: Mapping[str, Table | None],
+    lakes: Location, broker: str, store: str | os.PathLike[str], notes: Notes, tables: Mapping[str, Table | None]
 ) -> Lake:
     """What the tables have of a broker. Read the notes after the tables were opened.
 
@@ -103,9 +100,7 @@ def load(
 
 def journal_names(store: str | os.PathLike[str]) -> set[str]:
     """The journal files of a store, by ``name_of``. The notes may lack one that two fills have read."""
-    if not is_local(store):
-        return set()
-    return {name_in(read_head(file.path, HEAD)) for file in find_files(local_path(store))[0]} - {""}
+    return {name_in(read_start(file.path, HEAD) or b"") for file in find_files(store)[0]} - {""}
 
 
 def journal_application(broker: str, file: str) -> str:
@@ -114,11 +109,15 @@ def journal_application(broker: str, file: str) -> str:
 
 
 def fit(store: str, notes: Notes) -> Fit:
-    """Whether the store is the one that the lake was filled from: one of the last records that were read is there."""
+    """Whether the store is the one that the lake was filled from: one of the last records that were read is there.
+
+    If the store has none of them any more, another machine's store of the same path is another one.
+    """
     known = notes.last
     if any(record_at(store, last.physical_offset, last.size) == last for last in known):
         return Fit.SAME
-    return Fit.UNKNOWN if not known or log_begin(store) > known[-1].physical_offset else Fit.OTHER
+    is_behind = known and log_begin(store) <= known[-1].physical_offset
+    return Fit.OTHER if is_behind or notes.host not in ("", gethostname()) else Fit.UNKNOWN
 
 
 def record_at(store: str, physical_offset: int, size: int) -> LastRecord | None:
@@ -127,9 +126,8 @@ def record_at(store: str, physical_offset: int, size: int) -> LastRecord | None:
         if segment.base <= physical_offset < segment.limit:
             start = physical_offset - segment.base
             try:
-                found = read_range(segment.path, start, start + size)
+                data = map_file(segment.path)[start : start + size]
             except FileNotFoundError:
                 return None
-            data = found.buffer[start - found.start : start - found.start + size]
             return LastRecord(physical_offset, size, hashlib.blake2b(data, digest_size=16).hexdigest())
     return None

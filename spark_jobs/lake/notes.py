@@ -11,8 +11,7 @@ import msgspec
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import notes_path
-from spark_jobs.lake.storage import Location, write_whole
-from spark_jobs.sources.commit_log_files import read_start
+from spark_jobs.lake.storage import Location, read_at_most, write_whole
 
 MOST_BYTES = 256 << 20
 """Of a file of notes."""
@@ -91,6 +90,8 @@ class Notes(msgspec.Struct):
     """Everything noted about a broker."""
 
     store: str
+    host: str = ""
+    """The machine that filled it last; empty in notes of earlier versions."""
     gaps: list[LogGap] = []
     torn: list[Torn] = []
     left_out: list[LeftOut] = []
@@ -155,7 +156,7 @@ def read_notes(lakes: Location, broker: str) -> Notes | None:
     """The notes on a broker; None where there are none. LakeError for a file that cannot be read."""
     path = notes_path(lakes, broker)
     try:
-        data = read_start(path, MOST_BYTES)
+        data = read_at_most(path, MOST_BYTES)
     except (OSError, ImportError) as error:  # pyarrow reads URLs, and comes with Spark's packages
         raise LakeError(f"{path} cannot be read: {error}.") from error
     if data is None:

@@ -12,12 +12,12 @@ from typing import Any
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import brokers
-from spark_jobs.lake.lake import Lake, find_lake
+from spark_jobs.lake.lake import Lake, find_lake, journal_names
 from spark_jobs.lake.notes import CUT_SHORT
 from spark_jobs.lake.storage import Location
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_segments import LogPlan
-from spark_jobs.sources.poll_journal_files import HEAD, JournalSurvey, find_files, name_in, name_of, read_head
+from spark_jobs.sources.poll_journal_files import JournalSurvey, name_of
 
 SOURCES = ("auto", "lake", "log")
 """What a report reads: the lake if there is one, always the lake, or only the log and the journal."""
@@ -41,7 +41,8 @@ def lake_for(store: str | os.PathLike[str], lakes: Location | None, source: str)
             return found, []
         if lakes and brokers(lakes, store):
             problem = (
-                f"What the lake in {lakes} has of {os.fspath(store)} comes from another store that was there; "
+                f"What the lake in {lakes} has of {os.fspath(store)} comes from another store that was there, or from "
+                "another machine's store of that path; "
                 "`.venv/bin/python manage.py lake sync` fills it from this store."
             )
     except LakeError as error:
@@ -62,7 +63,7 @@ def known_of_journal(lake: Lake | None) -> dict[str, int]:
 
 def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurvey:
     """The survey of the whole journal: the lake's part, and what is new in the store."""
-    on_disk = {name_in(read_head(file.path, HEAD)) for file in find_files(store)[0]}
+    on_disk = journal_names(store)
     read = [file for file in lake.notes.journal if name_of(file.number, file.created_ms) in lake.journal]
     gone = [file for file in read if name_of(file.number, file.created_ms) not in on_disk]
     newest = max((file.number for file in read), default=-1)
@@ -111,12 +112,13 @@ def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, A
     }
 
 
-def lake_notes(
-    lake: Lake, plan: LogPlan | None, journal: JournalSurvey | None, from_ms: int | None = None
-) -> list[str]:
-    """Notes about the lake for the reader of a report that begins at ``from_ms``, or with all data."""
+def lake_notes(lake: Lake, plan: LogPlan | None, reads_polls: bool, from_ms: int | None = None) -> list[str]:
+    """Sentences on what the lake lacks, for the reader of a report that begins at ``from_ms``, or with all data.
+
+    ``plan``: what follows the lake in the log; None for a report that reads no log.
+    """
     sentences, lost, dropped = [], gap_bytes(lake, plan), lake.notes.dropped
-    is_read = (plan is not None and dropped.messages) or (journal is not None and dropped.polls)
+    is_read = (plan is not None and dropped.messages) or (reads_polls and dropped.polls)
     if is_read and (from_ms is None or from_ms < dropped.before_ms):
         before = datetime.fromtimestamp(dropped.before_ms / 1000, UTC).date()
         sentences.append(
@@ -145,7 +147,7 @@ def lake_notes(
             f"The log cannot be read behind byte {plan.log_end:,}, since {CUT_SHORT[plan.ended_by]}. Neither the "
             f"report nor the lake has what follows, including {len(plan.segments_unread):,} segments."
         )
-    if journal is not None and lake.notes.missing_journal_files:
+    if reads_polls and lake.notes.missing_journal_files:
         sentences.append(
             f"{len(lake.notes.missing_journal_files):,} files of the poll journal were deleted before the "
             "lake had read them; what was in them is missing here."

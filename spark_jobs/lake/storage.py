@@ -3,16 +3,20 @@
 Credentials, region and endpoint come from the environment (``AWS_…``), as for delta-rs and pyarrow anywhere else.
 """
 
+import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from spark_jobs.errors import UnsupportedUrlError
-from spark_jobs.sources.commit_log_files import is_local, joined, local_folder, local_path, remote
+from spark_jobs.sources.commit_log_files import local_folder, read_start
 
+S3 = "s3://"
 Location = str | os.PathLike[str]
 """A folder, or a URL without a ``/`` at its end."""
 
@@ -20,32 +24,88 @@ Location = str | os.PathLike[str]
 def lake_location(text: str) -> str:
     """The absolute folder or the ``s3://`` URL that a user has given. UnsupportedUrlError for any other URL."""
     url = urlsplit(text)
-    if url.scheme != "s3" and is_local(text) and url.netloc in ("", "localhost"):
+    if url.scheme in ("", "file") and url.netloc in ("", "localhost"):
         return str(local_folder(text))
     if url.scheme != "s3" or not url.netloc or not url.path.strip("/") or url.query or url.fragment:
         raise UnsupportedUrlError(
             f"{text} cannot be used for a lake: give a path, a file:// URL, or s3://BUCKET/FOLDER."
         )
-    return f"s3://{url.netloc}/{url.path.strip('/')}"
+    return f"{S3}{url.netloc}/{url.path.strip('/')}"
+
+
+def is_local(location: Location) -> bool:
+    """Whether it is a path of this machine, not a URL."""
+    return not os.fspath(location).startswith(S3)
+
+
+def joined(folder: Location, *names: str) -> str:
+    """The path or URL of something below a folder."""
+    return "/".join([os.fspath(folder).rstrip("/"), *names])
 
 
 def filesystem_of(location: Location) -> tuple[Any, str]:
     """(pyarrow's file system, the path in it)."""
     if not is_local(location):
-        return remote(os.fspath(location))
+        return _s3(os.fspath(location))
     from pyarrow.fs import LocalFileSystem
 
-    return LocalFileSystem(), str(local_path(location))
+    return LocalFileSystem(), os.fspath(location)
+
+
+@lru_cache(256)
+def _s3(url: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem, S3FileSystem
+
+    environment = os.environ  # noqa: TID251 - executors have no settings
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    if not endpoint:  # pyarrow then finds the bucket's region
+        filesystem, path = FileSystem.from_uri(url)
+        return filesystem, path
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    return S3FileSystem(endpoint_override=endpoint, region=region), url.removeprefix(S3)
+
+
+def is_folder(location: Location) -> bool:
+    """Whether there is a folder of that name."""
+    if is_local(location):
+        return Path(location).is_dir()
+    filesystem, inside = filesystem_of(location)
+    return bool(filesystem.get_file_info(inside).type.name == "Directory")
+
+
+def names_in(folder: Location) -> list[str]:
+    """The sorted names of all that is in a folder; empty if there is no such folder."""
+    if is_local(folder):
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+    from pyarrow.fs import FileSelector
+
+    filesystem, inside = filesystem_of(folder)
+    return sorted(info.base_name for info in filesystem.get_file_info(FileSelector(inside, allow_not_found=True)))
+
+
+def read_at_most(location: Location, size: int) -> bytes | None:
+    """The first ``size`` bytes of a file, fewer if it has no more; None if it does not exist."""
+    if is_local(location):
+        return read_start(location, size)
+    filesystem, inside = filesystem_of(location)
+    try:
+        with filesystem.open_input_file(inside) as file:
+            return bytes(file.read(size))
+    except FileNotFoundError:
+        return None
 
 
 def files_of(root: str, broker: str) -> dict[str, int]:
     """The Parquet files of a broker in the folder of a table, active or not: bytes by path."""
     if is_local(root):
-        found = local_path(root).glob(f"date=*/broker={broker}/*.parquet")
+        found = Path(root).glob(f"date=*/broker={broker}/*.parquet")
         return {str(path): path.stat().st_size for path in found}
     from pyarrow.fs import FileSelector
 
-    filesystem, inside = remote(root)
+    filesystem, inside = filesystem_of(root)
     listed = filesystem.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
     return {
         joined(root, info.path.removeprefix(inside).lstrip("/")): info.size
@@ -56,10 +116,7 @@ def files_of(root: str, broker: str) -> dict[str, int]:
 
 def remove_file(path: str) -> None:
     """Remove a file, if it is there."""
-    if is_local(path):
-        local_path(path).unlink(missing_ok=True)
-        return
-    filesystem, inside = remote(path)
+    filesystem, inside = filesystem_of(path)
     with suppress(FileNotFoundError):
         filesystem.delete_file(inside)
 
@@ -67,17 +124,17 @@ def remove_file(path: str) -> None:
 def make_folder(location: Location) -> None:
     """Create a folder. Behind a URL there is nothing to create."""
     if is_local(location):
-        local_path(location).mkdir(parents=True, exist_ok=True)
+        Path(location).mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(location: Location, data: bytes) -> None:
     """Write a file that is there as a whole or not at all, and survives a power cut. OSError."""
     if not is_local(location):
-        filesystem, inside = remote(os.fspath(location))
+        filesystem, inside = filesystem_of(location)
         with filesystem.open_output_stream(inside) as file:  # an object appears when it is complete
             file.write(data)
         return
-    path = local_path(location)
+    path = Path(location)
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}.new")
     try:
         with open(draft, "wb") as file:
@@ -90,6 +147,20 @@ def write_whole(location: Location, data: bytes) -> None:
             draft.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def locked(folder: Location) -> Iterator[None]:
+    """Wait until no other process is in such a context for this folder. An S3 has no locks, so nothing waits there."""
+    if not is_local(folder):
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_file(path: str) -> None:

@@ -10,6 +10,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from socket import gethostname
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -34,9 +36,9 @@ from spark_jobs.lake.notes import (
     read_notes,
     write_notes,
 )
-from spark_jobs.lake.storage import Location, make_folder, write_whole
+from spark_jobs.lake.storage import Location, is_local, locked, make_folder, read_at_most, write_whole
 from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, remove_drafts
-from spark_jobs.sources.commit_log_files import is_file, is_local, joined, local_path, read_start
+from spark_jobs.sources.commit_log_files import read_start
 from spark_jobs.sources.commit_log_segments import LogPlan, log_begin, plan_log, share
 from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_of
 
@@ -104,12 +106,13 @@ class Filler:
         self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
         noted = read_notes(wanted.lakes, broker)
         if noted is None:
-            noted = Notes(wanted.store)
+            noted = Notes(wanted.store, host=gethostname())
             write_notes(wanted.lakes, broker, noted)
         self.noted = noted
         """The notes as they were last read or written here."""
         self.lake = load(wanted.lakes, broker, wanted.store, noted, self.tables)
         self.notes = self.lake.notes
+        self.notes.host = gethostname()
         self.position = self.begin if self.lake.position is None else self.lake.position
         self.target = Target(os.fspath(wanted.lakes), broker, uuid4().hex[:8])
 
@@ -151,11 +154,20 @@ class Filler:
             )
 
     def _write_notes(self) -> None:
-        """Write the notes, together with what another process has noted meanwhile."""
-        now = read_notes(self.wanted.lakes, self.broker)
-        if now is not None and now != self.noted:
-            merge_notes(self.notes, self.noted, now)
-        write_notes(self.wanted.lakes, self.broker, self.notes)
+        """Write the notes, together with what another process has noted meanwhile.
+
+        LakeBusyError if that process is on another machine: its store has the same path, and is another one.
+        """
+        with locked(self.wanted.lakes):
+            now = read_notes(self.wanted.lakes, self.broker)
+            if now is not None and now.host not in (self.noted.host, self.notes.host):
+                raise LakeBusyError(
+                    f"The machine {now.host} fills the lake of {self.broker} at this moment, from a store with the "
+                    "same path. This one's files are removed; its next fill gets a broker of its own."
+                )
+            if now is not None and now != self.noted:
+                merge_notes(self.notes, self.noted, now)
+            write_notes(self.wanted.lakes, self.broker, self.notes)
         self.noted = msgspec.structs.replace(self.notes)
 
     def _note_log(self, done: Sequence[LogDone], now_ms: int) -> None:
@@ -214,12 +226,12 @@ class Filler:
     def publish(self, now_ms: int) -> None:
         """Tell the broker what it may delete, if it waits for this lake. Stores of RocketMQ are only read."""
         store = self.wanted.store
-        if not is_local(store) or not is_file(joined(store, "glassmq")) or awaited_lake(store, self.wanted.lakes):
+        if not Path(store, "glassmq").is_file() or awaited_lake(store, self.wanted.lakes):
             return
         path = notes_path(self.wanted.lakes, self.broker)
         position = lake_position.LakePosition(self.position, now_ms, path)
         try:
-            write_whole(joined(store, lake_position.FILE_NAME), lake_position.encode(position))
+            write_whole(Path(store, lake_position.FILE_NAME), lake_position.encode(position))
         except OSError as error:
             logger.warning("The lake's position cannot be written for the broker of %s: %s.", store, error)
 
@@ -241,10 +253,8 @@ class Filler:
 
     def journal_works(self) -> list[JournalWork]:
         """Files of the journal that may have new entries."""
-        if not is_local(self.wanted.store):
-            return []
         works = []
-        for file in find_files(local_path(self.wanted.store))[0]:
+        for file in find_files(self.wanted.store)[0]:
             header = decode_header(read_start(file.path, HEAD) or b"")
             if header is None:
                 continue
@@ -377,17 +387,15 @@ def note_journal(notes: Notes, done: Sequence[JournalDone], known: dict[str, int
 
 def awaited_lake(store: str, lakes: Location) -> str:
     """The lake in another folder that the broker waits for; empty if it waits for this one, or for none."""
-    if not is_local(store):
-        return ""
-    found = lake_position.decode(read_start(joined(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")
+    found = lake_position.decode(read_start(Path(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")
     if found is None or lake_of_notes(found.lake) == lake_of_notes(notes_path(lakes, "")):
         return ""
-    return found.lake if is_file(found.lake) else ""
+    return found.lake if read_at_most(found.lake, 1) is not None else ""
 
 
 def lake_of_notes(path: str) -> str:
     """The folder or URL of the lake that has these notes."""
-    return str(local_path(path).resolve().parent) if is_local(path) else path.rpartition("/")[0]
+    return str(Path(path).resolve().parent) if is_local(path) else path.rpartition("/")[0]
 
 
 def percent(first: int, now: int, end: int) -> int:

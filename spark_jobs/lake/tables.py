@@ -14,11 +14,10 @@ from pyarrow import dataset
 
 from spark_jobs.lake.delta import LakeFile, files_in
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.storage import Location, filesystem_of
+from spark_jobs.lake.storage import Location, filesystem_of, is_local
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake.tasks import Done, LogWork, Work, carry_out_in_spark
 from spark_jobs.sources import commit_log_source, poll_journal_source
-from spark_jobs.sources.commit_log_files import is_local
 from spark_jobs.sources.commit_log_segments import bundled
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table

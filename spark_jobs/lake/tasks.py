@@ -7,6 +7,7 @@ table, but belong to it only when the driver commits them (see ``sync``).
 import socket
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,12 +16,11 @@ from pyarrow import dataset
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.storage import files_of, filesystem_of, remove_file, sync_file
+from spark_jobs.lake.storage import files_of, filesystem_of, is_folder, is_local, joined, remove_file, sync_file
 from spark_jobs.sources import poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
 from spark_jobs.sources.commit_log_due import DueTimes
-from spark_jobs.sources.commit_log_files import is_folder, is_local, joined, local_path
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import require_log_folder
 from spark_jobs.sources.poll_journal_files import read_file
@@ -138,11 +138,11 @@ def write_log(work: LogWork) -> LogDone:
     columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
     schema = schema_of("messages", work.with_bodies)
     try:
-        segment = Segment.open(work.path, work.base, work.start, work.end)
+        segment = Segment.open(work.path, work.base)
     except FileNotFoundError:
         require_log_folder(work.path)
         return LogDone(work.start, work.end, [], gone=True)
-    source = Source(segment, DueTimes(local_path(work.store)))
+    source = Source(segment, DueTimes(Path(work.store)))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size, left_out = -1, 0, Counter[str]()
 

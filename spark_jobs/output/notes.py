@@ -55,7 +55,7 @@ def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is
         )
     if store.lake is not None:
         begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
-        sentences += lake_notes(store.lake, plan, journal, min(begins, default=None))
+        sentences += lake_notes(store.lake, plan, journal is not None, min(begins, default=None))
     return sentences
 
 

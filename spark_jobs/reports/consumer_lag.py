@@ -415,26 +415,9 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_group": Table(
-            "lag",
-            by_group,
-            "broker string, topic string, group string, queues long, lag long, lag_ms long, "
-            "most_lag long, most_lag_ms long, commits long, state string",
-            worst="lag",
-        ),
-        "by_queue": Table(
-            "lag",
-            by_queue,
-            "broker string, topic string, group string, queue_id int, offset long, end_offset long, "
-            "lag long, lag_ms long, state string",
-            worst="lag",
-            across=False,
-        ),
-        "by_minute": Table(
-            "lag",
-            by_minute,
-            "broker string, minute_ts long, topic string, group string, lag long, lag_ms long, commits long",
-        ),
+        "by_group": Table("lag", by_group, worst="lag"),
+        "by_queue": Table("lag", by_queue, worst="lag", across=False),
+        "by_minute": Table("lag", by_minute),
     },
     figures={"lag": figures},
     headlines=(

@@ -27,7 +27,7 @@ class DailyFigure(NamedTuple):
 
     name: str
     kind: str
-    """Its type in Spark's DDL."""
+    """Its type in Spark."""
     report: str
     fact: str
     """The facts of that report from which it is computed."""
@@ -60,9 +60,6 @@ DAILY = (
     DailyFigure("slow_clients", "long", "slow_consumers", "measures", is_count=True),
     DailyFigure("committed_p99_ms", "long", "slow_consumers", "measures"),
 )
-_TYPES = ", ".join(f"{figure.name} {figure.kind}" for figure in DAILY)
-
-
 ALL_TOPICS, ALL_DAYS, TOTAL = "*", -1, ""
 """These stand for a topic, a day and a broker. No topic and no broker has such a name, and no day begins then."""
 
@@ -164,10 +161,7 @@ REPORT = Report(
     reads=READS,
     polls=POLLS,
     facts=facts,
-    tables={
-        "by_topic": Table("figures", by_topic, f"broker string, day_ts long, topic string, {_TYPES}", across=False),
-        "by_day": Table("figures", by_day, f"broker string, day_ts long, {_TYPES}", across=False),
-    },
+    tables={"by_topic": Table("figures", by_topic, across=False), "by_day": Table("figures", by_day, across=False)},
     figures={"figures": total},
     headlines=headlines(),
     charts=(

@@ -97,10 +97,7 @@ def on_their_way_out(deliveries: DataFrame) -> DataFrame:
                 F.struct(
                     F.lit("stored_to_delivered").alias("stage"), (F.col("at_ms") - F.col("store_ts")).alias("value")
                 ),
-                F.struct(
-                    F.lit("born_to_delivered").alias("stage"),
-                    (F.col("at_ms") - F.col("born_ts")).alias("value"),
-                ),
+                F.struct(F.lit("born_to_delivered").alias("stage"), (F.col("at_ms") - F.col("born_ts")).alias("value")),
             )
         ),
     ).select(*KEYS, "value")
@@ -145,10 +142,10 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": spread_table("stages", "topic string, stage string", "ms"),
-        "by_group": spread_table("stages", "topic string, group string, stage string", "ms", only="`group` != ''"),
-        "by_minute": spread_table("stages", "minute_ts long, stage string", "ms"),
-        "histogram": bars_table("stages", "stage string", "ms"),
+        "by_topic": spread_table("stages", "topic", "stage", unit="ms"),
+        "by_group": spread_table("stages", "topic", "group", "stage", unit="ms", only="`group` != ''"),
+        "by_minute": spread_table("stages", "minute_ts", "stage", unit="ms"),
+        "histogram": bars_table("stages", "stage", unit="ms"),
     },
     figures={"stages": figures},
     headlines=(

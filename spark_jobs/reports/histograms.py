@@ -110,12 +110,6 @@ def spread_columns(unit: str) -> tuple[str, ...]:
     return f"mean_{unit}", f"min_{unit}", *(f"{name}_{unit}" for name in QUANTILES), f"max_{unit}"
 
 
-def spread_schema(unit: str) -> str:
-    """The types of ``spread``'s own columns, as DDL."""
-    first, *others = spread_columns(unit)
-    return ", ".join(("samples long", f"{first} double", *(f"{name} long" for name in others)))
-
-
 def bars(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
     """The histogram for a chart, with four bars for each power of two: the number of values in [``from``, ``to``)."""
     bar = F.col("bar")
@@ -127,8 +121,3 @@ def bars(samples: DataFrame, *keys: str, unit: str) -> DataFrame:
         (lowest(bar, BAR_BITS) + width(bar, BAR_BITS)).alias(f"to_{unit}"),
         "samples",
     )
-
-
-def bars_schema(unit: str) -> str:
-    """The types of ``bars``'s own columns, as DDL."""
-    return f"from_{unit} long, to_{unit} long, samples long"

@@ -15,9 +15,9 @@ is known; what was there already when it was asked for waits for nobody.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.histograms import bars, bars_schema, bucket_of, spread, spread_schema
+from spark_jobs.reports.histograms import bucket_of, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import names
+from spark_jobs.reports.spreads import bars_table
 from spark_jobs.reports.steps import MINUTE_MS, floored
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "held_us", "wake_us", "granted_ms")
@@ -97,8 +97,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"requests": inputs.polls.transform(pulls).transform(asked).transform(counted)}
 
 
-_TYPES = f"requests long, saved_requests long, saved_share double, {spread_schema('us')}"
-_COLUMNS = names(_TYPES)
+_COLUMNS = ("requests", "saved_requests", "saved_share", "samples", *spread_columns("us"))
 
 
 def _by(facts: DataFrame, *more: str) -> DataFrame:
@@ -140,11 +139,6 @@ def by_minute(facts: DataFrame) -> DataFrame:
     )
 
 
-def histogram(facts: DataFrame) -> DataFrame:
-    """How late messages are given, by method."""
-    return bars(facts, "broker", "method", unit="us")
-
-
 def figures(facts: DataFrame, *keys: str) -> DataFrame:
     """Requests made and saved, what a hold costs (how many pulls lie open on average), and the usual delays."""
     short, shorter = INTERVALS_US
@@ -178,20 +172,11 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table(
-            "requests", by_topic, f"broker string, topic string, method string, {_TYPES}", worst="requests"
-        ),
-        "by_method": Table("requests", by_method, f"broker string, method string, {_TYPES}", worst="requests"),
-        "by_group": Table(
-            "requests",
-            by_group,
-            f"broker string, topic string, group string, method string, {_TYPES}",
-            worst="requests",
-        ),
-        "by_minute": Table(
-            "requests", by_minute, "broker string, minute_ts long, method string, requests long, open_us long"
-        ),
-        "histogram": Table("requests", histogram, f"broker string, method string, {bars_schema('us')}"),
+        "by_topic": Table("requests", by_topic, worst="requests"),
+        "by_method": Table("requests", by_method, worst="requests"),
+        "by_group": Table("requests", by_group, worst="requests"),
+        "by_minute": Table("requests", by_minute),
+        "histogram": bars_table("requests", "method", unit="us"),
     },
     figures={"requests": figures},
     headlines=(

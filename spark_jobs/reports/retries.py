@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.catalogue import LOOK_BACK_MS
-from spark_jobs.reports.histograms import sampled, spread, spread_columns, spread_schema
+from spark_jobs.reports.histograms import sampled, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, spread_table
 from spark_jobs.reports.steps import floored, reason, share, stored, stored_since
@@ -193,28 +193,13 @@ REPORT = Report(
     polls=(),
     facts=facts,
     tables={
-        "by_topic": Table(
-            "stored",
-            by_topic,
-            "broker string, topic string, messages long, retries long, retries_share double, "
-            "dead_letters long, most_attempts int",
-            worst="retries",
-        ),
-        "by_group": Table(
-            "stored",
-            by_group,
-            "broker string, topic string, group string, retries long, dead_letters long, most_attempts int",
-            worst="retries",
-        ),
-        "by_attempt": Table(
-            "stored", by_attempt, "broker string, topic string, group string, attempt int, fate string, messages long"
-        ),
-        "by_minute": Table("stored", by_minute, "broker string, minute_ts long, fate string, messages long"),
-        "delayed_by_level": Table(
-            "late", delayed_by_level, f"broker string, level int, delayed long, delivered long, {spread_schema('ms')}"
-        ),
-        "delayed_by_topic": spread_table("late", "topic string, level int", "ms"),
-        "histogram": bars_table("late", "level int", "ms"),
+        "by_topic": Table("stored", by_topic, worst="retries"),
+        "by_group": Table("stored", by_group, worst="retries"),
+        "by_attempt": Table("stored", by_attempt),
+        "by_minute": Table("stored", by_minute),
+        "delayed_by_level": Table("late", delayed_by_level),
+        "delayed_by_topic": spread_table("late", "topic", "level", unit="ms"),
+        "histogram": bars_table("late", "level", unit="ms"),
     },
     figures={"stored": try_figures, "late": late_figures},
     headlines=(

@@ -87,11 +87,10 @@ STORED_AT = "broker string, topic string, queue_id int, offset long, oldest_ts l
 
 
 class Table(NamedTuple):
-    """A table of the result, computed from the facts named ``of``, with exactly this schema (DDL)."""
+    """A table of the result, computed from the facts named ``of``."""
 
     of: str
     make: Callable[["DataFrame"], "DataFrame"]
-    schema: str
     worst: str = ""
     """The column whose largest values come first; tables without one are ordered by time or by their columns."""
     across: bool = True

@@ -172,34 +172,10 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table(
-            "stored",
-            by_topic,
-            "broker string, topic string, queues long, messages long, bytes long, queue_id int, "
-            "most_share double, imbalance double, gini double, idle_queues long",
-            worst="imbalance",
-        ),
-        "by_queue": Table(
-            "stored",
-            by_queue,
-            "broker string, topic string, queue_id int, messages long, bytes long, messages_share double",
-            worst="messages_share",
-            across=False,
-        ),
-        "by_group": Table(
-            "given",
-            by_group,
-            "broker string, topic string, group string, clients long, messages long, "
-            "client_id string, most_share double, imbalance double, gini double, idle_clients long",
-            worst="imbalance",
-        ),
-        "by_client": Table(
-            "given",
-            by_client,
-            "broker string, topic string, group string, client_id string, queues long, "
-            "messages long, bytes long, messages_share double",
-            worst="messages_share",
-        ),
+        "by_topic": Table("stored", by_topic, worst="imbalance"),
+        "by_queue": Table("stored", by_queue, worst="messages_share", across=False),
+        "by_group": Table("given", by_group, worst="imbalance"),
+        "by_client": Table("given", by_client, worst="messages_share"),
     },
     figures={"stored": queue_figures, "given": client_figures},
     headlines=(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, reason
 
 POLLS = (
@@ -97,14 +97,12 @@ def _wide(measures: DataFrame, *keys: str) -> DataFrame:
     )
 
 
-_TYPES = "answers long, away_p50_ms long, away_p99_ms long, committed_p50_ms long, committed_p99_ms long"
+_COLUMNS = ("answers", "away_p50_ms", "away_p99_ms", "committed_p50_ms", "committed_p99_ms")
 
 
 def by_client(measures: DataFrame) -> DataFrame:
     """One row per topic, group and client; ``is_slow`` compares it with its group."""
-    return _beside_the_group(measures, "broker").select(
-        "broker", "topic", "group", "client_id", *names(_TYPES), "is_slow"
-    )
+    return _beside_the_group(measures, "broker").select("broker", "topic", "group", "client_id", *_COLUMNS, "is_slow")
 
 
 def _beside_the_group(measures: DataFrame, *keys: str) -> DataFrame:
@@ -123,7 +121,7 @@ def _slower(measure: str) -> Column:
 
 def by_group(measures: DataFrame) -> DataFrame:
     """One row per topic and group."""
-    return _wide(measures, "broker", "topic", "group").select("broker", "topic", "group", *names(_TYPES))
+    return _wide(measures, "broker", "topic", "group").select("broker", "topic", "group", *_COLUMNS)
 
 
 def figures(measures: DataFrame, *keys: str) -> DataFrame:
@@ -144,17 +142,10 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_client": Table(
-            "measures",
-            by_client,
-            f"broker string, topic string, group string, client_id string, {_TYPES}, is_slow boolean",
-            worst="is_slow",
-        ),
-        "by_group": Table(
-            "measures", by_group, f"broker string, topic string, group string, {_TYPES}", worst="committed_p99_ms"
-        ),
-        "by_minute": spread_table("measures", "minute_ts long, measure string", "ms"),
-        "histogram": bars_table("measures", "group string, measure string", "ms"),
+        "by_client": Table("measures", by_client, worst="is_slow"),
+        "by_group": Table("measures", by_group, worst="committed_p99_ms"),
+        "by_minute": spread_table("measures", "minute_ts", "measure", unit="ms"),
+        "histogram": bars_table("measures", "group", "measure", unit="ms"),
     },
     figures={"measures": figures},
     headlines=(

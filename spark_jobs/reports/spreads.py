@@ -8,33 +8,23 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.histograms import bars, bars_schema, spread, spread_columns, spread_schema
+from spark_jobs.reports.histograms import bars, spread, spread_columns
 from spark_jobs.reports.shape import Table
 
 
-def names(ddl: str) -> tuple[str, ...]:
-    """The columns of a schema such as ``topic string, queue_id int``."""
-    return tuple(column.split()[0].strip("`") for column in ddl.split(","))
-
-
-def spread_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
+def spread_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:
     """The percentiles by broker and keys of the samples for which a condition is true; the largest p99 first."""
-    columns = ("broker", *names(keys))
+    columns = ("broker", *keys)
 
     def spread_by(samples: DataFrame) -> DataFrame:
         return spread(samples.where(only), *columns, unit=unit).select(*columns, "samples", *spread_columns(unit))
 
-    return Table(of, spread_by, f"broker string, {keys}, {spread_schema(unit)}", worst=f"p99_{unit}")
+    return Table(of, spread_by, worst=f"p99_{unit}")
 
 
-def bars_table(of: str, keys: str, unit: str, only: str = "true") -> Table:
+def bars_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:
     """The histogram by broker and keys of the samples for which a condition is true."""
-    columns = ("broker", *names(keys))
-    return Table(
-        of,
-        lambda samples: bars(samples.where(only), *columns, unit=unit),
-        f"broker string, {keys}, {bars_schema(unit)}",
-    )
+    return Table(of, lambda samples: bars(samples.where(only), "broker", *keys, unit=unit))
 
 
 def chosen(samples: DataFrame, *keys: str, kind: str, unit: str, wanted: Mapping[str, tuple[str, str]]) -> DataFrame:

@@ -137,43 +137,12 @@ REPORT = Report(
     polls=(),
     facts=facts,
     tables={
-        "by_topic": Table(
-            "stored",
-            by_topic,
-            "broker string, topic string, kind string, messages long, bytes long, body_bytes long, queues long, "
-            "min_size int, mean_size double, max_size int, first_store_ts long, last_store_ts long",
-            worst="messages",
-        ),
-        "by_kind": Table(
-            "stored",
-            by_kind,
-            "broker string, kind string, messages long, bytes long, body_bytes long, "
-            "first_store_ts long, last_store_ts long",
-            worst="messages",
-        ),
-        "by_queue": Table(
-            "stored",
-            by_queue,
-            "broker string, topic string, queue_id int, messages long, bytes long, body_bytes long, "
-            "min_queue_offset long, max_queue_offset long, first_store_ts long, last_store_ts long",
-            worst="messages",
-            across=False,
-        ),
-        "by_producer": Table(
-            "stored",
-            by_producer,
-            "broker string, topic string, born_host string, producer_group string, "
-            "messages long, bytes long, body_bytes long, first_store_ts long, last_store_ts long",
-            worst="messages",
-        ),
-        "by_minute": Table(
-            "stored",
-            by_minute,
-            "broker string, minute_ts long, topic string, messages long, bytes long, body_bytes long",
-        ),
-        "by_size": Table(
-            "stored", by_size, "broker string, topic string, size_class long, messages long, body_bytes long"
-        ),
+        "by_topic": Table("stored", by_topic, worst="messages"),
+        "by_kind": Table("stored", by_kind, worst="messages"),
+        "by_queue": Table("stored", by_queue, worst="messages", across=False),
+        "by_producer": Table("stored", by_producer, worst="messages"),
+        "by_minute": Table("stored", by_minute),
+        "by_size": Table("stored", by_size),
     },
     figures={"stored": figures},
     headlines=(

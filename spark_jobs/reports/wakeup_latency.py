@@ -70,11 +70,11 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": spread_table("stages", "topic string, stage string", "us"),
-        "by_group": spread_table("stages", "topic string, group string, stage string", "us"),
-        "by_cause": spread_table("stages", "cause string, stage string", "us"),
-        "by_minute": spread_table("stages", "minute_ts long, stage string", "us"),
-        "histogram": bars_table("stages", "stage string", "us"),
+        "by_topic": spread_table("stages", "topic", "stage", unit="us"),
+        "by_group": spread_table("stages", "topic", "group", "stage", unit="us"),
+        "by_cause": spread_table("stages", "cause", "stage", unit="us"),
+        "by_minute": spread_table("stages", "minute_ts", "stage", unit="us"),
+        "histogram": bars_table("stages", "stage", unit="us"),
     },
     figures={"stages": figures},
     headlines=(

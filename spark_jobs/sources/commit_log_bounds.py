@@ -6,13 +6,14 @@ with such a field is left out and counted.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from broker_core.formats import rocketmq_json
-from spark_jobs.sources.commit_log_files import entries, joined, read_start
+from spark_jobs.sources.commit_log_files import entries, read_start
 from spark_jobs.sources.commit_log_loops import legal_topics
 from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 
@@ -45,7 +46,7 @@ class Bounds(NamedTuple):
     @classmethod
     def of_store(cls, store: str | os.PathLike[str]) -> "Bounds":
         """From a day before the log's first records to a day after the last change of its files."""
-        segments = [entry for entry in entries(joined(store, "commitlog")) if entry.is_file and entry.name.isdecimal()]
+        segments = [entry for entry in entries(Path(store, "commitlog")) if entry.is_file and entry.name.isdecimal()]
         first_ms = next(
             (ms for entry in segments if (ms := first_store_ms(entry.path, int(entry.name))) is not None), None
         )
@@ -96,7 +97,7 @@ def _outside(values: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_
 def first_store_ms(path: str, base: int) -> int | None:
     """The store time with which a segment begins: the median of its first records'. None without any record."""
     try:
-        segment = Segment.open(path, base, base, base + SAMPLE_BYTES)
+        segment = Segment.open(path, base)
     except FileNotFoundError:
         return None
     times: list[int] = []
@@ -111,7 +112,7 @@ def first_store_ms(path: str, base: int) -> int | None:
 def _queues_of(store: str | os.PathLike[str]) -> int:
     """The number of queues of the topic with most of them; 0 if it is not known."""
     try:
-        data = read_start(joined(store, "config", "topics.json"), TOPICS_BYTES) or b""
+        data = read_start(Path(store, "config", "topics.json"), TOPICS_BYTES) or b""
         topics = rocketmq_json.decode(data).get("topicConfigTable")
     except (OSError, rocketmq_json.RocketmqJsonError):
         return 0

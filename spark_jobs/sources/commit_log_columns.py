@@ -173,7 +173,7 @@ class Columns:
         if name == "physical_offset":
             return headers.at + segment.base
         if name == "segment":
-            return np.full(len(headers.at), segment.file_base, np.int64)
+            return np.full(len(headers.at), segment.base, np.int64)
         found: Longs = headers.size if name == "total_size" else getattr(headers, name)
         return found
 

@@ -74,7 +74,7 @@ def _spans(ranges: Sequence[LogRange]) -> list[LogRange]:
 def _gaps(span: LogRange, bounds: Bounds, left_out: Counter[str]) -> tuple[tuple[int, int] | None, list[Damage]]:
     """((first, last) store time of a segment's records, None without any; the damage between them)."""
     try:
-        segment = Segment.open(span.path, span.base, span.start, span.stop)
+        segment = Segment.open(span.path, span.base)
     except FileNotFoundError:
         return None, []
     walk = RecordWalk(segment, span.start - segment.base, span.stop - segment.base, resume=True)

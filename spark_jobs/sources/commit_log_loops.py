@@ -46,7 +46,6 @@ WORD = 8
     QUEUE_OFFSET,
     SYS_FLAG,
     BORN_TS,
-    BORN_HOST,
     STORE_TS,
     RECONSUME_TIMES,
     PREPARED_OFFSET,
@@ -56,7 +55,7 @@ WORD = 8
     TOPIC_LENGTH,
     PROPERTIES_AT,
     PROPERTIES_LENGTH,
-) = range(18)
+) = range(17)
 """The columns of headers, as ``commit_log_records.Headers`` has them."""
 
 NONE = -1
@@ -149,7 +148,6 @@ def put_header(octets: Octets, longs: Longs, base: int, at: int, stop: int, head
     headers[QUEUE_OFFSET, row] = big_endian(longs, at + 20)
     headers[SYS_FLAG, row] = sys_flag
     headers[BORN_TS, row] = big_endian(longs, at + 40)
-    headers[BORN_HOST, row] = big_endian(longs, at + 48) >> 32 & 0xFFFFFFFF
     headers[STORE_TS, row] = big_endian(longs, at + 56 + born_extra)
     headers[RECONSUME_TIMES, row] = big_endian(longs, body_at - 16) >> 32
     headers[PREPARED_OFFSET, row] = big_endian(longs, body_at - 12)
@@ -247,13 +245,7 @@ def copy_slices(octets: Octets, at: Longs, length: Longs, offsets: Ints, values:
 
 @compiled
 def find_properties(
-    octets: Octets,
-    at: Longs,
-    length: Longs,
-    keys: Octets,
-    key_ends: Longs,
-    value_at: Ints,
-    value_length: Ints,
+    octets: Octets, at: Longs, length: Longs, keys: Octets, key_ends: Longs, value_at: Ints, value_length: Ints
 ) -> None:
     """Find the position and length of each record's value of each key. The length is NONE if it has no such key.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_jobs.sources.commit_log_files import read_range
+from spark_jobs.sources.commit_log_files import map_file
 from spark_jobs.sources.commit_log_loops import WORD, Longs, Octets, follow, is_blank, next_header
 
 ROWS = 16_200
@@ -21,21 +21,20 @@ GAPS = 1024
 
 
 class Segment(NamedTuple):
-    """A commit log file, or a part of it, in memory.
-
-    Positions are counted from its first byte, whose offset in the log is ``base``; the file begins at ``file_base``.
-    """
+    """A commit log file in memory. Positions are counted from its first byte, whose offset in the log is ``base``."""
 
     buffer: memoryview
     base: int
-    size: int
-    file_base: int
 
     @classmethod
-    def open(cls, path: str, file_base: int, start: int, stop: int) -> "Segment":
-        """Map [start, stop) of the log. Raises FileNotFoundError if retention has deleted the file."""
-        found = read_range(path, start - file_base, stop - file_base)
-        return cls(found.buffer, file_base + found.start, len(found.buffer), file_base)
+    def open(cls, path: str, base: int) -> "Segment":
+        """Map the file. FileNotFoundError if retention has deleted it."""
+        return cls(map_file(path), base)
+
+    @property
+    def size(self) -> int:
+        """The size of the file, bytes."""
+        return len(self.buffer)
 
     @property
     def octets(self) -> Octets:
@@ -51,8 +50,7 @@ class Segment(NamedTuple):
 class Headers(NamedTuple):
     """The header fields of n valid records, and the positions of their parts. All columns have n elements.
 
-    Bodies lie in the segment; topics and properties lie one after the other in ``texts``. ``born_host`` is the IPv4
-    address, or the first four bytes of an IPv6 address.
+    Bodies lie in the segment; topics and properties lie one after the other in ``texts``.
     """
 
     at: Longs
@@ -63,7 +61,6 @@ class Headers(NamedTuple):
     queue_offset: Longs
     sys_flag: Longs
     born_ts: Longs
-    born_host: Longs
     store_ts: Longs
     reconsume_times: Longs
     prepared_offset: Longs

@@ -13,16 +13,15 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_bounds import Bounds, first_store_ms
-from spark_jobs.sources.commit_log_files import entries, is_file, is_folder, is_local, joined, local_path, read_start
-from spark_jobs.sources.commit_log_loops import WORD
+from spark_jobs.sources.commit_log_files import entries, read_start
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment, first_record, is_blank_at, is_unwritten_at
-from spark_jobs.sources.consume_queues import LARGEST_RECORD, consume_queue_ends
+from spark_jobs.sources.consume_queues import consume_queue_ends
 
 SEGMENT_NAME = re.compile(r"\d{20}")
 SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
@@ -82,9 +81,9 @@ class LogPlan(NamedTuple):
 
 def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
     """Segments in order, and the names of all else in the folder. NotAStoreError when there is no commit log."""
-    folder = joined(store, "commitlog")
-    if not is_folder(folder):
-        if is_file(joined(store, "glassmq")):
+    folder = Path(store, "commitlog")
+    if not folder.is_dir():
+        if Path(store, "glassmq").is_file():
             return [], ()
         raise NotAStoreError(f"{os.fspath(store)} is not a store: it has no commitlog folder.")
     found, foreign = [], []
@@ -105,7 +104,7 @@ def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tup
 def read_safe_end(store: str | os.PathLike[str]) -> safe_end.SafeEnd | None:
     """The published end; None if there is none. It is read again if a broker is writing it at the moment."""
     for _ in range(5):
-        data = read_start(joined(store, safe_end.FILE_NAME), safe_end.SIZE)
+        data = read_start(Path(store, safe_end.FILE_NAME), safe_end.SIZE)
         if data is None:
             return None
         found = safe_end.decode(data)
@@ -155,7 +154,7 @@ def plan_log(
     unread = [
         f"{segment.base:020d}"
         for segment in segments
-        if segment.base >= end and not is_unwritten_at(_opened(segment, segment.base, segment.base + 8), 0)
+        if segment.base >= end and not is_unwritten_at(Segment.open(segment.path, segment.base), 0)
     ]
     known = [segment for segment in segments if max(start, segment.base) < min(end, segment.limit)]
     low, high = segments_in(known, from_ms, to_ms)
@@ -203,10 +202,6 @@ def segments_in(segments: Sequence[SegmentFile], from_ms: int | None, to_ms: int
     return low, high
 
 
-def _opened(file: SegmentFile, start: int, stop: int) -> Segment:
-    return Segment.open(file.path, file.base, start, stop)
-
-
 def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], start: int = 0) -> tuple[int, str]:
     """(end of the log, why there): behind the last valid record of the last segment that was written to.
 
@@ -215,9 +210,10 @@ def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], sta
     known = [file for file in segments if file.limit > start]
     if not known:
         return max(start, segments[0].base) if segments else 0, "no segment"
-    file = next((file for file in reversed(known) if file.limit > file.base and not _is_unwritten(file)), known[0])
+    written = (file for file in reversed(known) if not is_unwritten_at(Segment.open(file.path, file.base), 0))
+    file = next(written, known[0])
     first = max(start, file.base)
-    segment = _opened(file, first, file.limit)
+    segment = Segment.open(file.path, file.base)
     low, stop = first - segment.base, file.limit - segment.base
     hint = last_dispatched(store, file.base, file.limit) - TAIL_BYTES - segment.base
     begin = first_record(segment, hint, stop) if hint > low else None
@@ -232,19 +228,12 @@ def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], sta
     return segment.base + end, ended_by
 
 
-def _is_unwritten(file: SegmentFile) -> bool:
-    segment = _opened(file, file.base, file.base + WORD)
-    return is_unwritten_at(segment, file.base - segment.base)
-
-
 def last_dispatched(store: str | os.PathLike[str], start: int, stop: int) -> int:
     """The largest physical offset in [start, stop) with which a consume queue ends; -1 without any.
 
     Only a hint: consume queues may be incomplete, stale, damaged, or in RocksDB.
     """
-    if not is_local(store):
-        return -1
-    ends = (queue.physical_offset for queue in consume_queue_ends(local_path(store)))
+    ends = (queue.physical_offset for queue in consume_queue_ends(Path(store)))
     return max((offset for offset in ends if start <= offset < stop), default=-1)
 
 
@@ -269,9 +258,8 @@ def walk_to_end(segment: Segment, start: int, stop: int) -> tuple[list[int], int
 
 def split(file: SegmentFile, start: int, stop: int, split_bytes: int) -> list[LogRange]:
     """[start, stop) of one segment in pieces of about ``split_bytes``, each beginning with a record."""
-    cuts = [start]
+    cuts, segment = [start], Segment.open(file.path, file.base)
     for wanted in range(start + split_bytes, stop, split_bytes):
-        segment = _opened(file, wanted, min(stop, wanted + LARGEST_RECORD))
         at = first_record(segment, wanted - segment.base, stop - segment.base)
         if at is None:
             break
@@ -306,7 +294,7 @@ def bundled(ranges: Iterable[_Piece], size: Callable[[_Piece], int]) -> list[lis
 def filler_size(path: str, base: int, end: int, stop: int) -> int | None:
     """Bytes of [end, stop), behind a segment's last record, that are its filler; None when the segment is gone."""
     try:
-        segment = Segment.open(path, base, end, max(stop, end + 8))
+        segment = Segment.open(path, base)
     except FileNotFoundError:
         return None
     return stop - end if end < stop and is_blank_at(segment, end - segment.base) else 0
@@ -317,8 +305,8 @@ def require_log_folder(path: str) -> None:
 
     Taken for a segment that retention has deleted, all of the log would silently be empty there.
     """
-    folder = str(PurePath(path).parent)
-    if is_local(path) and not is_folder(folder):
+    folder = Path(path).parent
+    if not folder.is_dir():
         raise NotAStoreError(
             f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
             "path, on storage that they share."

@@ -1,7 +1,7 @@
 """A commit log as a Spark table: ``spark.read.format("rocketmq_commitlog").load(path)``.
 
-Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running broker too; ``path`` is its folder, or a
-URL (see ``commit_log_files``). Spark does not tell a Python source which columns a query needs: name them, as in
+Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running broker too; ``path`` is its folder.
+Spark does not tell a Python source which columns a query needs: name them, as in
 ``.schema(pruned("topic", "total_size"))``, since each one costs.
 
 A record with an implausible field is left out (see ``commit_log_bounds``).
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
 from spark_jobs.sources.commit_log_due import DueTimes
-from spark_jobs.sources.commit_log_files import local_path
+from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
 from spark_jobs.sources.source_options import ddl_of, require_schema, whole_number
@@ -63,7 +63,7 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         self._columns = tuple(schema.fieldNames())
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
-        self._store = options["path"]
+        self._store = local_folder(options["path"])
         self._start = whole_number(options, "start", 0) or 0
         self._end = whole_number(options, "end", None)
         self._split_bytes = max(1, whole_number(options, "split_bytes", LARGEST_SHARE) or 0)
@@ -83,10 +83,10 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
 
     def _read_range(self, log_range: LogRange, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         try:
-            segment = Segment.open(log_range.path, log_range.base, log_range.start, log_range.stop)
+            segment = Segment.open(log_range.path, log_range.base)
         except FileNotFoundError:
             require_log_folder(log_range.path)
             return
-        source, left_out = Source(segment, DueTimes(local_path(self._store))), Counter[str]()
+        source, left_out = Source(segment, DueTimes(self._store)), Counter[str]()
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, resume=True):
             yield from record_batches(source, bounds.plausible(segment, headers, left_out), self._columns)

@@ -3,6 +3,7 @@
 A file is read whole, never mapped: the broker may cut off what a full disk took only a part of.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -60,7 +61,7 @@ class JournalSurvey(NamedTuple):
     to_ms: int
 
 
-def find_files(store: str | Path) -> tuple[list[JournalFile], tuple[str, ...]]:
+def find_files(store: str | os.PathLike[str]) -> tuple[list[JournalFile], tuple[str, ...]]:
     """The journal's files, oldest first, and the names of all else in its folder; none where there is no journal.
 
     NotAStoreError for a path without a journal that is no store either.
@@ -108,15 +109,6 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def read_head(path: str, size: int) -> bytes:
-    """The first bytes of a file; none when the broker has removed it."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(size)
-    except FileNotFoundError:
-        return b""
-
-
 def survey_file(data: bytes, behind: int = 0) -> FileSurvey | None:
     """What is in a file, of entries and losses only those behind that byte; None when it does not begin as one does."""
     header = decode_header(data)
@@ -138,7 +130,7 @@ def survey_file(data: bytes, behind: int = 0) -> FileSurvey | None:
     )
 
 
-def survey(store: str | Path, read: Mapping[str, int] = MappingProxyType({})) -> JournalSurvey:
+def survey(store: str | os.PathLike[str], read: Mapping[str, int] = MappingProxyType({})) -> JournalSurvey:
     """What is in the journal of a store: reads all of it. NotAStoreError as ``find_files``.
 
     What has been ``read`` already, as ``begins_behind`` has it, does not count, but for the files themselves.

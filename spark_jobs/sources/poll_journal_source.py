@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, record_batches
 from spark_jobs.sources.poll_journal_files import JournalFile, begins_behind, find_files, read_file
 from spark_jobs.sources.source_options import ddl_of, require_schema, whole_number
@@ -59,7 +60,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         require_schema("poll journal", COLUMN_TYPES, schema)
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
-        self._store = options["path"].removeprefix("file:")
+        self._store = local_folder(options["path"])
         self._from_ms = whole_number(options, "from_ms", None)
         self._to_ms = whole_number(options, "to_ms", None)
         self._known: dict[str, int] = json.loads(options.get("known", "{}"))

@@ -11,7 +11,7 @@ _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\]|Python in worker has di
 REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _OF_SERVER = {
     "UNAVAILABLE": "The Spark server does not answer. With use_ssl=true, or with a token and another host than "
-    "localhost, it has to speak TLS.",
+    "localhost, it has to speak TLS."
 } | dict.fromkeys(
     REFUSED,
     "The Spark server refuses the token that it was given, or wants one: a parameter of "
@@ -21,6 +21,12 @@ _PASSING = ("SparkConnectException", "SparkConnectGrpcException", "SparkExceptio
 _DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 _JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
 """The error in a Py4JJavaError, whose first line only says that a call failed."""
+_S3_PASSING = re.compile(
+    r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING)\b"
+    r"|Generic S3 error: .*(error sending request|error decoding response body|response: 5\d\d|timed out)",
+    re.DOTALL,
+)
+"""An S3 that does not answer, or is busy, as pyarrow and delta-rs say it; both have tried several times."""
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception)\b(?:: .+)?)$", re.MULTILINE)
 
@@ -64,8 +70,13 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether another try may succeed. It may after an error of Spark or its machines, not after one of our code."""
+    """Whether another try may succeed.
+
+    It may after an error of Spark, its machines or an S3, not after one of our code.
+    """
     text = str(error)
+    if _S3_PASSING.search(text):
+        return True
     task_error = _OURS.search(text)
     if isinstance(error, ReportError) or task_error:
         return isinstance(error, PassingError) or (task_error is not None and task_error[1] == PassingError.__name__)

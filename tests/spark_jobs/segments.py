@@ -10,7 +10,7 @@ from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 
 def segment_of(data: bytes, base: int = 0) -> Segment:
     """A segment that begins at this offset of the log."""
-    return Segment(memoryview(data), base, len(data), base)
+    return Segment(memoryview(data), base)
 
 
 def log_of(records: Iterable[Mapping[str, Any]], base: int = 0) -> bytes:

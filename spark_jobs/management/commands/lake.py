@@ -1,9 +1,10 @@
 """``manage.py lake``: fill a lake, or print what is in it, without a worker, a schedule or a page."""
 
 from argparse import ArgumentParser
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
@@ -12,6 +13,7 @@ from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.lake.folders import TABLES
 from spark_jobs.lake.notes import CUT_SHORT
 from spark_jobs.lake.storage import lake_location
+from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence, was_interrupted
 from spark_jobs.spark.session import get_session, require_packages
 
@@ -53,13 +55,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            lakes = lake_location(options["lake"])
+            store, lakes = local_folder(options["store"]), lake_location(options["lake"])
             if options["action"] == "sync":
-                self.sync(options["store"], lakes, options["bodies"])
+                self.sync(store, lakes, options["bodies"])
             elif options["action"] == "status":
-                self.status(require_lake(options["store"], lakes))
+                self.status(store, lakes)
             else:
-                lake = require_lake(options["store"], lakes)
+                lake = require_lake(store, lakes)
                 for file in lake.messages if options["table"] == "messages" else lake.polls:
                     self.stdout.write(file.path)
         except CommandError:
@@ -71,7 +73,7 @@ class Command(BaseCommand):
                 ) from error
             raise CommandError(sentence(error)) from error
 
-    def sync(self, store: str, lakes: str, with_bodies: bool) -> None:
+    def sync(self, store: Path, lakes: str, with_bodies: bool) -> None:
         """Fill the lake in this process, and print what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.lake.tables import fill
@@ -80,7 +82,7 @@ class Command(BaseCommand):
         find_segments(store)  # before Spark takes its seconds to start
         done = fill(
             get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()),
-            store,
+            str(store),
             lakes,
             lambda: int(timezone.now().timestamp() * 1000),
             lambda percent, doing: self.stderr.write(f"{percent:3d} %  {doing}"),
@@ -92,7 +94,7 @@ class Command(BaseCommand):
             f"has the log up to byte {done.position}."
         )
         lines = {
-            f"{counted(done.merged_files)} were compacted into larger ones.": done.merged_files,
+            f"{in_words(done.merged_files)} were compacted into larger ones.": done.merged_files,
             f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS.": (
                 done.dropped_messages
             ),
@@ -105,39 +107,24 @@ class Command(BaseCommand):
         for line in (line for line, is_so in lines.items() if is_so):
             self.stdout.write(line)
 
-    def status(self, lake: "Lake") -> None:
-        """Print what is in the lake."""
-        notes = lake.notes
-        self.stdout.write(f"{lake.folder}, broker {lake.broker}")
-        self.stdout.write(
-            f"messages  {sum(file.rows for file in lake.messages):>14,} in {counted(len(lake.messages))}, "
-            f"{sum(file.size for file in lake.messages):,} bytes, of the log up to byte {lake.position or 0:,}"
-        )
-        self.stdout.write(
-            f"polls     {sum(file.rows for file in lake.polls):>14,} in {counted(len(lake.polls))}, "
-            f"{sum(file.size for file in lake.polls):,} bytes"
-        )
-        if notes.ended_by in CUT_SHORT:
-            self.stdout.write(
-                f"end       {CUT_SHORT[notes.ended_by]}; {len(notes.segments_unread)} segments behind that are not read"
-            )
-        for gap in notes.gaps:
-            self.stdout.write(
-                f"gap       bytes {gap.start:,} to {gap.end:,} of the log were deleted before they were read"
-            )
-        if notes.dropped.before_ms:
-            self.stdout.write(
-                f"dropped   {notes.dropped.messages:,} messages and {notes.dropped.polls:,} polls "
-                f"of before {day(notes.dropped.before_ms)}, by GLASSMQ_LAKE_KEEP_DAYS"
-            )
-        if notes.retired_bytes:
-            self.stdout.write(f"retired   {notes.retired_bytes:,} bytes of files that a later fill deletes")
-        if notes.missing_journal_files:
-            files = counted(len(notes.missing_journal_files))
-            self.stdout.write(f"gap       {files} of the poll journal were deleted before they were read")
+    def status(self, store: Path, lakes: str) -> None:
+        """Print what is in the lake, and what it lacks."""
+        from spark_jobs.lake.delta import counted
+        from spark_jobs.lake.report_lake import lake_notes
+        from spark_jobs.sources.commit_log_segments import plan_log
+
+        lake = require_lake(store, lakes)
+        self.stdout.write(f"{lake.folder}, broker {lake.broker}, of the log up to byte {lake.position or 0:,}")
+        for name, files in (("messages", lake.messages), ("polls", lake.polls)):
+            rows, count, size = msgspec.structs.astuple(counted(files))
+            self.stdout.write(f"{name:<9} {rows:>14,} in {in_words(count)}, {size:,} bytes")
+        for note in lake_notes(lake, plan_log(store, start=lake.position or 0), reads_polls=True):
+            self.stdout.write(note)
+        if lake.notes.retired_bytes:
+            self.stdout.write(f"{lake.notes.retired_bytes:,} bytes of files are unused, and deleted by a later fill.")
 
 
-def require_lake(store: str, lakes: str) -> "Lake":
+def require_lake(store: Path, lakes: str) -> "Lake":
     """The lake of a store. CommandError if there is none."""
     from spark_jobs.lake.lake import find_lake
 
@@ -147,11 +134,6 @@ def require_lake(store: str, lakes: str) -> "Lake":
     return lake
 
 
-def day(at_ms: int) -> str:
-    """The day of that time, in UTC, as ``2026-01-31``."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
-
-
-def counted(files: int) -> str:
+def in_words(files: int) -> str:
     """The number in words, as ``1 file`` and ``2,000 files``."""
     return f"{files:,} file{'' if files == 1 else 's'}"

@@ -61,10 +61,7 @@ class Command(BaseCommand):
         run.add_argument("--to", dest="to_ms", type=time_ms, metavar="TIME", help="only before then")
         run.add_argument("--topic", metavar="NAME", help="only this topic")
         run.add_argument(
-            "--group",
-            dest="consumer_group",
-            metavar="NAME",
-            help="only this group, in reports that distinguish groups",
+            "--group", dest="consumer_group", metavar="NAME", help="only this group, in reports that distinguish groups"
         )
         run.add_argument(
             "--lake",

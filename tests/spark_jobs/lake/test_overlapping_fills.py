@@ -1,5 +1,7 @@
 """Two fills of one lake at a time, and a report that opens the lake during a fill."""
 
+import fcntl
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +12,15 @@ from spark_jobs.errors import LakeBusyError
 from spark_jobs.lake import lake as lake_module
 from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import Table
-from spark_jobs.lake.folders import TABLES
+from spark_jobs.lake.folders import TABLES, lake_name
+from spark_jobs.lake.lake import find_lake
 from spark_jobs.lake.notes import Notes, read_notes, write_notes
 from spark_jobs.lake.storage import Location
 from spark_jobs.lake.tasks import Done, Work
 from spark_jobs.sources.poll_journal_files import survey
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lake.test_sync import fill, lake_of, rows, run_here, written
-from tests.spark_jobs.stores import Written, publish_end, tear
+from tests.spark_jobs.stores import Written, make_store, publish_end, tear
 
 __all__ = ["written"]
 
@@ -36,10 +39,10 @@ def test_the_slower_fill_takes_nothing_from_the_faster_one(
     if moment == "before the tables are checked":  # later, what both have noted of one range would count twice
         tear(root, records[42][2], records[42][3])
         torn_bytes += records[42][3]
-    real_read, real_append = lake_sync.read_notes, Table.append
+    real_locked, real_append = lake_sync.locked, Table.append
 
     def overtake() -> None:
-        monkeypatch.setattr(lake_sync, "read_notes", real_read)
+        monkeypatch.setattr(lake_sync, "locked", real_locked)
         monkeypatch.setattr(Table, "append", real_append)
         shutil.rmtree(root / "polljournal")
         make_journal(root, [entry(number) for number in range(20)], [entry(20)], [entry(number) for number in (21, 22)])
@@ -52,7 +55,7 @@ def test_the_slower_fill_takes_nothing_from_the_faster_one(
         if moment == "before the tables are checked":
             overtake()
         elif moment == "before the notes are written":
-            monkeypatch.setattr(lake_sync, "read_notes", lambda *given: (overtake(), real_read(*given))[1])
+            monkeypatch.setattr(lake_sync, "locked", lambda lakes: (overtake(), real_locked(lakes))[1])
         else:
             monkeypatch.setattr(Table, "append", lambda *given: (overtake(), real_append(*given)))
         return done
@@ -109,3 +112,75 @@ def test_a_reader_during_a_fill_misses_no_file_of_the_journal_that_the_tables_ha
     )
     lake_of(tmp_path)
     assert opened == [*TABLES, "notes"]
+
+
+def test_no_other_process_changes_the_notes_while_they_are_merged(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    publish_end(tmp_path / "store", written.end)
+    merges: list[str] = []
+    real_read, real_write = lake_sync.read_notes, lake_sync.write_notes
+
+    def is_locked(lakes: Location) -> bool:
+        descriptor = os.open(lakes, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def read(lakes: Location, broker: str) -> Notes | None:
+        merges.append(f"read, {is_locked(lakes)}")
+        return real_read(lakes, broker)
+
+    def write(lakes: Location, broker: str, notes: Notes) -> None:
+        merges.append(f"write, {is_locked(lakes)}")
+        real_write(lakes, broker, notes)
+
+    monkeypatch.setattr(lake_sync, "read_notes", read)
+    monkeypatch.setattr(lake_sync, "write_notes", write)
+    fill(tmp_path)
+    first, *others = merges
+    assert first == "read, False", "the fill begins"
+    assert others == ["read, True", "write, True"] * (len(others) // 2)
+    assert len(others) >= 4
+
+
+def move_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (lake_module, lake_sync):
+        monkeypatch.setattr(module, "gethostname", lambda: "elsewhere")
+
+
+def test_another_machines_store_of_the_same_path_is_another_broker(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log begins behind what the lake has, so no record says whose it is."""
+    first, store = fill(tmp_path), tmp_path / "store"
+    shutil.rmtree(store)
+    make_store(store, 200)
+    for segment in (store / "commitlog").iterdir():
+        if int(segment.name) <= first.position:
+            segment.unlink()
+    assert lake_of(tmp_path).broker == first.broker, "on the same machine it goes on with a gap"
+    move_to_another_machine(monkeypatch)
+    assert find_lake(tmp_path / "lakes", store) is None
+    other = fill(tmp_path)
+    assert (other.broker, other.gap_bytes) == (f"{first.broker}-2", 0)
+
+
+def test_two_machines_that_begin_at_the_same_moment_are_told_apart(tmp_path: Path, written: Written) -> None:
+    broker = lake_name(tmp_path / "store")
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        write_notes(tmp_path / "lakes", broker, Notes("store", host="elsewhere"))
+        return run_here(works)
+
+    with pytest.raises(
+        LakeBusyError, match=r"The machine elsewhere fills the lake of .* from a store with the same path"
+    ):
+        fill(tmp_path, run)
+    assert fill(tmp_path).broker == f"{broker}-2"
+    assert len(rows(tmp_path)) == 40

@@ -174,10 +174,10 @@ def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
     lake.notes.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
     lake.notes.missing_journal_files = [4, 5]
     plan = plan_log(tmp_path / "store", start=lake.position or 0)
-    log, journal = lake_notes(lake, plan, survey(tmp_path / "store"))
+    log, journal = lake_notes(lake, plan, reads_polls=True)
     assert log.startswith("1,234 bytes of the log")
     assert journal.startswith("2 files of the poll journal")
-    assert lake_notes(lake, None, None) == []
+    assert lake_notes(lake, None, reads_polls=False) == []
 
 
 def test_a_note_names_dropped_messages_if_the_window_begins_before_them(
@@ -224,7 +224,7 @@ def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
     fill(tmp_path / "store", tmp_path / "lakes")
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
-    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), None)
+    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
@@ -322,6 +322,6 @@ def test_records_that_the_lake_left_out_are_counted_in_the_notes_of_reports(tmp_
     lake = find_lake(tmp_path / "lakes", tmp_path / "store")
     assert lake is not None
     assert sum(file.rows for file in lake.messages) == 17
-    assert lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), None) == [
+    assert lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False) == [
         "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1)."
     ]

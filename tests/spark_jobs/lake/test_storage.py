@@ -17,11 +17,10 @@ from spark_jobs.errors import LakeBusyError, LakeError, UnsupportedUrlError
 from spark_jobs.lake import delta
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import read_notes
-from spark_jobs.lake.storage import files_of, lake_location, remove_file, write_whole
+from spark_jobs.lake.storage import files_of, joined, lake_location, read_at_most, remove_file, write_whole
 from spark_jobs.lake.sync import Synced, Wanted, sync
 from spark_jobs.lake.tables import read_remote
 from spark_jobs.lake.tasks import carry_out
-from spark_jobs.sources.commit_log_files import joined, read_start
 from tests.conftest import PROJECT
 from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
@@ -99,13 +98,13 @@ def offsets(lake: Lake) -> list[int]:
 
 def test_files_behind_a_url(url: str) -> None:
     path = joined(url, "x.json")
-    assert read_start(path, 9) is None
+    assert read_at_most(path, 9) is None
     assert read_notes(url, "x") is None
     write_whole(path, b"{}")
-    assert read_start(path, 9) == b"{}"
+    assert read_at_most(path, 9) == b"{}"
     remove_file(path)
     remove_file(path)
-    assert read_start(path, 9) is None
+    assert read_at_most(path, 9) is None
     assert files_of(url, "x") == {}
 
 

@@ -19,11 +19,11 @@ from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.folders import TABLES, lake_name, notes_path
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import Dropped, Notes
+from spark_jobs.lake.storage import joined
 from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
 from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
 from spark_jobs.sources import commit_log_segments
 from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_files import joined
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 

@@ -15,6 +15,7 @@ from broker_core.formats import commit_log_record
 from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake import storage as lake_storage
 from spark_jobs.lake import tasks as lake_tasks
+from spark_jobs.lake.storage import joined
 from spark_jobs.lake.tasks import (
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
@@ -29,7 +30,6 @@ from spark_jobs.lake.tasks import (
 )
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import NUMBERS
-from spark_jobs.sources.commit_log_files import joined
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
 

@@ -88,11 +88,3 @@ def test_bars_hold_every_sample_once(spark: "SparkSession") -> None:
     table = small_table(spark, [(value,) for value in (0, 1, 7, 8, 9, 10, 100, 5000)], "value long")
     histogram = sorted(tuple(row) for row in bars(sampled(table, value="value"), unit="ms").collect())
     assert histogram == [(0, 1, 1), (1, 2, 1), (7, 8, 1), (8, 10, 2), (10, 12, 1), (96, 112, 1), (4096, 5120, 1)]
-
-
-def test_tables_have_the_schemas_that_are_declared(spark: "SparkSession") -> None:
-    samples = sampled(small_table(spark, [(1,)], "value long"), value="value")
-    nothing = small_table(spark, [], histograms.spread_schema("us"))
-    assert spread(samples, unit="us").schema.simpleString() == nothing.schema.simpleString()
-    nothing = small_table(spark, [], histograms.bars_schema("us"))
-    assert bars(samples, unit="us").schema.simpleString() == nothing.schema.simpleString()

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from spark_jobs.reports.histograms import sampled
-from spark_jobs.reports.spreads import bars_table, chosen, names, spread_table
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.frames import one, rows
 
@@ -17,21 +17,17 @@ def samples(spark: "SparkSession") -> "DataFrame":
     return sampled(table, "broker", "topic", "stage", value="value")
 
 
-def test_columns_of_a_schema() -> None:
-    assert names("topic string, `group` string, queue_id int") == ("topic", "group", "queue_id")
-
-
 def test_tables_by_keys(spark: "SparkSession") -> None:
-    table = spread_table("stages", "topic string, stage string", "us")
+    table = spread_table("stages", "topic", "stage", unit="us")
     assert table.of == "stages"
     assert sorted(rows(table.make(samples(spark)), "broker", "topic", "stage", "samples", "mean_us", "max_us")) == [
         ("one", "a", "x", 2, 2.0, 3),
         ("one", "a", "y", 1, 40.0, 40),
         ("one", "b", "x", 1, 2.0, 2),
     ]
-    only_x = spread_table("stages", "topic string", "us", only="stage = 'x'")
+    only_x = spread_table("stages", "topic", unit="us", only="stage = 'x'")
     assert sorted(rows(only_x.make(samples(spark)), "topic", "samples")) == [("a", 2), ("b", 1)]
-    bars = bars_table("stages", "topic string", "us", only="stage = 'x'")
+    bars = bars_table("stages", "topic", unit="us", only="stage = 'x'")
     assert sorted(rows(bars.make(samples(spark)))) == [("a", 1, 2, 1), ("a", 3, 4, 1), ("b", 2, 3, 1)]
 
 

@@ -24,7 +24,7 @@ FIELDS_AT = {"queue id": 12, "queue offset": 20, "born time": 40, "store time": 
 
 def kept(plan: LogPlan) -> Iterator[Headers]:
     """What reports read of a store of one segment."""
-    segment = Segment.open(str(segment_path(Path(plan.store), 0, SIZE)), 0, 0, SIZE)
+    segment = Segment.open(str(segment_path(Path(plan.store), 0, SIZE)), 0)
     for headers in RecordWalk(segment, 0, plan.end, resume=True):
         yield plan.bounds.plausible(segment, headers, Counter())
 

@@ -36,7 +36,7 @@ SIZE = 1 << 16
 
 def opened(root: Path) -> tuple[Source, Headers]:
     """The first segment of a store, and all of its records."""
-    segment = Segment.open(str(segment_path(root, 0)), 0, 0, SIZE)
+    segment = Segment.open(str(segment_path(root, 0)), 0)
     headers = next(iter(RecordWalk(segment, 0, segment.size, resume=False)))
     return Source(segment, DueTimes(root)), headers
 

@@ -13,7 +13,6 @@ from spark_jobs.sources.poll_journal_files import (
     name_in,
     name_of,
     read_file,
-    read_head,
     survey,
     survey_file,
 )
@@ -94,9 +93,3 @@ def test_entries_that_were_read_before_are_not_counted_again(tmp_path: Path) -> 
     assert (rest.from_ms, rest.to_ms, rest.torn_bytes) == (BEGIN_MS + 10_000, BEGIN_MS + 19_000, 0)
     nothing = survey(tmp_path, {name_in(data): len(data)})
     assert (nothing.entries, nothing.from_ms, nothing.cut_off_files) == (0, 0, whole.cut_off_files)
-
-
-def test_the_beginning_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abcdef")
-    assert read_head(str(tmp_path / "file"), 3) == b"abc"
-    assert read_head(str(tmp_path / "gone"), 3) == b""

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import UnknownException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from spark_jobs.errors import NotAStoreError, PassingError
+from spark_jobs.errors import LakeError, NotAStoreError, PassingError
 from spark_jobs.spark.failures import is_passing, sentence, was_interrupted
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3
@@ -28,6 +28,11 @@ pyarrow.lib.ArrowInvalid: first
 ValueError: buffer too small
 \tat org.apache.spark.Something
 """
+
+
+UNREACHABLE = (
+    "Generic S3 error: Error performing GET http://b/c in 2s, after 3 retries - HTTP error: error sending request"
+)
 
 
 class JavaError(UnknownException):
@@ -70,6 +75,19 @@ class JavaError(UnknownException):
             OSError(errno.ENOSPC, "No space left on device", "/data/x"),
             "There is no space left on the disk of /data/x; nothing of the result was kept.",
             False,
+        ),
+        (LakeError(f"x cannot be read: {UNREACHABLE}."), f"x cannot be read: {UNREACHABLE}.", True),
+        (
+            LakeError("x cannot be read: Generic S3 error: no bucket."),
+            "x cannot be read: Generic S3 error: no bucket.",
+            False,
+        ),
+        (OSError("AWS Error SLOW_DOWN: wait"), "OSError: AWS Error SLOW_DOWN: wait (the run's log has the rest)", True),
+        (OSError("AWS Error ACCESS_DENIED"), "OSError: AWS Error ACCESS_DENIED (the run's log has the rest)", False),
+        (
+            JavaError(TRACEBACK.replace("buffer too small", "AWS Error NETWORK_CONNECTION during GetObject operation")),
+            "ValueError: AWS Error NETWORK_CONNECTION during GetObject operation (the run's log has the rest)",
+            True,
         ),
         (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "Permission denied: /data/x.", False),
         (

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tasks import carry_out
 from spark_jobs.management.commands import lake
-from spark_jobs.management.commands.lake import counted
+from spark_jobs.management.commands.lake import in_words
 from spark_jobs.spark import session
 from tests.fakes import golden_store
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
@@ -35,7 +35,7 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     folder, messages, polls = called("lake", "status", *where).splitlines()
     assert folder.startswith(f"{tmp_path / 'lakes'}, broker clean-shutdown-")
     assert messages.split()[:5] == ["messages", "3,319", "in", messages.split()[3], "files,"]
-    assert messages.endswith("of the log up to byte 2,075,752")
+    assert folder.endswith("of the log up to byte 2,075,752")
     assert polls.split()[:2] == ["polls", "0"]
     called("report", "run", "throughput", *where, "--out", str(tmp_path / "out"))
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -75,7 +75,7 @@ def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_one_file_is_written_in_the_singular() -> None:
-    assert [counted(files) for files in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
+    assert [in_words(files) for files in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
 
 
 def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_status_shows_dropped_rows_and_files_not_removed_yet(tmp_path: Path) -> 
             lambda percent, doing: None,
         )
     *_, dropped, retired = called("lake", "status", "--store", str(store), "--lake", str(lakes)).splitlines()
-    assert dropped == "dropped   20 messages and 0 polls of before 2023-11-23, by GLASSMQ_LAKE_KEEP_DAYS"
-    assert re.fullmatch(r"retired   [\d,]+ bytes of files that a later fill deletes", retired)
+    assert dropped.startswith("The lake has dropped what it had of before 2023-11-23 (UTC), as GLASSMQ_LAKE_KEEP_DAYS")
+    assert re.fullmatch(r"[\d,]+ bytes of files are unused, and deleted by a later fill\.", retired)
 
 
 @pytest.mark.usefixtures("spark")

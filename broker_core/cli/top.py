@@ -15,9 +15,14 @@ from broker_core.cli.output import UNKNOWN, make_table, number, print_json, prin
 from broker_core.cli.target import Command, Target, pass_target
 
 ROWS_MAX = 2000
-FIXED_LINES = 13
+NO_BREAK = "\xa0"
+FIXED_LINES = 14
 """Lines of the page that are no rows of its tables."""
 LEAST_ROWS = 2
+NARROW = 80
+"""On a terminal with fewer columns, held pulls are shown without their clients."""
+NAMES = ("GROUP", "TOPIC", "HELD PULL OF", "CLIENT")
+"""Columns that share the width that the others leave."""
 STATES = ("stalled", "stopped", "falling behind", "unknown", "catching up", "ok")
 STATE_STYLES = {
     "stalled": "bold red",
@@ -68,7 +73,7 @@ def watch(look: Callable[[], dict[str, Any]], first: dict[str, Any], live: Live,
         except CommandError as error:
             if error.exit_code != UNREACHABLE:
                 raise
-            previous, problem = None, error.message
+            previous, problem = None, error.message.partition(". ")[0]
 
 
 def rows_that_fit(height: int) -> int:
@@ -81,27 +86,27 @@ def page(
 ) -> RenderableType:
     """The page of one look; rates need the look before it."""
     share = max(LEAST_ROWS, rows // 3)
-    parts: list[RenderableType] = [_head(current, previous, width), Text()]
+    parts: list[RenderableType] = [_head(current, previous)]
     if problem:
         parts.insert(0, Text(printable(problem), style="bold white on red"))
     elif current["problem"]:
         parts.insert(0, Text(f"No message is accepted: {printable(current['problem'])}", style="bold white on red"))
     parts += _groups(current, share)
     parts += _queues(current, previous, share)
-    parts += _holds(current, share)
+    parts += _holds(current, share, with_client=width >= NARROW)
     return Group(*parts)
 
 
-def _head(current: dict[str, Any], previous: dict[str, Any] | None, width: int) -> Text:
+def _head(current: dict[str, Any], previous: dict[str, Any] | None) -> Text:
     moment = time.strftime("%H:%M:%S", time.localtime(current["wall_ms"] / 1000))
     head = Text(f"{printable(current['broker'])}  {moment}", style="bold")
-    head.append(f"   {number(current['holds_total'])} held pulls, {number(current['queues_total'])} queues")
+    head.append(f"   held pulls {number(current['holds_total'])}   queues {number(current['queues_total'])}")
     if not current["long_polling_enable"]:
         head.append("   long polling is off", style="yellow")
     head.append("\n")
     rates = [f"{label} {rate_text(rate(current, previous, partial(_counter, name)))}" for name, label in RATES.items()]
-    head.append("   ".join([*rates, f"wake-up p50 {_median_us(current, previous)}"]), style="not bold")
-    head.no_wrap, head.overflow = width < 60, "ellipsis"
+    items = (item.replace(" ", NO_BREAK) for item in (*rates, f"wake-up p50 {_median_us(current, previous)}"))
+    head.append("   ".join(items), style="not bold")
     return head
 
 
@@ -176,7 +181,7 @@ def _queues(current: dict[str, Any], previous: dict[str, Any] | None, rows: int)
         return rate(current, previous, lambda one: queue["max_offset"] if one is current else known)
 
     ordered = sorted(
-        current["queues"],
+        (queue for queue in current["queues"] if queue["max_offset"] or queue["holds"]),
         key=lambda queue: (-(arrivals(queue) or 0), -(queue["last_store_time_ms"] or 0), *_queue_key(queue)),
     )
     return _section(
@@ -193,8 +198,8 @@ def _queues(current: dict[str, Any], previous: dict[str, Any] | None, rows: int)
             for queue in ordered[:rows]
         ],
         rows,
-        current["queues_total"],
-        "queues",
+        current["queues_total"] - len(current["queues"]) + len(ordered),
+        "queues with messages",
     )
 
 
@@ -202,15 +207,15 @@ def _queue_key(queue: dict[str, Any]) -> tuple[str, int]:
     return queue["topic"], queue["queue_id"]
 
 
-def _holds(current: dict[str, Any], rows: int) -> list[RenderableType]:
+def _holds(current: dict[str, Any], rows: int, *, with_client: bool) -> list[RenderableType]:
     now_ms = current["wall_ms"]
     ordered = sorted(current["holds"], key=lambda hold: hold["deadline_ms"])
     return _section(
-        ("HELD PULL OF", "CLIENT", "TOPIC", "#QUEUE", "#FROM", "#HELD", "#LEFT"),
+        ("HELD PULL OF", *(("CLIENT",) if with_client else ()), "TOPIC", "#QUEUE", "#FROM", "#HELD", "#LEFT"),
         [
             (
                 hold["group"] or UNKNOWN,
-                hold["client_id"],
+                *((hold["client_id"],) if with_client else ()),
                 hold["topic"],
                 hold["queue_id"],
                 number(hold["pull_from_offset"]),
@@ -236,8 +241,13 @@ def _section(
     shown = cells[:rows]
     table = make_table(columns, shown)
     table.expand = True
-    for column in table.columns:
+    for place, column in enumerate(table.columns):
         column.overflow, column.no_wrap = "ellipsis", True
+        if columns[place] in NAMES:
+            column.ratio = 1
+        else:
+            texts = [columns[place].removeprefix("#"), *(str(row[place]) for row in shown)]
+            column.min_width = max(map(len, texts))
     more = total - len(shown)
     note = f"and {number(more)} more {what}" if more > 0 else "" if shown else f"no {what}"
-    return [table, Text(note, style="dim")]
+    return [Text(), table, *([Text(note, style="dim")] if note else [])]

@@ -1,5 +1,6 @@
 """The page of ``glassmq top``."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 
 from broker_core.cli.errors import FAILED, UNREACHABLE, CommandError
-from broker_core.cli.top import page, rate, rows_that_fit, watch
+from broker_core.cli.top import NO_BREAK, page, rate, rows_that_fit, watch
 from tests.broker_core.cli.conftest import Glassmq, Web
 from tests.broker_core.cli.test_waiting import HOLD
 
@@ -58,7 +59,7 @@ def text(shown: Any, width: int = 100) -> list[str]:
     console = Console(width=width, highlight=False)
     with console.capture() as captured:
         console.print(shown)
-    return [line.rstrip() for line in captured.get().splitlines()]
+    return [line.replace(NO_BREAK, " ").rstrip() for line in captured.get().splitlines()]
 
 
 def test_rates_are_between_two_looks() -> None:
@@ -93,7 +94,7 @@ def test_what_does_not_fit_is_counted() -> None:
     shown = snapshot(groups=groups, holds_total=5000, queues_total=20_000)
     lines = text(page(shown, None, 60, rows=rows_that_fit(24)), 60)
     assert len(lines) <= 24
-    assert {"and 37 more groups", "and 19,999 more queues", "and 4,999 more held pulls"} <= {
+    assert {"and 37 more groups", "and 19,999 more queues with messages", "and 4,999 more held pulls"} <= {
         line.strip() for line in lines
     }
     assert max(map(len, lines)) <= 60
@@ -101,10 +102,30 @@ def test_what_does_not_fit_is_counted() -> None:
 
 def test_an_empty_broker_and_one_with_a_problem() -> None:
     empty = text(page(snapshot(groups=[], queues=[], holds=[], holds_total=0, queues_total=0), None, 100, rows=9))
-    assert {"no groups", "no queues", "no held pulls"} <= set(empty)
+    assert {"no groups", "no queues with messages", "no held pulls"} <= set(empty)
     broken = text(page(snapshot(problem="the disk is full\x1b", long_polling_enable=False), None, 100, rows=9))
     assert broken[0] == "No message is accepted: the disk is full\\x1b"
     assert broken[1].endswith("long polling is off")
+
+
+def test_long_names_leave_room_for_the_figures() -> None:
+    long = snapshot(
+        groups=[group("g" * 120, "stalled", 1234)],
+        queues=[queue(0, 10) | {"topic": "t" * 127}],
+        holds=[HOLD | {"group": "g" * 120, "client_id": "c" * 200, "topic": "t" * 127}],
+    )
+    for width in (60, 100):
+        lines = text(page(long, None, width, rows=9), width)
+        (shown,) = (line for line in lines if "stalled" in line)
+        assert shown.split()[1:] == ["stalled", "1", "1,234", "0"]
+        assert any(re.search(r"t… +0  -/s   10       8      0$", line) for line in lines), lines
+        assert any(re.search(r"t… +2    12  1\.0 s  14\.0 s$", line) for line in lines), lines
+
+
+def test_queues_without_messages_are_left_out() -> None:
+    lines = text(page(snapshot(queues=[queue(0, 0), queue(1, 3)], queues_total=2), None, 100, rows=9))
+    assert [line.split()[1] for line in lines if line.startswith("orders")] == ["1"]
+    assert not any("more queues" in line for line in lines)
 
 
 class Stop(Exception):

@@ -14,6 +14,7 @@ from api.http.routes import Route
 from api.resources import (
     broker,
     clients,
+    dead_letters,
     events,
     groups,
     health,
@@ -82,6 +83,7 @@ _RESOURCES = (
     verdicts,
     groups,
     offsets,
+    dead_letters,
     clients,
     holds,
     events,

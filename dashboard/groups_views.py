@@ -27,3 +27,10 @@ def groups(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, name: str) -> HttpResponse:
     """One group: diagnosis, queues and members. The API, not this view, checks that the group exists."""
     return render(request, "dashboard/group.html", {"group": name})
+
+
+@require_safe
+@ensure_csrf_cookie
+def dead_letters(request: HttpRequest, name: str) -> HttpResponse:
+    """The dead letters of one group."""
+    return render(request, "dashboard/dead_letters.html", {"group": name})

@@ -10,6 +10,7 @@ urlpatterns = [
     path("connections", groups_views.connections, name="connections"),
     path("groups", groups_views.groups, name="groups"),
     path("groups/<str:name>", groups_views.group, name="group"),
+    path("groups/<str:name>/dead-letters", groups_views.dead_letters, name="dead-letters"),
     path("topics", topics_views.topics, name="topics"),
     path("topics/<str:name>", topics_views.topic, name="topic"),
     path("messages", messages_views.messages, name="messages"),

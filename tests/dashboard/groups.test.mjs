@@ -140,8 +140,7 @@ describe("clients", () => {
   test("have addresses for any name", () => {
     assert.equal(groupHref("%RETRY%a"), "/groups/%25RETRY%25a");
     assert.equal(clientHref("1.2.3.4@5#6"), "/connections?client=1.2.3.4%405%236");
-    assert.equal(deadLettersHref(retries({ dead_letters_from: 7 })),
-      "/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=7&limit=32&wait_ms=0&broker=broker-a");
+    assert.equal(deadLettersHref(retries()), "/groups/billing/dead-letters?broker=broker-a");
   });
   test("ages are short", () => assert.deepEqual([age(10), age(12_000), age(61_000)], ["less than 1 s", "12 s", "1 min 1 s"]));
 });

@@ -75,7 +75,7 @@ def test_a_group_with_problems_lists_them(open_page: OpenPage) -> None:
         re.compile(r"^3; next retry in 1 min \d+ s$")
     )
     expect(page.get_by_role("link", name="show")).to_have_attribute(
-        "href", ("/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=0&limit=32&wait_ms=0&broker=broker-a")
+        "href", "/groups/billing/dead-letters?broker=broker-a"
     )
     page.get_by_label("only queues with problems").check()
     expect(page.locator("[data-group-queue]")).to_have_count(4)

@@ -9,6 +9,7 @@ PAGES = {
     "/connections": ("clients", "client-events"),
     "/groups": ("groups", "client-events"),
     "/groups/billing": ("verdict", "group-queues", "members", "subscriptions", "client-events"),
+    "/groups/billing/dead-letters": ("dead-letters",),
 }
 
 
@@ -23,7 +24,7 @@ def test_the_panels_are_there_and_nothing_is_inline(path: str) -> None:
     text = get(path)
     for name in PAGES[path]:
         assert text.count(f'data-panel="{name}"') == 1, name
-    assert 'data-live="disconnected"' in text
+    assert 'data-live="disconnected"' in text or path.endswith("/dead-letters")
     assert re.findall(r"<script(?![^>]*\bsrc=)", text) == []
     assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", text) == []
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []

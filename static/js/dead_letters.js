@@ -1,0 +1,101 @@
+/** The dead letters of one group: look at them, and send one or all to the group again. */
+
+import { dialog } from "./dialogs.js";
+import { KeyedRows, cell, el, setText } from "./dom.js";
+import { count, dateTime, isoTime, plural, visible } from "./format.js";
+import { request } from "./http.js";
+import { messageHref, topicHref } from "./links.js";
+import { bodyLine } from "./message_text.js";
+
+const PAGE = 50;
+const BODY_BYTES = 400;
+const MOST_ROWS = 1_000;
+
+const group = document.body.dataset.group;
+const topic = `%DLQ%${group}`;
+const resendPath = `/groups/${encodeURIComponent(group)}/dead-letters/resend`;
+const part = (name) => document.querySelector(`[data-part="${name}"]`);
+const rows = new KeyedRows(part("rows"), { create, update: () => {} });
+const list = { found: [], next: null, total: null };
+const wanted = { from: 0, to: 0 };
+
+function create(message) {
+  const origin = message.properties.RETRY_TOPIC ?? "";
+  const named = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
+  const tries = message.reconsume_times;
+  const again = el("button", { type: "button", class: "button small", "aria-label": `Send the dead letter at offset ${message.queue_offset} again` }, "Send again …");
+  again.addEventListener("click", () => preview(Number(message.queue_offset), Number(message.queue_offset) + 1));
+  return el("tr", { role: "row", "data-dead-letter": message.queue_offset },
+    cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
+    el("td", { role: "cell", class: "num", "data-label": "offset" }, count(message.queue_offset)),
+    cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : "unknown"),
+    cell("reason-cell", null, tries > 1 ? `given up after ${plural(tries, "attempt")}` : "given up at the first attempt"),
+    cell("names-cell long", named, el("bdi", {}, named || "–")),
+    cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
+    cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))),
+    cell("more-cell", null, again));
+}
+
+async function load() {
+  const query = new URLSearchParams({ topic, limit: PAGE, max_body: BODY_BYTES });
+  if (list.next !== null) query.set("before", list.next);
+  part("older").disabled = true;
+  try {
+    const [answer, all] = await Promise.all([request("GET", `/messages?${query}`), request("POST", resendPath, { dry_run: true })]);
+    list.found.push(...answer.messages.reverse());
+    Object.assign(list, { next: answer.next ?? null, total: Number(all.messages) });
+    showProblem("");
+  } catch (error) {
+    if (error.status === 404 && !list.found.length) list.total = 0;
+    else showProblem(error.message);
+  }
+  part("older").disabled = false;
+  show();
+}
+
+function show() {
+  const { found, next, total } = list;
+  rows.show(found, (message) => `${message.broker} ${message.queue_offset}`);
+  setText(part("count"), total === null ? "unknown" : count(total));
+  part("empty").hidden = total !== 0;
+  part("older").hidden = next === null || found.length >= MOST_ROWS;
+  part("resend-all").disabled = !total;
+}
+
+function showProblem(text) {
+  setText(part("problem"), text);
+  part("problem").hidden = !text;
+}
+
+async function preview(from, to) {
+  try {
+    const answer = await request("POST", resendPath, { from_offset: from, ...(to === null ? {} : { to_offset: to }), dry_run: true });
+    Object.assign(wanted, { from, to: Number(answer.to_offset) });
+    resend.open();
+    setText(resend.part("summary"), `${plural(Number(answer.messages), "message")} will be stored again for ${group}.`);
+    setText(resend.part("progress"), "");
+  } catch (error) {
+    showProblem(error.message);
+  }
+}
+
+const resend = dialog("resend-dialog", {
+  async submit() {
+    let sent = 0;
+    let leftOut = 0;
+    while (wanted.from < wanted.to) {
+      const answer = await request("POST", resendPath, { from_offset: wanted.from, to_offset: wanted.to });
+      sent += Number(answer.messages);
+      leftOut += answer.left_out;
+      wanted.from = Number(answer.next_offset); // after an error the next press continues here
+      setText(resend.part("progress"), `${plural(sent, "message")} sent …`);
+    }
+    const missing = leftOut ? ` ${plural(leftOut, "message")} could not be read and ${leftOut === 1 ? "was" : "were"} left out.` : "";
+    setText(part("note"), `${plural(sent, "message was", "messages were")} sent to ${group} again.${missing}`);
+    part("note").hidden = false;
+  },
+});
+
+part("resend-all").addEventListener("click", () => preview(0, null));
+part("older").addEventListener("click", load);
+load();

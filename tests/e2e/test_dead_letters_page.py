@@ -1,0 +1,67 @@
+"""Dead letters are looked at and sent to their group again, with a real broker and a member of the group."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Broker
+from tests.e2e.test_group_members import member
+
+MARKUP = "<img src=x onerror=document.title='owned'>"
+
+
+async def give_up(broker: Broker, topic: str, messages: int) -> None:
+    """A member of the group sends all messages of queue 0 to the dead letter queue."""
+    async with member(broker, topic, "giver-up") as only:
+        for _ in range(messages):
+            message = await only.message()
+            await only.send(type="nack", id=1, topic=topic, queue_id=0, offset=message["queue_offset"], delay_level=-1)
+        await only.send(type="unsubscribe", id=1)
+        await only.receive("unsubscribed")
+
+
+async def receive(broker: Broker, topic: str) -> tuple[str, str]:
+    async with member(broker, topic, "heir") as only:
+        message = await only.message()
+        await only.ack(message)
+        return message["topic"], message["body"]
+
+
+def run(work: Coroutine[Any, Any, object]) -> object:
+    """Playwright's synchronous side counts as this thread's event loop, so the work has a thread of its own."""
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(asyncio.run(work)))
+    thread.start()
+    thread.join(60)
+    return results[0]
+
+
+def test_one_and_all_dead_letters_are_sent_again(broker: Broker, page: Page) -> None:
+    for body in ("first", MARKUP):
+        broker.publish("lost", body, keys=["k"])
+    run(give_up(broker, "lost", 2))
+    page.goto(f"{broker.address}/groups/lost-readers")
+    page.get_by_role("link", name="show").click()
+    rows = page.locator("[data-dead-letter]")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text(MARKUP)
+    expect(rows.first).to_contain_text("given up at the first attempt")
+    rows.last.get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("1 message will be stored again for lost-readers.")
+    dialog.get_by_role("button", name="Send again").click()
+    expect(page.locator('[data-part="note"]')).to_have_text("1 message was sent to lost-readers again.")
+    assert run(receive(broker, "lost")) == ("%RETRY%lost-readers", "first")
+    page.get_by_role("button", name="Send all again").click()
+    expect(dialog).to_contain_text("2 messages will be stored again for lost-readers.")
+    dialog.get_by_role("button", name="Send again").click()
+    expect(page.locator('[data-part="note"]')).to_have_text("2 messages were sent to lost-readers again.")
+    assert page.title() != "owned"
+
+
+def test_a_group_without_dead_letters(broker: Broker, page: Page) -> None:
+    page.goto(f"{broker.address}/groups/nobody/dead-letters")
+    expect(page.get_by_text("The group has no dead letters.")).to_be_visible()

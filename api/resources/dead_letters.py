@@ -144,7 +144,6 @@ ROUTES = (
         summary="Send dead letters to their group again, or preview it",
         params=GroupParams,
         bodies=(ResendDeadLetters,),
-        body_optional=True,
         response=DeadLettersResent,
         problems=(403, 404, 409, 504),
     ),

@@ -143,6 +143,7 @@ async def get_topic_queues(request: Request[TopicParams]) -> Answer:
 
 
 async def get_topic_groups(request: Request[TopicParams]) -> Answer:
+    """The groups that subscribe to the topic or have offsets in it, at any broker."""
     params = request.params
     await brokers.ask_first(params.broker, commands.GetTopic(topic=params.topic), commands.Topics)
     replies = await brokers.ask_all(

@@ -61,7 +61,7 @@ async def test_all_or_one_go_to_the_retry_topic_of_the_group(client: httpx.Async
     assert (record.body, record.reconsume_times) == (b"two", 0)
     assert (properties["RETRY_TOPIC"], properties["KEYS"]) == ("orders", "k")
     assert "DELAY" not in properties and "ORIGIN_MESSAGE_ID" in properties
-    everything = (await client.post(PATH)).json()
+    everything = (await client.post(PATH, json={})).json()
     assert (everything["messages"], everything["next_offset"]) == (3, 3)
     assert [record.body for record in retried(bench)] == [b"two", b"one", b"two", b"three"]
 
@@ -70,7 +70,7 @@ async def test_a_request_sends_as_many_as_one_pull_returns(client: httpx.AsyncCl
     physical_offset = bench.send("orders", b"more").messages[0].physical_offset
     for _ in range(40):
         bench.call(commands.ConsumerSendMsgBack(group="g", physical_offset=physical_offset, delay_level=-1))
-    first = (await client.post(PATH)).json()
+    first = (await client.post(PATH, json={})).json()
     assert (first["messages"], first["next_offset"], first["to_offset"]) == (32, 32, 43)
     rest = (await client.post(PATH, json={"from_offset": 32, "to_offset": 43})).json()
     assert (rest["messages"], rest["next_offset"]) == (11, 43)
@@ -81,7 +81,7 @@ async def test_after_an_error_the_next_request_begins_there(
 ) -> None:
     sends = iter([bench.call, lambda command: BrokerError("the disk is full")])
     port.replies[commands.SendMessage] = lambda command: next(sends)(command)
-    answer = (await client.post(PATH)).json()
+    answer = (await client.post(PATH, json={})).json()
     assert (answer["messages"], answer["next_offset"]) == (1, 1)
     port.replies[commands.SendMessage] = BrokerError("the disk is full")
     assert (await client.post(PATH, json={"from_offset": 1})).status_code >= 500
@@ -93,10 +93,10 @@ async def test_a_group_that_consumes_in_order_is_refused(
     queue = commands.MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)
     bench.call(commands.LockBatchMq(group="g", client_id="c", queues=[queue]))
     bench.pull("orders", 3)
-    answer = await client.post(PATH)
+    answer = await client.post(PATH, json={})
     assert answer.status_code == 409 and "consumes in order" in answer.json()["detail"]
 
 
 async def test_a_group_without_dead_letters_is_404(client: httpx.AsyncClient, bench: Bench) -> None:
-    answer = await client.post("/api/v1/groups/other/dead-letters/resend")
+    answer = await client.post("/api/v1/groups/other/dead-letters/resend", json={})
     assert (answer.status_code, answer.json()["detail"]) == (404, "group other has no dead letters")

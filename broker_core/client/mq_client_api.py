@@ -15,6 +15,7 @@ from broker_core.errors import RequestError
 from broker_core.namesrv.route_data import TopicRouteData, decode_route
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.client import (
+    ConsumerConnection,
     LockBatchResponseBody,
     UnregisterClientRequestHeader,
     encode_check_client_request,
@@ -40,6 +41,7 @@ OFFSET_SECONDS = 5.0
 LOCK_SECONDS = 1.0
 
 H = TypeVar("H", bound=Header)
+_consumer_connection = msgspec.json.Decoder(ConsumerConnection)
 _locked_queues = msgspec.json.Decoder(LockBatchResponseBody)
 _consumer_list = msgspec.json.Decoder(GetConsumerListByGroupResponseBody)
 
@@ -180,6 +182,17 @@ class MQClientAPI:
             return read_body(_consumer_list, answer.body).consumer_id_list
         except RequestError as error:
             raise _unreadable(error, address) from error
+
+    async def get_subscriptions(self, address: str, group: str) -> dict[str, tuple[str, str]]:
+        """(expression type, expression) of a group by topic, as its newest heartbeat has them."""
+        fields = {"consumerGroup": group}
+        answer = await self.connection(address).invoke(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
+        check(answer, address)
+        try:
+            table = read_body(_consumer_connection, answer.body).subscription_table
+        except RequestError as error:
+            raise _unreadable(error, address) from error
+        return {topic: (data.expression_type or "TAG", data.sub_string or "*") for topic, data in table.items()}
 
     async def consumer_send_message_back(
         self, address: str, header: ConsumerSendMsgBackRequestHeader, timeout_s: float = OFFSET_SECONDS

@@ -88,6 +88,8 @@ class MQClientInstance:
         self._publish_infos: dict[str, TopicPublishInfo] = {}
         self._addresses: dict[str, dict[int, str]] = {}
         self._silent: set[str] = set()
+        self._disputed: set[str] = set()
+        """Groups whose members in other processes have other subscriptions."""
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- Life -------------------------------------------------------------------------------------------------
@@ -290,6 +292,32 @@ class MQClientInstance:
                 del self._addresses[name]
             await self.api.close_others({*self._heartbeat_addresses(every=True), *self.name_servers})
         await self.send_heartbeats()
+        for consumer in list(self.consumers.values()):
+            await self._compare_subscriptions(consumer)
+
+    async def _compare_subscriptions(self, consumer: "MQConsumerInner") -> None:
+        """Warn if another process subscribes with this group to something else: brokers keep the newest only."""
+        data = consumer.consumer_data()
+        topics = [subscription.topic for subscription in data.subscriptions]
+        name = next((name for topic in topics for name in self._broker_names(topic)), "")
+        if not name or data.consume_type == "CONSUME_ACTIVELY":
+            return
+        try:
+            theirs = await self.api.get_subscriptions(self.broker_address(name), consumer.group)
+        except (OSError, MQClientException):
+            return  # the broker does not say; heartbeats are what matters
+        own = {one.topic: (one.expression_type, one.sub_string) for one in data.subscriptions}
+        if own == theirs:
+            self._disputed.discard(consumer.group)
+        elif consumer.group not in self._disputed:
+            self._disputed.add(consumer.group)
+            log.warning(
+                "group %s has a member elsewhere with other subscriptions, and both miss messages: here %s, at %s %s",
+                consumer.group,
+                own,
+                name,
+                theirs,
+            )
 
     # --- Groups -----------------------------------------------------------------------------------------------
 

@@ -180,6 +180,12 @@ def decode_check_client_config(request: RemotingCommand, peer: Peer) -> CheckCli
     )
 
 
+class ConsumerConnection(Header):
+    """RocketMQ's ConsumerConnection, as far as clients read it: the subscriptions of a group, by topic."""
+
+    subscription_table: dict[Name, _SubscriptionData] = msgspec.field(default_factory=dict)
+
+
 class _SentCheckClientRequestBody(Header):
     client_id: NonEmpty
     group: Name

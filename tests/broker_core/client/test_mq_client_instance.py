@@ -8,9 +8,10 @@ from broker_core.client import Message
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance, local_host
 from broker_core.codes import RequestCode, ResponseCode
-from tests.fakes.client import Inbox, consumer_of, producer_of
+from broker_core.commands import ConsumerData, HeartBeat, SubscriptionData
+from tests.fakes.client import Inbox, consumer_of, instance_of, producer_of
 from tests.fakes.engine import context_of
-from tests.fakes.virtual_cluster import HEART_BEAT, NAMESRV, VirtualCluster, run_virtually
+from tests.fakes.virtual_cluster import HEART_BEAT, NAMESRV, WALL_MS, VirtualCluster, run_virtually
 
 
 def test_the_next_name_server_is_asked_when_one_does_not_answer() -> None:
@@ -191,3 +192,25 @@ def test_brokers_and_topics_are_visited_in_order() -> None:
             assert consumer.instance._heartbeat_addresses() == [broker.address for broker in brokers]
 
     run_virtually(story)
+
+
+def test_other_subscriptions_of_the_group_elsewhere_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        elsewhere = instance_of(cluster, "elsewhere")  # as another process sends it
+        async with consumer_of(cluster, Inbox(), tags="A"), consumer_of(cluster, Inbox(), tags="A"):
+            await asyncio.sleep(100)
+            assert "elsewhere" not in caplog.text
+            retry = SubscriptionData(topic="%RETRY%g", sub_version=1)
+            data = [retry, SubscriptionData(topic="orders", sub_string="B", sub_version=WALL_MS + 10_000_000_000)]
+            beat = HeartBeat(
+                client_id="e", protocol="remoting", consumers=[ConsumerData(group="g", subscriptions=data)]
+            )
+            await elsewhere.api.send_heartbeat(broker.address, beat)
+            await asyncio.sleep(100)
+        await elsewhere.api.close()
+
+    run_virtually(story)
+    assert caplog.text.count("group g has a member elsewhere with other subscriptions") == 2  # once by each member
+    assert "'orders': ('TAG', 'A')" in caplog.text and "'orders': ('TAG', 'B')" in caplog.text

@@ -84,7 +84,8 @@ async def get_clients(request: Request[ClientsParams]) -> Answer:
 async def get_client(request: Request[ClientParams]) -> Answer:
     """The newest connection of the client."""
     wanted = request.params.id
-    replies = await brokers.ask_all(request.params.broker, commands.GetClients(limit=MOST), commands.Clients)
+    command = commands.GetClients(client_id=wanted, limit=MOST)
+    replies = await brokers.ask_all(request.params.broker, command, commands.Clients)
     found = [client for table in replies.by_broker.values() for client in table.clients if client.client_id == wanted]
     if not found:
         raise Problem(404, f"no client {wanted} is connected", code=ResponseCode.QUERY_NOT_FOUND, pointer="/id")

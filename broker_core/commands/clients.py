@@ -155,10 +155,11 @@ class ClientView(Shape, frozen=True):
 
 
 class GetClients(Command, frozen=True):
-    """Clients with connection numbers above ``after``, in the order in which they connected; only those of ``group`` if
-    it is given. -> Clients"""
+    """Clients with connection numbers above ``after``, in the order in which they connected; only those of ``group``,
+    and with this ``client_id``, if it is given. -> Clients"""
 
     group: str = ""
+    client_id: str = ""
     after: int = 0
     limit: int = 1000
 

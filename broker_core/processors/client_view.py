@@ -48,6 +48,8 @@ def get_clients(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetClients = request.command
     limit, group, seq = page_limit(command.limit), command.group, context.events.seq
     wanted = list(context.clients.values())
+    if command.client_id:
+        wanted = [client for client in wanted if client.client_id == command.client_id]
     if group:
         everybody, wanted = wanted, []
         for piece in pieces_of(everybody, LOOKED_AT):

@@ -57,6 +57,7 @@ async def test_a_client_is_found_by_an_id_with_any_characters(client: httpx.Asyn
     )
     answer = await client.get("/api/v1/clients/10.0.0.2%4023932%23280%2Fx%20y")
     assert (answer.json()["client_id"], answer.json()["holds"]) == (name, 7)
+    assert port.commands[-1] == commands.GetClients(client_id=name, limit=5000)
     answer = await client.get("/api/v1/clients/nobody")
     assert (answer.status_code, answer.json()["code"]) == (404, "QUERY_NOT_FOUND")
 

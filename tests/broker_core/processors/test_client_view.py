@@ -71,6 +71,15 @@ def test_the_connections_of_a_consumer_group() -> None:
     assert [view.client_id for view in reply.clients] == ["A"]
 
 
+def test_a_client_is_found_by_its_id_among_many() -> None:
+    bench = Bench()
+    for name in ("A", "B", "C"):
+        join(bench, name)
+    join(bench, "B", connection="another of B")
+    assert [view.remote for view in clients(bench, client_id="B", limit=5).clients] == ["ip:B", "ip:another of B"]
+    assert clients(bench, client_id="nobody").clients == []
+
+
 def test_clients_come_in_pages() -> None:
     bench = Bench()
     for name in "abcde":

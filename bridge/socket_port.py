@@ -23,6 +23,7 @@ from broker_core.tasks import end_task, start_task
 
 log = logging.getLogger(__name__)
 LENGTH = struct.Struct(">I")
+LARGE = 64 * 1024
 WRITE_BUFFER = 1 << 20  # bytes written to a socket that is not read before further writes wait
 
 
@@ -38,7 +39,12 @@ async def read_frame(reader: asyncio.StreamReader, limit: int) -> bytes:
 
 
 def write_frame(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(LENGTH.pack(len(data)) + data)
+    length = LENGTH.pack(len(data))
+    if len(data) < LARGE:
+        writer.write(length + data)
+    else:  # two writes cost less than a copy
+        writer.write(length)
+        writer.write(data)
 
 
 class SocketTransport:

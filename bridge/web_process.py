@@ -185,9 +185,11 @@ class WebProcess:
                 engine.options.broker_name, engine.epoch, self.first_batch, leaving, replies, deltas, events
             )
         )
+        count = len(replies)
+        del replies, deltas, events  # they are in ``data``, and sending may take long
         if not await self._deliver(data):
             self._host.batches_dropped += 1
-            self._host.replies_dropped += len(replies)
+            self._host.replies_dropped += count
         return True
 
     async def _deliver(self, data: bytes) -> bool:

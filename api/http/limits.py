@@ -48,7 +48,7 @@ MAX_PULLS_PER_SOCKET: Final = 1000
 MAX_PUBLISHES_PER_SOCKET: Final = 1000
 MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
 """Frames of publishes that wait for the broker, bytes; one more is refused."""
-MAX_READS_PER_SOCKET: Final = 8
+MAX_READS_PER_SOCKET: Final = 4
 """Pulls that may read, not be held, at the same time: so unread answers cannot pile up here."""
 MAX_SUBSCRIPTIONS_PER_SOCKET: Final = 32
 MAX_QUEUES_PER_SOCKET: Final = 4096
@@ -57,13 +57,13 @@ MAX_WINDOW: Final = 10_000
 """Unused permits and unacknowledged messages of one subscription, together."""
 MAX_SPAN: Final = 10_000
 """A queue that is this many offsets ahead of its first unacknowledged message is not pulled further."""
-MAX_BUFFERED: Final = 4 * MIB
-"""Messages of one socket that were pulled and wait for permits, bytes."""
+MAX_BUFFERED: Final = 2 * MIB
+"""Messages of one socket that were pulled and wait for permits, or for the client to read, bytes."""
 MAX_BAD_FRAMES: Final = 5
 IDLE_SECONDS: Final = 120.0
 
 # Bytes and frames that wait for one client
-ROOMY: Final = 2 * MIB
+ROOMY: Final = 1 * MIB
 """Below this many unsent bytes further pulls of the same socket are read, bytes."""
 LARGE_FRAME: Final = 1 * MIB
 """One frame above this size may wait beside MAX_UNSENT, bytes: a message may be larger than MAX_UNSENT."""
@@ -71,7 +71,9 @@ MAX_UNSENT: Final = 4 * MIB
 """A client is cut when more than this waits for it, bytes, apart from one large frame."""
 STALL_SECONDS: Final = 20.0
 """A client that reads nothing for this long is cut."""
-SERVER_BUFFER: Final = 1 * MIB
+FRAME_OVERHEAD: Final = 300
+"""Memory that a waiting frame takes beside its content, bytes. It counts as unsent, because frames may be small."""
+SERVER_BUFFER: Final = MIB // 2
 """Bytes in the server's own write buffer above which the next frame waits here."""
 MAX_WAITING_EVENTS: Final = 20_000
 """Server-sent events that may wait for one client."""

@@ -83,7 +83,7 @@ class Outbox:
         return self._waiting + (self._server_buffer() if self._server_buffer else 0)
 
     def put(self, message: Message, size: int) -> None:
-        """Send later, in order. Frames for a client that was cut are dropped. ``size`` is in bytes."""
+        """Send later, in order. Frames for a client that was cut are dropped. ``size`` is in bytes of memory."""
         if self._is_cut:
             return
         self._frames.append((message, size))

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from api.http import brokers
-from api.http.limits import MAX_WAITING_EVENTS
+from api.http.limits import FRAME_OVERHEAD, MAX_WAITING_EVENTS
 from api.http.names import OptionalGroupName, OptionalTopicName
 from api.http.outbox import Outbox
 from api.http.problems import Problem
@@ -168,7 +168,7 @@ class EventStream:
         self._send(b"event: %s\ndata: %s\n\n" % (kind.encode("ascii"), msgspec.json.encode({"reason": reason})))
 
     def _send(self, data: bytes) -> None:
-        self._outbox.put({"type": "http.response.body", "body": data, "more_body": True}, len(data))
+        self._outbox.put({"type": "http.response.body", "body": data, "more_body": True}, len(data) + FRAME_OVERHEAD)
 
 
 async def stream_events(request: Request[EventsParams]) -> None:

@@ -22,7 +22,7 @@ from api.http.asgi import (
     Scope,
     Send,
 )
-from api.http.limits import IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
+from api.http.limits import FRAME_OVERHEAD, IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
 from api.http.outbox import Outbox
 from api.http.problems import Problem, invalid, problem_of
 from api.http.schemas import with_int64_as_text
@@ -102,7 +102,7 @@ class Socket:
         if self._int64_as_text:
             value = with_int64_as_text(msgspec.to_builtins(frame))
         data = self._encoder.encode(value)
-        self.outbox.put({"type": "websocket.send", "text": data.decode("utf-8")}, len(data))
+        self.outbox.put({"type": "websocket.send", "text": data.decode("utf-8")}, len(data) + FRAME_OVERHEAD)
 
     def put_problem(self, problem: Problem, frame_id: Any = msgspec.UNSET) -> None:
         details = problem.details()

@@ -31,7 +31,7 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """A connection is cut off when a frame is incomplete so long after its first byte; one second later for each
     ``frame_rate`` bytes of it that have arrived."""
     frame_rate: int = 16 * 1024
-    behind: int = MIB
+    behind: int = MIB // 2
     """A client with more unsent than this is behind: nothing is read from it until it has caught up."""
     unsent: int = 64 * MIB
     """A client with more unsent than this is cut off when there is more to send to it. It may have as many answers as
@@ -39,10 +39,11 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     larger too (``SharedLimits.max_unsent``)."""
     unsent_in_all: int = 512 * MIB
     """Unsent bytes of all clients that are behind. Above it, the client with most of them is cut off."""
-    questions: int = 8
+    questions: int = 4
     """A session gets at most so many frames without a body at once, of one read or of several. A pull is one, and its
-    answer may have 256 KiB: the next ones are handed over when it is known whether the client is behind. With
-    ``behind`` that is less than 4 MiB for a client that never reads."""
+    answer may have 256 KiB: the next ones are handed over when it is known whether the client is behind. Each answer is
+    in memory twice for a moment, as the engine's and as a frame. With ``behind`` that is less than 4 MiB for a client
+    that never reads."""
     unfinished: int = 256 * MIB
     """Bytes of incomplete frames of all connections. Above it, the connection with most of them is cut off."""
     last_replies: float = 2

@@ -197,7 +197,7 @@ async def test_only_a_few_pulls_read_at_once(socket: Client, port: FakePort) -> 
         await socket.send(**PULL, id=number)
     await socket.send(type="ping")
     assert await socket.receive() == {"type": "pong"}
-    assert sum(isinstance(command, commands.PullMessage) for command in port.commands) == 8
+    assert sum(isinstance(command, commands.PullMessage) for command in port.commands) == 4
     gate.set()
     assert sorted([(await socket.receive())["id"] for _ in range(20)]) == list(range(20))
 

@@ -8,8 +8,9 @@ import pytest
 
 from api.consumer import socket as consumer_socket
 from api.consumer.socket import ConsumerSocket, consumer_application
-from api.http.limits import MAX_FRAME
+from api.http.limits import FRAME_OVERHEAD, MAX_FRAME
 from api.http.outbox import Outbox
+from api.websockets.frames import Pong
 from api.websockets.socket import Socket, close_all
 from bridge.port import commands, set_port
 from tests.fakes.fake_port import FakePort, pulled
@@ -49,6 +50,16 @@ async def test_the_subprotocol(port: FakePort, offered: list[str] | None, accept
     socket = communicator(subprotocols=offered)
     assert await socket.connect() == (accepted, chosen)
     await socket.disconnect()
+
+
+async def test_the_memory_of_small_frames_counts_as_unsent() -> None:
+    async def never(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    socket = ConsumerSocket({"path": "/ws/v1/consumer"}, never, never)
+    for _ in range(100):
+        socket.put(Pong(id=1))
+    assert socket.outbox.unsent >= 100 * FRAME_OVERHEAD
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", '{"type":"dance"}', '{"id":1}', "nul"])

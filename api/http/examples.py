@@ -1,6 +1,8 @@
 """The examples of the OpenAPI document, made from its schemas: a value for each field, by the field's name."""
 
+import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 _MESSAGE_ID = "7F0000011170273B018769DF202C0001"
@@ -114,6 +116,35 @@ _EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": Fa
 MAX_DEPTH = 8
 
 Schema = Mapping[str, Any]
+
+
+_PROBLEMS = {
+    HTTPStatus.BAD_REQUEST: ("INVALID_PARAMETER", "Expected `int`, got `str`"),
+    HTTPStatus.FORBIDDEN: ("NO_PERMISSION", "topic orders may not be read"),
+    HTTPStatus.NOT_FOUND: ("TOPIC_NOT_EXIST", "the topic orders does not exist"),
+    HTTPStatus.CONFLICT: ("ILLEGAL_OPERATION", "group billing has 2 members online"),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("MESSAGE_ILLEGAL", "the request body is too large"),
+    HTTPStatus.TOO_MANY_REQUESTS: ("FLOW_CONTROL", "the broker's limit of held pulls is reached"),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("SERVICE_NOT_AVAILABLE", "the broker is shutting down"),
+    HTTPStatus.GATEWAY_TIMEOUT: ("SYSTEM_ERROR", "the engine did not answer in time; the request may be carried out"),
+}
+"""RocketMQ's name for the condition, and a detail."""
+
+
+def problem_example(status: int, path: str) -> dict[str, Any]:
+    """A refusal with this status of a request on this path."""
+    kind = HTTPStatus(status)
+    code, detail = _PROBLEMS.get(kind, ("ILLEGAL_OPERATION", kind.description or kind.phrase))
+    instance = re.sub(r"\{(\w+)\}", lambda name: str(_named(name[1], path)), path)
+    return {
+        "type": "about:blank",
+        "title": kind.phrase,
+        "status": status,
+        "detail": detail,
+        "instance": instance,
+        "code": code,
+        "errors": [],
+    }
 
 
 def text_of(path: str) -> str:

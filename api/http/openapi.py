@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from django.template.loader import render_to_string
 
-from api.http.examples import CONFIG_CHANGES, example_of, text_of
+from api.http.examples import CONFIG_CHANGES, example_of, problem_example, text_of
 from api.http.problems import ProblemDetails
 from api.http.request import Answer, Params, Request
 from api.http.schemas import INT64_FIELDS
@@ -189,7 +189,12 @@ def _responses(
     for status in sorted({*ALWAYS, *(WITH_BROKER if route.needs_broker else ()), *body_problems, *route.problems}):
         responses[str(status)] = {
             "description": HTTPStatus(status).phrase,
-            "content": {"application/problem+json": {"schema": {"$ref": REF.format(name="ProblemDetails")}}},
+            "content": {
+                "application/problem+json": {
+                    "schema": {"$ref": REF.format(name="ProblemDetails")},
+                    "example": problem_example(status, route.path),
+                }
+            },
         }
     return responses
 

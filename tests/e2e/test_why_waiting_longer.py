@@ -5,6 +5,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Manage
 from tests.e2e.conftest import wait_until_ready
 from tests.e2e.waiting_site import Site, verdict
@@ -13,6 +15,7 @@ SEGMENT = 65_536
 HOURS_2 = 7200
 
 
+@pytest.mark.slow
 async def test_a_late_heartbeat_and_deleted_messages(manage: Manage, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(f"mappedFileSizeCommitLog={SEGMENT}\nfileReservedTime=1\n")

@@ -7,8 +7,10 @@ import pytest
 
 from api.http.examples import example_of
 from api.http.openapi import build
+from api.http.problems import ProblemDetails
 from api.http.routes import Route
 from api.routing import ROUTES
+from bridge.port import ResponseCode
 
 DOCUMENT = build(ROUTES)
 
@@ -35,6 +37,16 @@ def test_each_operation_has_a_description_and_examples_that_the_api_accepts(rout
         assert content["example"], content_type
         if content_type == "application/json":
             msgspec.convert(content["example"], route.response)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_each_refusal_has_an_example(route: Route) -> None:
+    for status, answer in operation_of(route)["responses"].items():
+        problem = answer.get("content", {}).get("application/problem+json")
+        if problem is not None:
+            details = msgspec.convert(problem["example"], ProblemDetails)
+            assert details.status == int(status) and details.detail and ResponseCode[details.code]
+            assert "{" not in details.instance and "None" not in details.instance
 
 
 def test_a_value_is_chosen_by_name_and_type() -> None:

@@ -337,3 +337,22 @@ async def test_a_broker_without_sql92_refuses_the_subscription(server: Address) 
         consumer.subscribe("PySql", "a > 5", "SQL92")
         with pytest.raises(MQBrokerException, match="does not support"):
             await consumer.start()
+
+
+@pytest.mark.covers("first-message")
+async def test_the_first_message_of_a_queue_is_not_skipped(glassmq: Address) -> None:
+    """A stock client asks for its group's offset, and if there is none for the end; here a message comes in between."""
+    async with (
+        producer_of(glassmq) as producer,
+        DefaultMQPullConsumer("g-PyFirst", namesrv_addr=glassmq.namesrv) as consumer,
+    ):
+        await producer.send(Message("PyFirst", b"creates four queues"))
+        instance = consumer.instance
+        for queue in await consumer.fetch_subscribe_message_queues("PyFirst"):
+            address = instance.broker_address(queue.broker_name)
+            offset = await instance.api.query_consumer_offset(address, "g-PyFirst", queue)
+            sent = await producer.send(Message("PyFirst", b"in between"), queue=queue)
+            if offset is None:
+                offset = await consumer.max_offset(queue)
+            result = await consumer.pull(queue, "*", offset, 32)
+            assert sent.msg_id in [message.msg_id for message in result.messages]

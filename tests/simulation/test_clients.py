@@ -10,25 +10,27 @@ import asyncio
 import contextlib
 import logging
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pytest
 
-from broker_core.client import DefaultMQPushConsumer, Message, MessageExt, MQClientException
+from broker_core.client import DefaultLitePullConsumer, DefaultMQPushConsumer, Message, MessageExt, MQClientException
 from broker_core.codes import RequestCode, ResponseCode
-from broker_core.tasks import end_task
-from tests.fakes.client import consumer_of, producer_of
+from broker_core.tasks import end_task, start_task
+from tests.fakes.client import consumer_of, lite_consumer_of, producer_of
 from tests.fakes.virtual_cluster import VirtualCluster, run_virtually
 
 if TYPE_CHECKING:
     from broker_core.commands import MessageQueue
 
+Kind = Literal["concurrently", "orderly", "lite"]
 QUEUES = 3
 STEPS = 40
 CALM_SECONDS = 600
 """Failed messages come again after 10 s, 30 s, 1 min and so on."""
 REFUSABLE = (
     RequestCode.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE,
     RequestCode.QUERY_CONSUMER_OFFSET,
     RequestCode.UPDATE_CONSUMER_OFFSET,
     RequestCode.CONSUMER_SEND_MSG_BACK,
@@ -42,14 +44,15 @@ REFUSABLE = (
 class World:
     """One schedule. ``seen`` are the bodies that were consumed, ``finished`` the offsets whose listener returned."""
 
-    def __init__(self, cluster: VirtualCluster, seed: int, *, orderly: bool = False) -> None:
+    def __init__(self, cluster: VirtualCluster, seed: int, kind: Kind) -> None:
         self.cluster = cluster
-        self.orderly = orderly
+        self.kind = kind
         self.random = random.Random(seed)
         self.brokers = [cluster.add_broker("a"), cluster.add_broker("b")]
         cluster.create_topic("orders", QUEUES)
         self.dead: set[int] = set()
-        self.consumers: list[DefaultMQPushConsumer] = []
+        self.consumers: list[DefaultMQPushConsumer | DefaultLitePullConsumer] = []
+        self.readers: dict[DefaultLitePullConsumer, asyncio.Task[None]] = {}
         self.producer = producer_of(cluster)
         self.acknowledged: set[bytes] = set()
         self.seen: set[bytes] = set()
@@ -102,19 +105,41 @@ class World:
 
     async def join(self) -> None:
         if len(self.consumers) < 4:
-            consumer = consumer_of(
-                self.cluster,
-                None,
-                client_id=f"c{self.number}-{len(self.consumers)}-{self.random.random()}",
-                consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-                pull_threshold_for_queue=self.random.choice((1, 10, 1000)),
-                # in order, nobody else may be at work at a queue: its listener, which takes up to 7 s, is waited for
-                await_termination_millis_when_shutdown=10_000 if self.orderly else 5000,
-            )
-            listener = self.listener_in_order if self.orderly else self.listener
-            consumer.register_message_listener(self.watched(listener), orderly=self.orderly)
+            consumer = self.make_reader() if self.kind == "lite" else self.make_listener()
             await consumer.start()
             self.consumers.append(consumer)
+            if isinstance(consumer, DefaultLitePullConsumer):
+                self.readers[consumer] = start_task(self.read(consumer), "poll")
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "client_id": f"c{self.number}-{len(self.consumers)}-{self.random.random()}",
+            "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
+            "pull_threshold_for_queue": self.random.choice((1, 10, 1000)),
+        }
+
+    def make_listener(self) -> DefaultMQPushConsumer:
+        orderly = self.kind == "orderly"
+        # in order, nobody else may be at work at a queue: its listener, which takes up to 7 s, is waited for
+        wait_ms = 10_000 if orderly else 5000
+        consumer = consumer_of(self.cluster, None, await_termination_millis_when_shutdown=wait_ms, **self.options())
+        listener = self.listener_in_order if orderly else self.listener
+        consumer.register_message_listener(self.watched(listener), orderly=orderly)
+        return consumer
+
+    def make_reader(self) -> DefaultLitePullConsumer:
+        consumer = lite_consumer_of(self.cluster, **self.options())
+        consumer.subscribe("orders")
+        return consumer
+
+    async def read(self, consumer: DefaultLitePullConsumer) -> None:
+        """Poll for messages, which are consumed when the next poll begins."""
+        while consumer.running:
+            messages = await consumer.poll(1000)
+            await asyncio.sleep(self.random.choice((0, 0, 0.01, 1, 7)))
+            for message in messages:
+                self.finished.setdefault((message.broker_name, message.queue_id), set()).add(message.queue_offset)
+                self.seen.add(message.body)
 
     def watched(self, listener: Any) -> Any:
         """A listener whose own errors end the test: to the consumer they are failures of messages."""
@@ -138,10 +163,15 @@ class World:
             consumer = self.consumers.pop(self.random.randrange(len(self.consumers)))
             consumer.running = False
             await consumer.pull_service.stop()
-            consumer._consume_service.executor.abort()
             for work in consumer.rebalance.process_queues.values():
                 work.dropped = True
-            for task in (*consumer._repeated, *consumer.instance._tasks):
+            if isinstance(consumer, DefaultLitePullConsumer):
+                await end_task(self.readers.pop(consumer))
+            else:
+                consumer._consume_service.executor.abort()
+                for task in consumer._repeated:
+                    await end_task(task)
+            for task in consumer.instance._tasks:
                 await end_task(task)
             await consumer.instance.api.close()
 
@@ -190,12 +220,12 @@ class World:
                 assert not passed_over, f"{broker.name}{queue_id}: {offset} was committed, without {passed_over}"
 
 
-async def story(cluster: VirtualCluster, seed: int, *, orderly: bool) -> None:
-    world = World(cluster, seed, orderly=orderly)
+async def story(cluster: VirtualCluster, seed: int, kind: Kind) -> None:
+    world = World(cluster, seed, kind)
     await world.producer.start()
     await world.join()
     steps: list[Any] = [world.send, world.send, world.join, world.leave, world.crash]
-    if not (orderly and seed % 2 == 0):  # of the schedules in order, every other one keeps its locks
+    if kind != "orderly" or seed % 2:  # of the schedules in order, every other one keeps its locks
         steps += [world.kill_broker, world.revive_broker]
         steps += [world.cut_connections, world.lose_answers, world.refuse, world.calm]
     for _ in range(STEPS):
@@ -221,10 +251,10 @@ async def story(cluster: VirtualCluster, seed: int, *, orderly: bool) -> None:
 
 
 @pytest.mark.seeds(10)
-@pytest.mark.parametrize("orderly", [False, True], ids=["concurrently", "orderly"])
-def test_nothing_acknowledged_is_lost(seed: int, orderly: bool) -> None:
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_nothing_acknowledged_is_lost(seed: int, kind: Kind) -> None:
     logging.getLogger("broker_core.client").setLevel(logging.CRITICAL)
     try:
-        run_virtually(lambda cluster: story(cluster, seed, orderly=orderly), seed)
+        run_virtually(lambda cluster: story(cluster, seed, kind), seed)
     finally:
         logging.getLogger("broker_core.client").setLevel(logging.NOTSET)

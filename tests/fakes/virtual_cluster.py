@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from broker_core.codes import RequestCode
 from broker_core.testing import virtual_cluster
-from broker_core.testing.virtual_cluster import NAMESRV, Link, VirtualBroker, VirtualCluster, VirtualLoop
+from broker_core.testing.virtual_cluster import NAMESRV, WALL_MS, Link, VirtualBroker, VirtualCluster, VirtualLoop
 from tests.fakes.engine import ROOT
 from tests.fakes.simulated_files import SimulatedFiles
 
-__all__ = ["NAMESRV", "Link", "VirtualBroker", "VirtualCluster", "VirtualLoop", "run_virtually"]
+__all__ = ["NAMESRV", "WALL_MS", "Link", "VirtualBroker", "VirtualCluster", "VirtualLoop", "run_virtually"]
 
 T = TypeVar("T")
 PULL, SEND, UPDATE_OFFSET = RequestCode.PULL_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.UPDATE_CONSUMER_OFFSET

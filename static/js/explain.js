@@ -1,6 +1,6 @@
 /** Sentences that explain why a pull is held and how it ended. Pure. */
 
-import { cause, count, micros, millis, seconds } from "./format.js";
+import { cause, count, micros, millis, plural, seconds } from "./format.js";
 import { queueKey } from "./reducer.js";
 
 /** Whether a filter lets every message through. */
@@ -60,4 +60,14 @@ export function explainPull(hold, wakeUs, roundTripMs) {
   if (wakeUs !== null && wakeUs > 0) parts.push(`${micros(wakeUs)} after the arrival`);
   if (roundTripMs !== null) parts.push(`${millis(roundTripMs)} from Publish to this page`);
   return parts.join(", ");
+}
+
+/** What switching long polling on or off does to the pulls that are held now. `state` is the page's. */
+export function switchEffect(on, { holds, holdsTotal, shortPollingTimeMills }) {
+  const groups = new Set([...holds.values()].map(({ group }) => group)).size;
+  const held = holdsTotal === null ? "an unknown number of held pulls"
+    : `${plural(holdsTotal, "held pull")} of ${holds.size < holdsTotal ? "at least " : ""}${plural(groups, "group")}`;
+  if (on) return `Affects ${held}, and every pull from now on: it is held until a message arrives or its own deadline passes.`;
+  const brief = shortPollingTimeMills === null ? "shortPollingTimeMills" : `${count(shortPollingTimeMills)} ms (shortPollingTimeMills)`;
+  return `Affects ${held}, and every pull from now on: it is held for ${brief} only, so consumers ask far more often and receive empty answers.`;
 }

@@ -206,6 +206,8 @@ class StandIn:
         elif path == "/stand-in":
             self.scenarios.begin(json.loads(await read_body(receive))["scenario"])
             await answer(send, 200, {})
+        elif path == "/readyz":
+            await answer(send, 200, {"status": "ok"})
         elif path.startswith("/api/v1/"):
             body = await read_body(receive)
             parts = [unquote(part) for part in path.removeprefix("/api/v1/").split("/")]

@@ -76,10 +76,18 @@ def test_the_switch_shows_the_brokers_state_not_the_request(open_page: OpenPage)
         ),
     )
     switch.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Switch longPollingEnable off?")
+    expect(dialog).to_contain_text("Affects 0 held pulls of 0 groups")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(switch).to_have_attribute("aria-checked", "true")
+    switch.click()
+    dialog.get_by_role("button", name="Switch").click()
     expect(page.locator('[data-part="long-polling-note"]')).to_contain_text("may not change the configuration")
     expect(switch).to_have_attribute("aria-checked", "true")
     page.unroute("**/api/v1/broker/config*")
     switch.click()
+    dialog.get_by_role("button", name="Switch").click()
     expect(switch).to_have_attribute("aria-checked", "false")
     expect(page.locator('[data-part="long-polling-note"]')).to_contain_text("shortPollingTimeMills (1,000 ms)")
 
@@ -360,3 +368,23 @@ def test_one_broker_has_no_picker(open_page: OpenPage) -> None:
     expect(page.locator('[data-part="broker"]')).to_have_text("broker-a")
     expect(page.locator('[data-part="brokers"]')).to_be_hidden()
     assert "broker=" not in page.url
+
+
+@pytest.mark.parametrize("path", ["/", "/groups", "/topics", "/messages", "/connections", "/reports"])
+def test_every_page_says_that_the_engine_does_not_answer(open_page: OpenPage, path: str) -> None:
+    page = open_page("idle", path=path)
+    banner = page.locator('[data-part="outage"]')
+    expect(banner).to_be_hidden()
+    page.route(
+        "**/readyz*",
+        lambda route: route.fulfill(
+            status=503,
+            content_type="application/problem+json",
+            body='{"detail": "the broker\'s engine has not answered for 8 s", "code": "SYSTEM_BUSY"}',
+        ),
+    )
+    expect(banner).to_have_text(
+        re.compile(r"^The engine has not answered since \d\d:\d\d:\d\d\.\d{3}; publishing is refused\.$")
+    )
+    page.unroute("**/readyz*")
+    expect(banner).to_be_hidden()

@@ -38,9 +38,11 @@ def test_show_me_holds_a_pull_and_wakes_it(broker: Broker, page: Page) -> None:
 def test_the_switch_turns_long_polling_off(broker: Broker, page: Page) -> None:
     broker.publish("switched", "first")
     page.get_by_role("switch").click()
+    page.get_by_role("dialog").get_by_role("button", name="Switch").click()
     expect(page.get_by_role("switch")).to_have_attribute("aria-checked", "false")
     answer = broker.wait_for("switched", 1, wait_ms=30000).answer()
     page.get_by_role("switch").click()
+    page.get_by_role("dialog").get_by_role("button", name="Switch").click()
     expect(page.get_by_role("switch")).to_have_attribute("aria-checked", "true")
     assert answer["hold"]["wake_cause"] == "short_poll" and answer["effective_wait_ms"] == 1000
     expect(page.locator('[data-panel="wakeups"] [data-cause="short_poll"]')).to_have_count(1)

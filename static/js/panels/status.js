@@ -1,5 +1,7 @@
 /** Who the broker is, whether the page is up to date, and the switch of longPollingEnable. */
 
+import { dialog } from "../dialogs.js";
+import { switchEffect } from "../explain.js";
 import { panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, estimate, isKnown, micros, rate, shortCount, span } from "../format.js";
 import { WAKE_COUNTERS, counterRate, percentile } from "../stats.js";
@@ -20,7 +22,16 @@ export function statusPanel({ reconnect }) {
   const requested = { value: null, until: 0 };
   const showLive = liveState(part, reconnect);
   brokerPicker(part, (path) => requestOfAll("GET", path), { all: false });
-  toggle.addEventListener("click", () => setLongPolling(toggle.getAttribute("aria-checked") !== "true"));
+  let latest = null;
+  const ask = dialog("long-polling-dialog", {
+    opened() {
+      const on = toggle.getAttribute("aria-checked") !== "true";
+      setText(ask.part("question"), `Switch longPollingEnable ${on ? "on" : "off"}?`);
+      setText(ask.part("effect"), switchEffect(on, latest));
+    },
+    submit: () => setLongPolling(toggle.getAttribute("aria-checked") !== "true"),
+  });
+  toggle.addEventListener("click", () => ask.open());
 
   async function setLongPolling(value) {
     Object.assign(requested, { value, until: Date.now() + REQUEST_EXPIRES_MS });
@@ -95,6 +106,7 @@ export function statusPanel({ reconnect }) {
     tick,
     render(view) {
       const { state } = view;
+      latest = state;
       setText(part("broker"), state.broker ?? "unknown broker");
       if (state.epoch !== null && state.epoch !== broker.epoch) readBroker(state.epoch);
       figure("wake-p99", estimate(percentile(state.wakeupUs, 0.99), micros));

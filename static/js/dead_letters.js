@@ -29,7 +29,7 @@ function create(message) {
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
     el("td", { role: "cell", class: "num", "data-label": "offset" }, count(message.queue_offset)),
     cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : "unknown"),
-    cell("reason-cell", null, tries > 1 ? `given up after ${plural(tries, "attempt")}` : "given up at the first attempt"),
+    cell("reason-cell", null, `after ${plural(tries, "attempt")}`),
     cell("names-cell long", named, el("bdi", {}, named || "–")),
     cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
     cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))),

@@ -64,3 +64,27 @@ def test_a_passed_deadline_is_answered_and_shown(broker: Broker, page: Page) -> 
     answer = broker.wait_for("quiet", 1, wait_ms=300, group="patient").answer()
     assert answer["status"] == "no_new" and answer["messages"] == [] and answer["hold"]["wake_cause"] == "timeout"
     expect(page.locator('[data-panel="wakeups"] [data-cause="timeout"]', has_text="patient")).to_have_count(1)
+
+
+def test_several_messages_with_a_queue_and_properties(broker: Broker, page: Page) -> None:
+    broker.call("PUT", "/api/v1/topics/several", {"queues": 2})
+    form = page.locator('[data-panel="publish"]')
+    form.get_by_label("topic").fill("several")
+    form.get_by_label("body").fill("one\ntwo\n\nthree")
+    form.get_by_text("Queue, delay, properties, several messages").click()
+    form.get_by_label("queue").fill("1")
+    form.get_by_label("properties").fill("colour")
+    form.get_by_label("one message for each line").check()
+    form.get_by_role("button", name="Publish").click()
+    expect(form.get_by_role("status")).to_contain_text("A property is written as name=value")
+    form.get_by_label("properties").fill("colour=red")
+    form.get_by_role("button", name="Publish").click()
+    expect(form.get_by_role("status")).to_contain_text("3 messages stored, the last as several@1 at offset 2")
+    found = broker.call("GET", "/api/v1/messages?topic=several")["messages"]
+    assert [(message["body"], message["properties"]["colour"]) for message in found] == [
+        ("one", "red"),
+        ("two", "red"),
+        ("three", "red"),
+    ]
+    form.get_by_role("link").click()
+    expect(page.locator(".message-body")).to_have_text("three")

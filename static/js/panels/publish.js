@@ -1,9 +1,10 @@
 /** Publishes one message and shows where the broker stored it. */
 
 import { el, panel } from "../dom.js";
-import { clockTime, count } from "../format.js";
+import { clockTime, count, plural } from "../format.js";
 import { request, topicPath } from "../http.js";
 import { messageHref } from "../links.js";
+import { messagesOf, requestsOf } from "../publish_fields.js";
 
 const MOST_TIMES = 200;
 
@@ -27,10 +28,22 @@ export function publishPanel() {
     return stored;
   }
 
-  function showStored(stored) {
+  /** Publishes the messages of the form, and shows where the last one was stored. */
+  async function publishAll(topic, messages) {
+    let stored = null;
+    let total = 0;
+    for (const some of requestsOf(messages)) {
+      const answer = await request("POST", `${topicPath(topic)}/messages`, some.length === 1 ? some[0] : { messages: some });
+      total += answer.messages.length;
+      stored = answer.messages.at(-1);
+      showStored(stored, total);
+    }
+  }
+
+  function showStored(stored, number = 1) {
     result.toggleAttribute("data-failed", false);
     result.toggleAttribute("data-good", true);
-    result.replaceChildren("Stored as ",
+    result.replaceChildren(number > 1 ? `${plural(number, "message")} stored, the last as ` : "Stored as ",
       el("code", {}, `${stored.topic}@${stored.queue_id}`), ` at offset ${count(stored.queue_offset)}, `,
       `${clockTime(Number(stored.store_time_ms))}, message id `,
       el("a", { href: messageHref(stored) }, el("code", {}, stored.message_id)), ".");
@@ -41,8 +54,8 @@ export function publishPanel() {
     const fields = Object.fromEntries(new FormData(form));
     part("send").disabled = true;
     try {
-      await publish({ topic: fields.topic.trim(), body: fields.body, tag: fields.tag.trim(),
-        keys: fields.keys.split(/\s+/).filter(Boolean) });
+      const messages = messagesOf({ ...fields, lines: Boolean(fields.lines) });
+      await publishAll(fields.topic.trim(), messages);
     } catch (error) {
       result.toggleAttribute("data-good", false);
       result.toggleAttribute("data-failed", true);

@@ -1,0 +1,44 @@
+/** The messages of the publish form. Pure. */
+
+import { plural } from "./format.js";
+
+const MOST_MESSAGES = 1_000;
+
+/**
+ * The messages to publish, from the fields of the form; throws an Error that says what is wrong. With `lines` each line of
+ * the body that is not blank is one message. `properties` has one name=value a line.
+ */
+export function messagesOf({ body, tag = "", keys = "", queue = "", delay = "", properties = "", lines = false }) {
+  const common = { body_encoding: "utf8" };
+  if (tag.trim()) common.tag = tag.trim();
+  const words = keys.split(/\s+/).filter(Boolean);
+  if (words.length) common.keys = words;
+  if (queue.trim()) common.queue_id = whole(queue, 0, "The queue is a number, 0 or more; leave it empty and the broker chooses.");
+  const named = propertiesOf(properties);
+  if (delay.trim()) named.DELAY = String(whole(delay, 1, "The delay is a level: a number, 1 or more."));
+  if (Object.keys(named).length) common.properties = named;
+  const bodies = lines ? body.split(/\r?\n/).filter((line) => line.trim()) : [body];
+  if (!bodies.length) throw new Error("Enter at least one line: each line is a message.");
+  if (bodies.length > MOST_MESSAGES) throw new Error(`${plural(bodies.length, "message")} are too many; publish ${MOST_MESSAGES} at most at a time.`);
+  return bodies.map((text) => ({ body: text, ...common }));
+}
+
+function whole(text, least, problem) {
+  const trimmed = text.trim();
+  if (!/^\d{1,9}$/.test(trimmed) || Number(trimmed) < least) throw new Error(problem);
+  return Number(trimmed);
+}
+
+function propertiesOf(text) {
+  const named = {};
+  for (const line of text.split(/\r?\n/)) {
+    if (!line.trim()) continue;
+    const at = line.indexOf("=");
+    if (at < 1) throw new Error(`A property is written as name=value; “${line.trim().slice(0, 40)}” is not.`);
+    named[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+  }
+  return named;
+}
+
+/** The messages in groups that one request takes: a delayed message is published alone. */
+export const requestsOf = (messages) => (messages[0].properties?.DELAY && messages.length > 1 ? messages.map((one) => [one]) : [messages]);

@@ -62,18 +62,23 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long ``shutdown`` waits for the listener. (RocketMQ does not wait.)"""
 
 
-class PullConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times in ms."""
+class SuspendTimes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of pulls that a broker holds, in ms."""
 
-    broker_suspend_max_time_millis: _Millis = 20_000
-    """How long a broker may hold a pull that finds nothing."""
+    broker_suspend_max_time_millis: Annotated[int, Meta(ge=1000, le=3_600_000)] = 20_000
+    """How long a broker may hold a pull that finds nothing. If it did not, one pull would follow another at once."""
     consumer_timeout_millis_when_suspend: _Millis = 30_000
     """How long the client waits for the answer of such a pull."""
+
+
+class PullConsumerConfig(SuspendTimes, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times in ms."""
+
     consumer_pull_timeout_millis: Annotated[int, Meta(ge=1, le=3_600_000)] = 10_000
-    """How long it waits for the answer of a pull that is not held."""
+    """How long the client waits for the answer of a pull that is not held."""
 
 
-class LitePullConsumerConfig(PullConsumerConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LitePullConsumerConfig(SuspendTimes, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sizes in MiB, times in ms unless they say otherwise."""
 
     message_model: MessageModel = "CLUSTERING"
@@ -102,7 +107,7 @@ def read_config(kind: type[C], options: dict[str, Any]) -> C:
         raise MQClientException(f"an option is wrong: {error}") from error
 
 
-def check_suspend_times(config: PullConsumerConfig) -> None:
+def check_suspend_times(config: SuspendTimes) -> None:
     """MQClientException if the client would give up pulls that brokers may still hold."""
     held, waits = config.broker_suspend_max_time_millis, config.consumer_timeout_millis_when_suspend
     if waits <= held:

@@ -36,6 +36,7 @@ from broker_core.codes import RequestCode
 from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
 from broker_core.consumers.allocate_message_queue import Allocate, allocate_averagely
 from broker_core.remoting.requests.pull import LITE_PULL, SUBSCRIPTION
+from broker_core.tasks import start_task
 
 if TYPE_CHECKING:
     from broker_core.client.consumer.mq_consumer_inner import OffsetStore
@@ -82,9 +83,7 @@ class DefaultLitePullConsumer:
             config.pull_batch_size,
             None,
             config.broker_suspend_max_time_millis,
-            config.consumer_timeout_millis_when_suspend
-            if config.broker_suspend_max_time_millis
-            else config.consumer_pull_timeout_millis,
+            config.consumer_timeout_millis_when_suspend,
             SUBSCRIPTION | LITE_PULL,
             RequestCode.LITE_PULL_MESSAGE,
         )
@@ -103,6 +102,7 @@ class DefaultLitePullConsumer:
         self._polled: dict[MessageQueue, tuple[ProcessQueue, int]] = {}
         """The offset behind the last message that ``poll`` has returned."""
         self._next_commit_ns = 0
+        self._shutdown_task: asyncio.Task[None] | None = None
 
     # --- Set-up and life --------------------------------------------------------------------------------------
 
@@ -133,6 +133,8 @@ class DefaultLitePullConsumer:
     def _require_stopped(self) -> None:
         if self.running:
             raise MQClientException("the consumer is running already; do this before start()")
+        if self._shutdown_task is not None and not self._shutdown_task.done():
+            raise MQClientException("the consumer is still being shut down; wait for shutdown() first")
 
     def _require_running(self) -> None:
         if not self.running:
@@ -177,11 +179,16 @@ class DefaultLitePullConsumer:
     async def shutdown(self) -> None:
         """Store the offsets that were committed, and leave the group.
 
-        What ``poll`` has returned since the last commit comes again, unless ``commit`` is called before.
+        What ``poll`` has returned since the last commit comes again, unless ``commit`` is called before. If the caller
+        is cancelled, the work goes on; another call waits for it.
         """
-        if not self.running:
-            return
-        self.running = self.started = False
+        if self.running:
+            self.running = self.started = False
+            self._shutdown_task = start_task(self._leave(), f"shut down the consumer of {self.group}")
+        if self._shutdown_task is not None:
+            await asyncio.shield(self._shutdown_task)
+
+    async def _leave(self) -> None:
         await self.pull_service.stop()
         await self.rebalance.give_up_all()
         self._pulled.clear()

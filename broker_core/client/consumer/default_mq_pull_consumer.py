@@ -5,6 +5,7 @@ async with DefaultMQPullConsumer("my-tools", namesrv_addr="127.0.0.1:9876") as c
         result = await consumer.pull(queue, "*", await consumer.min_offset(queue), 32)
 """
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from broker_core.client.client_config import PullConsumerConfig, check_group, check_suspend_times, read_config
@@ -19,6 +20,7 @@ from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
 from broker_core.remoting.requests.consumer import ConsumerSendMsgBackRequestHeader
 from broker_core.remoting.requests.pull import SUBSCRIPTION
+from broker_core.tasks import start_task
 
 if TYPE_CHECKING:
     from broker_core.client.consumer.mq_consumer_inner import OffsetStore
@@ -45,22 +47,33 @@ class DefaultMQPullConsumer(MQAdminImpl):
         self.offset_store: OffsetStore = RemoteBrokerOffsetStore(self.instance, group)
         self.running = False
         self._started_ms = 0
+        self._shutdown_task: asyncio.Task[None] | None = None
         self._pulls = PullAPIWrapper(self.instance, group)
 
     async def start(self) -> None:
         """Join the group. It is given no queues: each pull names one."""
         if self.running:
             raise MQClientException("the consumer is running already")
+        if self._shutdown_task is not None and not self._shutdown_task.done():
+            raise MQClientException("the consumer is still being shut down; wait for shutdown() first")
         self._started_ms = self.instance.clock.now().wall_ms
         await self.instance.register_consumer(self.group, self)
         self.running = True
 
     async def shutdown(self) -> None:
-        """Store the offsets that were noted, and leave the group."""
+        """Store the offsets that were noted, and leave the group.
+
+        If the caller is cancelled, the work goes on; another call waits for it.
+        """
         if self.running:
             self.running = False
-            await self.persist_offsets()
-            await self.instance.unregister(consumer_group=self.group)
+            self._shutdown_task = start_task(self._leave(), f"shut down the consumer of {self.group}")
+        if self._shutdown_task is not None:
+            await asyncio.shield(self._shutdown_task)
+
+    async def _leave(self) -> None:
+        await self.persist_offsets()
+        await self.instance.unregister(consumer_group=self.group)
 
     async def __aenter__(self) -> "DefaultMQPullConsumer":
         await self.start()

@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.client import DefaultLitePullConsumer, Message, MessageQueue, MQClientException
+from broker_core.client import (
+    DefaultLitePullConsumer,
+    DefaultMQPullConsumer,
+    Message,
+    MessageQueue,
+    MQClientException,
+)
 from broker_core.codes import RequestCode
-from tests.fakes.client import instance_of, lite_consumer_of, producer_of
+from tests.fakes.client import instance_of, lite_consumer_of, producer_of, pull_consumer_of
+from tests.fakes.engine import context_of
 from tests.fakes.virtual_cluster import UPDATE_OFFSET, VirtualBroker, VirtualCluster, run_virtually
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
@@ -221,6 +228,8 @@ def test_set_up_that_is_wrong() -> None:
         instance = instance_of(cluster)
         with pytest.raises(MQClientException, match=r"\(20000\) must be greater than broker_suspend.* \(20000\)"):
             DefaultLitePullConsumer("g", instance=instance, consumer_timeout_millis_when_suspend=20_000)
+        with pytest.raises(MQClientException, match="broker_suspend_max_time_millis"):  # or it would pull all the time
+            DefaultLitePullConsumer("g", instance=instance, broker_suspend_max_time_millis=0)
         with pytest.raises(MQClientException, match="DEFAULT_CONSUMER"):
             DefaultLitePullConsumer("DEFAULT_CONSUMER", instance=instance)
         with pytest.raises(MQClientException, match="unknown field `pull`"):
@@ -254,5 +263,32 @@ def test_a_poll_ends_with_the_consumer() -> None:
         assert await consumer.poll(60_000) == []
         assert cluster.loop.time() < 1010
         await tasks[0]
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("kind", ["lite", "pull"])
+def test_a_cancelled_shutdown_is_finished(kind: str) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster)
+        consumer: DefaultLitePullConsumer | DefaultMQPullConsumer
+        if kind == "lite":
+            consumer = lite_consumer_of(cluster)
+            consumer.subscribe("orders")
+        else:
+            consumer = pull_consumer_of(cluster)
+        await consumer.start()
+        await consumer.instance.admin.fetch_subscribe_message_queues("orders")
+        await asyncio.sleep(3)
+        assert context_of(broker.engine).consumers.members("g") != {}
+        broker.ignore.add(RequestCode.UNREGISTER_CLIENT)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await consumer.shutdown()
+        with pytest.raises(MQClientException, match="still being shut down"):
+            await consumer.start()
+        await consumer.shutdown()
+        assert not asyncio.all_tasks() - {asyncio.current_task()}
+        assert not consumer.instance.api._connections
 
     run_virtually(story)

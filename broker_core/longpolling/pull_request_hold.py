@@ -1,6 +1,6 @@
 """The pullRequestTable: every held pull request, and which of them must be answered when.
 
-    table          (topic, queue id)        -> the holds of that queue           for arrivals
+    table          topic -> queue id        -> the holds of that queue           for arrivals
     by_id          hold id                  -> the hold                           for people who look at one hold
     by_connection  connection -> request id -> the hold                           for a client that disconnects
     wheel          tick                     -> holds due then                     for deadlines
@@ -25,8 +25,6 @@ from broker_core.commands import ReleaseCause
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
-Key = tuple[str, int]
-
 
 class Arrival(Protocol):
     """Messages of a queue from ``from_offset`` up to, but not including, ``to_offset``, and their tagsCodes."""
@@ -44,7 +42,7 @@ class PullRequestHold:
     """RocketMQ's PullRequestHoldService, without the loop, the reading and the replying."""
 
     def __init__(self) -> None:
-        self._table: dict[Key, ManyPullRequest] = {}
+        self._table: dict[str, dict[int, ManyPullRequest]] = {}
         self._by_id: dict[int, PullRequest] = {}
         self._by_connection: dict[Any, dict[int, PullRequest]] = {}
         self._wheel = DeadlineWheel()
@@ -62,12 +60,12 @@ class PullRequestHold:
         return request_id in self._by_connection.get(connection, ())
 
     def count_of_queue(self, topic: str, queue_id: int) -> int:
-        many = self._table.get((topic, queue_id))
+        many = self._table.get(topic, {}).get(queue_id)
         return many.count if many else 0
 
     def requests_of_queue(self, topic: str, queue_id: int) -> list[PullRequest]:
         """The held requests of a queue."""
-        many = self._table.get((topic, queue_id))
+        many = self._table.get(topic, {}).get(queue_id)
         return list(many) if many else []
 
     def get(self, hold_id: int) -> PullRequest | None:
@@ -86,9 +84,12 @@ class PullRequestHold:
 
     def get_or_create_many(self, topic: str, queue_id: int, max_offset: int) -> ManyPullRequest:
         """The holds of a queue, created if the queue has none."""
-        many = self._table.get((topic, queue_id))
+        queues = self._table.get(topic)
+        if queues is None:
+            queues = self._table[topic] = {}
+        many = queues.get(queue_id)
         if many is None:
-            many = self._table[topic, queue_id] = ManyPullRequest(topic, queue_id, max_offset)
+            many = queues[queue_id] = ManyPullRequest(topic, queue_id, max_offset)
         return many
 
     def next_id(self) -> int:
@@ -111,7 +112,8 @@ class PullRequestHold:
         queue's end moves, and holds with new messages are marked ``short``: short polling answers them, even if
         longPollingEnable is turned on before their time.
         """
-        many = self._table.get((arrival.topic, arrival.queue_id))
+        queues = self._table.get(arrival.topic)
+        many = queues.get(arrival.queue_id) if queues is not None else None
         if many is None:
             return [], []
         many.max_offset = to_offset = arrival.to_offset
@@ -149,7 +151,7 @@ class PullRequestHold:
             return
         many.first = many.last = None
         many.count = 0
-        del self._table[many.topic, many.queue_id]
+        self._remove_queue(many)
         for request in woken:
             request.previous = request.next = None
             self._forget(request)
@@ -180,8 +182,8 @@ class PullRequestHold:
 
         They are out of the table at once, so that a new topic of this name begins without holds.
         """
-        keys = [key for key in self._table if key[0] == topic]
-        return self._leave("cancelled", [request for key in keys for request in self._table.pop(key)])
+        queues = self._table.pop(topic, {})
+        return self._leave("cancelled", [request for many in queues.values() for request in many])
 
     def _leave(self, cause: ReleaseCause, requests: Collection[PullRequest]) -> int:
         if requests:
@@ -219,10 +221,16 @@ class PullRequestHold:
         many = request.many
         many.remove(request)
         if not many.count:
-            key = many.topic, many.queue_id
-            if self._table.get(key) is many:  # not if its topic was deleted
-                del self._table[key]
+            self._remove_queue(many)
         self._forget(request)
+
+    def _remove_queue(self, many: ManyPullRequest) -> None:
+        """Remove a queue without holds from the table. Those of a deleted topic are not in it."""
+        queues = self._table.get(many.topic)
+        if queues is not None and queues.get(many.queue_id) is many:
+            del queues[many.queue_id]
+            if not queues:
+                del self._table[many.topic]
 
     def _forget(self, request: PullRequest) -> None:
         """Remove a hold from the three places other than the table."""

@@ -68,7 +68,7 @@ bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassM
 	$(PYTHON) benchmarks/lost_wakeups.py --compare
 	$(PYTHON) benchmarks/remoting_throughput.py --compare
 
-bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and the lake over logs of 1 and 2 GiB, beside NumPy and DuckDB
+bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and the lake against their goals, beside NumPy and DuckDB (20 minutes)
 	$(PYTHON) benchmarks/spark.py
 
 check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture and documentation

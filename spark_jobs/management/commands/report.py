@@ -4,6 +4,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +17,7 @@ from spark_jobs.hosting.setup import scratch_folder
 from spark_jobs.job import MINUTE_MS, BrokerStore, Job, periods
 from spark_jobs.lake.storage import lake_location
 from spark_jobs.no_journal import report_without_journal
+from spark_jobs.output.folders import DRAFT_PREFIX
 from spark_jobs.run import run_report
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence, was_interrupted
@@ -96,18 +98,19 @@ class Command(BaseCommand):
         """Run the reports in this process. One Spark session serves all of them, and starts when one needs it."""
         failed = []
         require_packages(settings.GLASSMQ_SPARK_MASTER)
+        from spark_jobs.lake.report_lake import lake_for
         from spark_jobs.sources.commit_log_segments import find_segments
 
-        for store in jobs[0].stores:
-            find_segments(store.path)  # before Spark takes its seconds to start
+        for store in jobs[0].stores:  # before Spark takes its seconds to start
+            find_segments(store.path)
+            lake_for(store.path, jobs[0].lakes, jobs[0].source)
+        require_writable(jobs[0].folder)
         for job in jobs:
             self._percent = 0
             try:
                 summary = report_without_journal(job, timezone.now) or run_report(
                     job, get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()), timezone.now, self.progress
                 )
-            except OSError as error:
-                raise CommandError(f"The report could not be written: {error}.") from error
             except Exception as error:
                 if len(jobs) == 1 or was_interrupted(error):
                     raise
@@ -127,6 +130,16 @@ class Command(BaseCommand):
         """Print how far a report is. It never goes back: a part that the report repeats has been counted already."""
         self._percent = max(self._percent, percent)
         self.stderr.write(f"{self._percent:3d} %  {doing}")
+
+
+def require_writable(folder: Path) -> None:
+    """CommandError if the folder of a report cannot be written. Creates the folder in which it will be."""
+    place = folder if folder.exists() else folder.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        TemporaryDirectory(dir=place, prefix=DRAFT_PREFIX).cleanup()
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be written: {error.strerror or error}.") from error
 
 
 def stores_for(store: str | None, broker: str) -> tuple[BrokerStore, ...]:

@@ -72,6 +72,22 @@ def test_the_percentage_of_a_report_never_goes_back(tmp_path: Path, monkeypatch:
     assert [int(percent) for percent in re.findall(r"(\d+) %", err.getvalue())] == [1, 40, 40, 95] * 2
 
 
+@pytest.mark.parametrize(
+    ("out", "lake", "said"),
+    [("file/out", "", r"file/out cannot be written: "), ("out", "lakes", r"There is no lake of .* in .*lakes")],
+)
+def test_a_run_that_cannot_end_well_is_refused_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, lake: str, said: str
+) -> None:
+    make_store(tmp_path / "store", 3)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(report, "get_session", lambda *_: pytest.fail("Spark starts"))
+    where = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / out)]
+    with pytest.raises(CommandError, match=said):
+        call_command("report", "run", "throughput", *where, *(["--lake", str(tmp_path / lake)] if lake else []))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "store"]
+
+
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(CommandError, match="pyspark is not installed here"):

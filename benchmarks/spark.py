@@ -255,12 +255,13 @@ def installed_bytes(package: str) -> int:
 def cold(folder: Path) -> None:
     """Measure the command, from a process without Java to all files of the report."""
     store = golden_store.unpack(folder / "golden") / golden_store.STORES[0]
+    environment = os.environ | {"GLASSMQ_DATA_DIR": str(folder / "data")}
     for name, wanted_s in COLD_GOALS_S.items():
         command = [sys.executable, "manage.py", "report", "run", name, "--store", store, "--out", folder / name]
         runs = []
         for _ in range(3):
             began = time.perf_counter()
-            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
             runs.append(time.perf_counter() - began)
         took = statistics.median(runs)
         print(f"  {name}, cold, of a store of 2.7 MB: {took:.1f} s; {goal(took <= wanted_s, f'{wanted_s} s')}")

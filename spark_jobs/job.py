@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from spark_jobs.errors import WindowError
 
@@ -11,6 +11,13 @@ NO_JOURNAL = (
     "This store has no poll journal, so {}: only the journal has the ends of pulls and the commits of offsets. "
     "GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
 )
+
+
+class Progress(Protocol):
+    """Receives the progress of a run."""
+
+    def __call__(self, percent: int, doing: str, until: int = 0) -> None:
+        """``percent`` is reached, and ``doing`` begins. ``until``: a scan begins, and ends at this percentage."""
 
 
 class BrokerStore(NamedTuple):

@@ -3,25 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.job import Job, parameters, periods
+from spark_jobs.job import Job, Progress, parameters, periods
 from spark_jobs.spark.code_version import code_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.inputs import StoreInputs
+    from spark_jobs.output.result import Result
     from spark_jobs.reports.shape import Report
-
-
-class Progress(Protocol):
-    """Receives the progress of a run."""
-
-    def __call__(self, percent: int, doing: str, until: int = 0) -> None:
-        """``percent`` is reached, and ``doing`` begins. ``until``: the percentage at the end of a scan."""
-
 
 SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
@@ -39,7 +32,6 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     from spark_jobs.output.files import write_folder
     from spark_jobs.output.notes import notes_of_run
     from spark_jobs.output.result import compute, compute_previous, restrict
-    from spark_jobs.output.words import words
     from spark_jobs.reports import load
 
     started, info, parts = now(), REPORTS[job.report], periods(job)
@@ -69,30 +61,48 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     for total in (result.total, *(its_total for _, its_total, _ in previous)):
         total |= dict.fromkeys(unknown(info, report, stores))
     progress(98, "writing the files")
-    finished, tables = now(), dict(result.tables)
-    summary = {
+    notes = [*lake_problems, *notes_of_run(info, stores, sources, result, job)]
+    summary = summarize(job, report, result, sources, notes, started, now(), *(total for _, total, _ in previous))
+    tables = dict(result.tables)
+    for part, its_total, its_rows in previous:
+        tables["previous"] = its_rows
+        summary["previous"] = part._asdict() | {"total": its_total, "rows": its_rows.to_pylist()}
+    return write_folder(job.folder, summary, tables, report.charts)
+
+
+def summarize(
+    job: Job,
+    report: "Report",
+    result: "Result",
+    sources: list[dict[str, Any]],
+    notes: list[str],
+    started: datetime,
+    finished: datetime,
+    previous: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The summary of a run, as ``summary.json`` has it. ``previous``: the totals of the period before."""
+    from spark_jobs.output.words import words
+
+    info, tables = REPORTS[job.report], result.tables
+    return {
         "report": job.report,
         "title": info.title,
-        "brokers": [store.broker for store in stores],
-        "rows": next(iter(result.tables.values())).to_pylist(),
+        "brokers": [broker for broker, _ in job.stores],
+        "rows": next(iter(tables.values())).to_pylist() if tables else [],
         "total": result.total,
         "parameters": parameters(job),
         "look_back_ms": info.look_back_ms,
         "inputs": sources,
-        "words": words(job.report, result.total | {"step_ms": result.step_ms}, result.tables),
+        "words": words(job.report, result.total | {"step_ms": result.step_ms}, tables) if tables else [],
         "step_ms": result.step_ms,
         "left_out": result.left_out,
-        "notes": [*lake_problems, *notes_of_run(info, stores, sources, result, job)],
+        "notes": notes,
         "code_version": code_version(),
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(finished.timestamp() * 1000),
         "duration_s": round((finished - started).total_seconds(), 3),
+        "headlines": headlines(report, result.total, previous),
     }
-    for part, its_total, its_rows in previous:
-        tables["previous"] = its_rows
-        summary["previous"] = part._asdict() | {"total": its_total, "rows": its_rows.to_pylist()}
-    summary["headlines"] = headlines(report, result.total, *(its_total for _, its_total, _ in previous))
-    return write_folder(job.folder, summary, tables, report.charts)
 
 
 def unknown(info: ReportInfo, report: "Report", stores: "Sequence[StoreInputs]") -> list[str]:

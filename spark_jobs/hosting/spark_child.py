@@ -22,10 +22,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
+from spark_jobs.job import BrokerStore, Job, Progress
 from spark_jobs.spark.failures import is_passing, sentence
 from spark_jobs.spark.progress import watch_tasks
 from spark_jobs.spark.session import end_java, get_session
@@ -38,13 +39,6 @@ logger = logging.getLogger(__name__)
 END_GRACE_S = 5.0
 Say = Callable[[dict[str, Any]], None]
 StartSpark = Callable[[], "AbstractContextManager[SparkSession]"]
-
-
-class Progress(Protocol):
-    """Receives the progress of a job."""
-
-    def __call__(self, percent: int, doing: str, until: int = 0) -> None:
-        """``until``: a scan begins, and the percentage grows to this value as Spark's tasks end."""
 
 
 class ProgressLines:
@@ -73,7 +67,6 @@ class ProgressLines:
 
 def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Run one report. ``arguments`` are the fields of ``Job``."""
-    from spark_jobs.job import BrokerStore, Job
     from spark_jobs.no_journal import report_without_journal
     from spark_jobs.run import run_report
 

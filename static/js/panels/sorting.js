@@ -2,21 +2,27 @@
 
 import { setAttribute, setText } from "../dom.js";
 import { count } from "../format.js";
+import { writeQuery } from "../search_state.js";
 
 export const MOST_ROWS = 300;
 
 export const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
- * The reader's sort order and filter for one table. `sorts` maps the data-sort of a column head to a comparison;
+ * The reader's sort order and filter for one table, which are kept in the page's address. `sorts` maps the data-sort of a column head to a comparison;
  * `textOf(item)` is the text that the filter searches. `changed()` is called after a change. At most `most` rows are
  * shown.
  */
 export function tableChoice({ root, part, sorts, first, textOf, changed, most = MOST_ROWS }) {
-  const chosen = { sort: first, descending: false, words: [] };
+  const query = new URLSearchParams(location.search);
+  const sort = query.get("sort") ?? "";
+  const chosen = { sort: Object.hasOwn(sorts, sort) ? sort : first, descending: query.has("descending"), words: wordsOf(query.get("q") ?? "") };
+  if (part("filter")) part("filter").value = query.get("q") ?? "";
+  showOrder();
 
   part("filter")?.addEventListener("input", (event) => {
     chosen.words = wordsOf(event.target.value);
+    writeQuery({ q: event.target.value.trim() });
     changed();
   });
   root.querySelector("thead").addEventListener("click", (event) => {
@@ -24,12 +30,17 @@ export function tableChoice({ root, part, sorts, first, textOf, changed, most = 
     if (!name) return;
     chosen.descending = chosen.sort === name && !chosen.descending;
     chosen.sort = name;
-    for (const button of root.querySelectorAll("[data-sort]")) {
-      const order = button.dataset.sort === name ? (chosen.descending ? "descending" : "ascending") : null;
-      setAttribute(button.closest("th"), "aria-sort", order);
-    }
+    writeQuery({ sort: name === first ? "" : name, descending: chosen.descending ? "1" : "" });
+    showOrder();
     changed();
   });
+
+  function showOrder() {
+    for (const button of root.querySelectorAll("[data-sort]")) {
+      const order = button.dataset.sort === chosen.sort ? (chosen.descending ? "descending" : "ascending") : null;
+      setAttribute(button.closest("th"), "aria-sort", order);
+    }
+  }
 
   return {
     get words() {

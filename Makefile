@@ -1,6 +1,8 @@
 # What people type. `make` alone lists it.
 
 PYTHON := .venv/bin/python
+# Tests start hundreds of Python processes: they should not compile the project each time, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help

@@ -94,7 +94,7 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
 @pytest.mark.parametrize(
     ("report", "known"),
     [
-        ("consumer_lag", {"lag": 3}),
+        ("end_to_end_latency", {"deliveries": 8}),
         pytest.param(  # it has a part of each of the others
             "daily_summary",
             {"messages": 8, "wakeups": 1, "holds": 3, "answers": 5, "lag": 3, "retries": 0, "late_p99_ms": 30},

@@ -40,6 +40,13 @@ class Broker:
     def publish(self, topic: str, body: str, **fields: Any) -> Any:
         return self.call("POST", f"/api/v1/topics/{topic}/messages", {"body": body, "queue_id": 0} | fields)
 
+    def wait_until_running(self, report: str) -> None:
+        """Return as soon as a worker has begun a run of the report, PATIENCE_MS later at most."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while "running" not in [run["status"] for run in self.call("GET", f"/api/v1/reports/{report}/runs")["runs"]]:
+            assert time.monotonic() < deadline, "no run has begun"
+            time.sleep(0.1)
+
     def wait_for(self, topic: str, offset: int, **query: Any) -> "Waiting":
         return Waiting(
             self,

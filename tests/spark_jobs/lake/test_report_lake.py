@@ -69,7 +69,7 @@ def same(one: Any, other: Any) -> None:
         assert sorted(one.table(table), key=repr) == sorted(other.table(table), key=repr), table
 
 
-@pytest.mark.parametrize("report", ["throughput", "consumer_lag", "hold_time"])  # of the log, of both, of the journal
+@pytest.mark.parametrize("report", ["throughput", "consumer_lag"])  # of the log, and of log and journal
 def test_a_report_from_a_lake_that_is_behind_equals_the_one_from_the_log(
     finished_report: Callable[..., Any],
     driven: Path,

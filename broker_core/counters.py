@@ -69,6 +69,7 @@ class Counters:
         "damaged_ranges_now",
         "delays_elapsed",
         "groups_now",
+        "half_messages_stored",
         "held_ms",
         "holds_now",
         "journal_entries",
@@ -93,6 +94,11 @@ class Counters:
         "replies_pushed",
         "replies_without_client",
         "requests_refused",
+        "transactions_checked",
+        "transactions_committed",
+        "transactions_given_up",
+        "transactions_pending_now",
+        "transactions_rolled_back",
         "wakeup_us",
         "woken",
     )
@@ -113,6 +119,12 @@ class Counters:
         self.pulls_held = 0
         self.pulls_passed_over = 0
         self.released = 0
+        self.half_messages_stored = 0
+        self.transactions_committed = 0
+        self.transactions_rolled_back = 0
+        self.transactions_checked = 0
+        self.transactions_given_up = 0
+        self.transactions_pending_now = 0
         self.replies_pushed = 0
         self.replies_without_client = 0
         self.requests_refused = 0

@@ -35,6 +35,8 @@ from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
 from broker_core.processors.outcome import failed
+from broker_core.processors.producers import check_transaction
+from broker_core.processors.producers.half_message import load_transactions
 from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 from broker_core.processors.why.refusals import refused
@@ -135,6 +137,7 @@ class Engine:
             subscription_groups=groups,
         )
         store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
+        store.recovery_steps += load_transactions(context)
         engine = cls(context)
         engine._report_recovery(now)
         return engine
@@ -228,6 +231,9 @@ class Engine:
         delayed_due_ns = self._delayed_due_ns()
         if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
             deliver_due(context, now)
+        transactions_due_ns = context.store.transactions.next_due_ns(context.store.flushed_offset)
+        if transactions_due_ns is not None and now.mono_ns >= transactions_due_ns:
+            check_transaction.tick(context, now)
         self._commit.tick(now)
         context.offsets.work(OFFSETS_A_TURN)
         context.store.look_for_room(now)
@@ -272,6 +278,7 @@ class Engine:
                 context.holds.next_deadline_ns(),
                 self._commit.next_deadline_ns(),
                 self._delayed_due_ns(),
+                None if context.draining else store.transactions.next_due_ns(store.flushed_offset),
                 store.next_step_ns,
                 context.consumers.memberships.next_due_ns(),
                 context.producers.next_due_ns(),
@@ -463,6 +470,7 @@ class Engine:
         """
         context = self._context
         try:
+            check_transaction.end_before_stop(context, now)
             if not context.store.read_only:
                 context.store.table_write("topics", context.topics.as_table()).run()
                 context.store.table_write("subscriptionGroup", context.subscription_groups.as_table()).run()

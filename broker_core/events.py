@@ -345,6 +345,41 @@ class MessageDeadLettered(Event, frozen=True):
     physical_offset: int
 
 
+class HalfMessageStored(Event, frozen=True):
+    """A producer began a transaction: the message waits at ``half_offset`` of the half topic's queue.
+
+    ``topic`` is where consumers will see it, ``message_id`` its UNIQ_KEY.
+    """
+
+    topic: str
+    message_id: str
+    producer_group: str
+    half_offset: int
+    physical_offset: int
+
+
+class TransactionChecked(Event, frozen=True):
+    """A producer was asked how a transaction ends, for the ``checks``-th time. Without one, ``client_id`` is empty."""
+
+    topic: str
+    message_id: str
+    producer_group: str
+    client_id: str
+    half_offset: int
+    checks: int
+
+
+class TransactionEnded(Event, frozen=True):
+    """``given_up``: the message is in TRANS_CHECK_MAX_TIME_TOPIC for this ``reason``, or lost; then it has no names."""
+
+    topic: str
+    message_id: str
+    producer_group: str
+    half_offset: int
+    outcome: Literal["committed", "rolled_back", "given_up"]
+    reason: str = ""
+
+
 class MessageReplied(Event, frozen=True):
     """A consumer replied to a request. ``pushed``: the requester is connected, so the reply was passed on to it.
 
@@ -438,6 +473,9 @@ AnyEvent = (
     | MessageSentBack
     | MessageDeadLettered
     | MessageReplied
+    | HalfMessageStored
+    | TransactionChecked
+    | TransactionEnded
 )
 CLIENT_EVENTS: tuple[type[Event], ...] = (
     ClientConnected,

@@ -260,6 +260,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
+    reject_transaction_message: Annotated[
+        bool, Meta(description="Refuse transactional messages with NO_PERMISSION.", extra_json_schema=CHANGEABLE)
+    ] = False
+    transaction_time_out: Annotated[
+        int,
+        Meta(ge=0, description="Age from which a transaction is checked, ms.", extra_json_schema=CHANGEABLE),
+    ] = 6000
+    transaction_check_max: Annotated[
+        int,
+        Meta(ge=0, le=10_000, description="Checks of a transaction at most.", extra_json_schema=CHANGEABLE),
+    ] = 15
+    transaction_check_interval: Annotated[
+        int, Meta(ge=100, description="Period of checking transactions, ms.", extra_json_schema=CHANGEABLE)
+    ] = 30_000
     store_reply_message_enable: Annotated[
         bool,
         Meta(

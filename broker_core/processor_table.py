@@ -24,7 +24,7 @@ from broker_core.processors import (
     subscription_group,
 )
 from broker_core.processors.context import Context, Request
-from broker_core.processors.producers import reply_message
+from broker_core.processors.producers import end_transaction, reply_message
 from broker_core.processors.why import group_facts
 from broker_core.walk import Steps, finish
 
@@ -66,6 +66,7 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.GetConsumerListByGroup: consumer_manage.get_consumer_list_by_group,
     commands.LockBatchMq: lock_batch_mq.lock_batch_mq,
     commands.UnlockBatchMq: lock_batch_mq.unlock_batch_mq,
+    commands.EndTransaction: end_transaction.end_transaction,
     commands.SendReplyMessage: reply_message.send_reply_message,
     commands.PullMessage: pull_message.pull_message,
     commands.CancelPull: pull_message.cancel_pull,

@@ -28,6 +28,10 @@ _NOW = {
         "glassmq_damaged_bytes",
         "Bytes of the commit log that are in the store's quarantine or missing.",
     ),
+    "transactions_pending_now": (
+        "glassmq_transactions_pending",
+        "Half messages that wait for their transactions to end.",
+    ),
     "connections_now": ("glassmq_connections", "Open connections of RocketMQ clients and WebSockets."),
     "groups_now": ("glassmq_consumer_groups", "Consumer groups that have members."),
     "members_now": ("glassmq_consumer_group_members", "Members of all consumer groups."),

@@ -1,10 +1,10 @@
 """Commands that send, pull and look up messages: RocketMQ's SEND_MESSAGE, PULL_MESSAGE, QUERY_MESSAGE and others."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from broker_core.commands.base import Command, Protocol, Reply, Shape, WakeCause
+from broker_core.commands.base import Command, Notice, Protocol, Reply, Shape, WakeCause
 
 
 class OutgoingMessage(Shape, frozen=True):
@@ -92,6 +92,35 @@ class ReplyMessage(Reply, frozen=True):
     offset_message_id: str
     queue_id: int
     queue_offset: int
+
+
+class EndTransaction(Command, frozen=True):
+    """END_TRANSACTION: commit or roll back the half message at ``commit_log_offset``, a physical offset. -> Done
+
+    Its offset in the half queue must be ``tran_state_table_offset``, its producer group ``producer_group``. With
+    ``unknown`` nothing happens. ``from_transaction_check``: the producer answers CheckTransactionState.
+    """
+
+    producer_group: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    decision: Literal["commit", "rollback", "unknown"]
+    from_transaction_check: bool = False
+
+
+class CheckTransactionState(Notice, frozen=True):
+    """CHECK_TRANSACTION_STATE: a producer is asked how a transaction ends, and answers with EndTransaction.
+
+    ``record`` is the half message as a commit log record, with its real topic and queue.
+    """
+
+    topic: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    message_id: str
+    offset_message_id: str
+    broker_name: str
+    record: bytes = b""
 
 
 class ConsumerSendMsgBack(Command, frozen=True):
@@ -254,6 +283,7 @@ class Timeline(Reply, frozen=True):
 MessageCommand = (
     SendMessage
     | SendReplyMessage
+    | EndTransaction
     | ConsumerSendMsgBack
     | PullMessage
     | CancelPull
@@ -262,4 +292,4 @@ MessageCommand = (
     | QueryMessageByTime
     | GetMessageTimeline
 )
-MessageReply = Sent | ReplyMessage | Held | Pulled | Records | Timeline
+MessageReply = Sent | ReplyMessage | CheckTransactionState | Held | Pulled | Records | Timeline

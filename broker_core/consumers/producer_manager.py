@@ -16,6 +16,11 @@ class ProducerManager(Memberships):
         client = self._channels.get(client_id)
         return client if client is not None and client.protocol == "remoting" else None
 
+    def available_channel(self, group: str, turn: int) -> ClientChannelInfo | None:
+        """A producer of the group that can be asked; its members take turns. None if there is none."""
+        members = [client for client in self.members(group).values() if client.protocol == "remoting"]
+        return members[turn % len(members)] if members else None
+
     def register(self, group: str, client: ClientChannelInfo, now_ns: int) -> Registered:
         registered = super().register(group, client, now_ns)
         if registered != "outdated":

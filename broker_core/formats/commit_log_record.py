@@ -43,7 +43,7 @@ MAGIC_BLANK = 0xCBD43194
 BORN_HOST_V6 = 1 << 4
 STORE_HOST_V6 = 1 << 5
 TRANSACTION_MASK = 12
-TRANSACTION_PREPARED, TRANSACTION_ROLLBACK = 4, 12
+TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK = 4, 8, 12
 CRC_MASK = 0x7FFFFFFF
 PROPERTIES_LENGTH_MAX = 32_767
 TOPIC_LENGTH_MAX = 255
@@ -224,6 +224,13 @@ def placeholders(start: int, end: int, store_timestamp: int) -> Iterator[bytes]:
 def is_rolled_back(data: Buffer, position: int) -> bool:
     """Whether a valid record belongs to a rolled back transaction, as placeholders do: it is no message."""
     return data[position + SYS_FLAG_AT + 3] & TRANSACTION_MASK == TRANSACTION_ROLLBACK
+
+
+def prepared_offset_at(data: Buffer, position: int) -> int:
+    """PREPAREDTRANSACTIONOFFSET of the valid record at ``position``; 0 if it has none."""
+    end = position + _HEAD_SIZES[head_kind(data[position + SYS_FLAG_AT + 3])] - INT.size
+    offset: int = LONG.unpack_from(data, end - LONG.size)[0]
+    return offset
 
 
 def measure(data: Buffer, position: int, end: int, physical_offset: int = -1, *, check_crc: bool = True) -> int:

@@ -213,6 +213,7 @@ class Context:
         counters.holds_now = len(self.holds)
         counters.connections_now = len(self.clients)
         counters.groups_now = len(self.consumers)
+        counters.transactions_pending_now = len(self.store.transactions.pending)
         counters.members_now = len(self.consumers.memberships)
         return counters
 

@@ -26,6 +26,7 @@ from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
+from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.processors.why.live_state import Seen, live_state, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
@@ -67,7 +68,9 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
     retrying = context.retries.by_topic()
     groups: list[ConsumerGroupView] = []
     names = 0
-    known = {*context.offsets.groups(), *context.pulls.groups(), *holds, *context.consumers}
+    # The broker's own group has offsets, and no members that could consume.
+    known = {name for name in context.offsets.groups() if name != TRANSACTIONS}
+    known |= {*context.pulls.groups(), *holds, *context.consumers}
     for group in sorted(name for name in known if name > command.after):
         if command.limit and len(groups) == command.limit:
             return ConsumerGroups(seq=seq, groups=groups, next=groups[-1].group)

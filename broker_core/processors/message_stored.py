@@ -4,8 +4,10 @@ from broker_core.clock import Now
 from broker_core.events import MessagesDelayed, MessagesStored
 from broker_core.longpolling.notify_message_arriving import notify_message_arriving
 from broker_core.processors.context import Context, Waking
+from broker_core.processors.producers.half_message import half_messages_stored
 from broker_core.store.commit_log import Batch
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.transactional_message_service import HALF_TOPIC
 
 
 def message_stored(context: Context, batch: Batch, now: Now) -> None:
@@ -33,6 +35,8 @@ def message_stored(context: Context, batch: Batch, now: Now) -> None:
             context.events.emit(
                 MessagesDelayed, now, arrival.queue_id + 1, arrival.from_offset, arrival.to_offset, arrival.fields[2]
             )
+        elif arrival.topic == HALF_TOPIC:
+            half_messages_stored(context, arrival, batch.requests, now)
     dispatch(context, now)
 
 

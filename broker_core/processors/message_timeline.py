@@ -19,6 +19,7 @@ from broker_core.events import (
     DelayElapsed,
     Event,
     FlushDone,
+    HalfMessageStored,
     MessageDeadLettered,
     MessagesDelayed,
     MessagesDelivered,
@@ -27,15 +28,18 @@ from broker_core.events import (
     MessagesStored,
     OffsetCommitted,
     PullWoken,
+    TransactionChecked,
+    TransactionEnded,
 )
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord
-from broker_core.formats.message_properties import REAL_TOPIC, RETRY_TOPIC, UNIQ_KEY
+from broker_core.formats.message_properties import REAL_TOPIC, RETRY_TOPIC, TRAN_MSG, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_message
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.journal_search import search_journal
+from broker_core.store.transactional_message_service import HALF_TOPIC
 from broker_core.walk import Steps, pieces_of
 
 if TYPE_CHECKING:
@@ -55,7 +59,14 @@ _OF_A_LEVEL = {
     kind: _fields(kind, "level", "from_offset", "to_offset")
     for kind in (MessagesDelayed, DelayElapsed, DelayedMessagesLost)
 }
-_OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in (MessageSentBack, MessageDeadLettered)}
+_BACK = (MessageSentBack, MessageDeadLettered)
+_BY_ID: tuple[type[Event], ...] = (
+    *_BACK,
+    HalfMessageStored,
+    TransactionChecked,
+    TransactionEnded,
+)
+_OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in _BY_ID}
 
 _KINDS = frozenset((*_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE))
 _PULL = {kind: _fields(kind, "topic", "queue_id", "group", "client_id") for kind in (PullWoken, MessagesDelivered)}
@@ -115,9 +126,10 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
     topics = {
         record.topic,
         SCHEDULE_TOPIC,
+        *((HALF_TOPIC,) if message_properties.find(record.properties, TRAN_MSG) else ()),
         *(message_properties.find(record.properties, name) for name in (REAL_TOPIC, RETRY_TOPIC)),
     }
-    for event in context.events.after(0, *_OF_A_MESSAGE):
+    for event in context.events.after(0, *_BACK):
         assert isinstance(event, MessageSentBack | MessageDeadLettered)
         if event.message_id == message_id:
             topics |= {event.topic, retry_topic(event.group), DLQ_PREFIX + event.group}

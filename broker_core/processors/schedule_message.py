@@ -11,7 +11,7 @@ from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import DelayedMessagesLost, DelayElapsed, TopicChanged
 from broker_core.formats import message_properties
-from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
+from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX, CommitLogRecord
 from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
@@ -77,7 +77,7 @@ def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:
     lost: list[tuple[DueMessage, str]] = []
     for message in due:
         try:
-            copies.append(_copy(context, message, now))
+            copies.append(real_copy(context, message.record, now))
         except RequestError as error:
             lost.append((message, error.remark))
     batch = None
@@ -99,12 +99,11 @@ def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:
         context.events.emit(DelayedMessagesLost, now, message.level, message.queue_offset, message.next_offset, reason)
 
 
-def _copy(context: Context, due: DueMessage, now: Now) -> PendingMessage:
-    """The message to store in its own topic, with its properties as they are in the log.
+def real_copy(context: Context, record: CommitLogRecord | None, now: Now) -> PendingMessage:
+    """The message to store in its own topic (REAL_TOPIC), with its properties as they are in the log.
 
     RequestError if there is no record or no queue for it.
     """
-    record = due.record
     if record is None:
         raise RequestError("its record is missing from the log or incomplete")
     name = message_properties.find(record.properties, REAL_TOPIC)

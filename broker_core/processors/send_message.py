@@ -14,12 +14,13 @@ from broker_core.errors import NotFoundError, RequestError, StoreError, TooLarge
 from broker_core.events import TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from broker_core.formats.message_properties import UNIQ_KEY
+from broker_core.formats.message_properties import DELAY, TRAN_MSG, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys, content_digest, key_properties
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.outcome import failed
+from broker_core.processors.producers.half_message import is_half, make_half
 from broker_core.processors.retry_message import (
     RETRY_PREFIX,
     Retry,
@@ -97,7 +98,7 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
             continue
         pending, unique_key = pending_message(context, command, topic, digest, index, now)
         ids.append(unique_key)
-        if to_retry_topic or DELAYS in pending.properties:
+        if to_retry_topic or DELAYS in pending.properties or TRAN_MSG in pending.properties:
             queue_id = pending.queue_id
             retry = _redirect(context, command, pending, index, now)
             if pending.topic != command.topic:
@@ -129,8 +130,17 @@ def pending_message(
 
 
 def _redirect(context: Context, command: SendMessage, message: PendingMessage, index: int, now: Now) -> Retry | None:
-    """Redirect a delayed or dead message. Returns what to report of a retried one."""
+    """Redirect a half, delayed or dead message. Returns what to report of a retried one."""
     pointer = f"/messages/{index}/properties"
+    if _is_half(message):
+        if len(command.messages) > 1:
+            raise RequestError(
+                "a transactional message cannot be part of a batch; send it alone",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                pointer=pointer,
+            )
+        make_half(context, message, pointer)
+        return None
     if command.topic.startswith(RETRY_PREFIX):
         return sent_to_retry_topic(context, command, message, pointer, now)
     if delay(context, message, pointer) and len(command.messages) > 1:
@@ -140,6 +150,14 @@ def _redirect(context: Context, command: SendMessage, message: PendingMessage, i
             pointer=pointer,
         )
     return None
+
+
+def _is_half(message: PendingMessage) -> bool:
+    """Whether a message is the first half of a transaction.
+
+    RocketMQ's clients before 4.6.1 send a message back to its retry topic with the properties of its transaction.
+    """
+    return is_half(message.properties) and not (message.reconsume_times > 0 and DELAY in message.properties)
 
 
 def prepare_back(context: Context, request: Request, now: Now) -> Prepared:
@@ -154,10 +172,13 @@ def prepare_back(context: Context, request: Request, now: Now) -> Prepared:
 
 def _check(context: Context, topic: TopicConfig, message: OutgoingMessage, index: int) -> None:
     """RequestError for a message that this broker does not accept; ``index`` is its place in the send."""
-    if message.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+    if message.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK) and not is_half(
+        message.properties
+    ):
         raise RequestError(
-            "this broker does not support transactional messages",
-            code=ResponseCode.NO_PERMISSION,
+            "sysFlag says that the message is transactional, but its property TRAN_MSG is not true: no consumer would "
+            "ever see it",
+            code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=f"/messages/{index}/sys_flag",
         )
     if message.queue_id >= topic.queue_nums:

@@ -1,7 +1,7 @@
 """The commit log: every message of every queue, in the order in which they were stored."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from zlib import crc32
@@ -16,9 +16,15 @@ from broker_core.formats.commit_log_record import (
     CRC_MASK,
     HEADS,
     LENGTH,
+    MAGIC_V1,
+    MAGIC_V2,
     PROPERTIES_LENGTH_MAX,
+    RECORD_SIZE_MIN,
+    SIZE_AND_MAGIC,
     STORE_HOST_V6,
+    SYS_FLAG_AT,
     TOPIC_LENGTH_MAX,
+    TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -28,6 +34,7 @@ from broker_core.formats.commit_log_record import (
     is_rolled_back,
     measure,
     packed_host,
+    prepared_offset_at,
     store_timestamp_at,
     topic_field,
 )
@@ -346,6 +353,30 @@ class CommitLog:
         if not size or is_rolled_back(buffer, start):
             return None
         return bytes(buffer[start : start + size])
+
+    def prepared_offsets(self, position: int) -> Iterator[tuple[int, int, int]]:
+        """(start, end, PREPAREDTRANSACTIONOFFSET) of every record from ``position`` on that may end a transaction.
+
+        It has a PREPAREDTRANSACTIONOFFSET, or the flag of a commit if that is 0. ``position`` is where a record begins.
+        What cannot be read is passed over, up to the next segment.
+        """
+        while position < self.max_offset:
+            file = self.mapped_files.find(position)
+            if file is None:
+                file = self.mapped_files.next_after(position)
+                if file is None:
+                    return
+                position = file.base
+            buffer, at, end = file.buffer, position - file.base, min(file.size, self.max_offset - file.base)
+            while end - at >= RECORD_SIZE_MIN:
+                size, magic = SIZE_AND_MAGIC.unpack_from(buffer, at)
+                if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= size <= end - at:
+                    break
+                prepared_offset = prepared_offset_at(buffer, at)
+                if prepared_offset or buffer[at + SYS_FLAG_AT + 3] & TRANSACTION_MASK == TRANSACTION_COMMIT:
+                    yield file.base + at, file.base + at + size, prepared_offset
+                at += size
+            position = file.base + file.size
 
     def store_timestamp(self, position: int) -> int | None:
         """When the record that begins at ``position`` was stored, ms; None when its segment is gone."""

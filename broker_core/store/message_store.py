@@ -30,6 +30,7 @@ from broker_core.store.recovery import Recovery
 from broker_core.store.reput_message import ReputMessageService
 from broker_core.store.schedule_message_service import ScheduleMessageService
 from broker_core.store.store_checkpoint import StoreCheckpoint
+from broker_core.store.transactional_message_service import TransactionalMessageService
 
 __all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage", "TableWrite"]
 
@@ -86,6 +87,7 @@ class MessageStore:
         )
         self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
+        self.transactions = TransactionalMessageService(self._log, self._queues)
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self.reader.is_in_memory
         self.get_message = self.reader.get_message
@@ -167,8 +169,7 @@ class MessageStore:
             foreign=foreign,
             read_only=self.read_only,
         )
-        checkpoint, safe_end = self._store_checkpoint.read()
-        recovery.run(checkpoint, safe_end)
+        recovery.run(*self._store_checkpoint.read())
         self.build_index()
         self.recovery_steps = recovery.steps
         self.damaged = recovery.damaged()
@@ -190,7 +191,7 @@ class MessageStore:
         self._reserve_room(now)  # and create the files that the first message would wait some milliseconds for
         if self._no_room:
             self.recovery_steps.append(("prepare", self._no_room))
-        self._flush_everything(now)
+        self.flush_everything(now)
         self.recovery_steps += self.delayed.load(now)
 
     def _mark_as_running(self) -> None:
@@ -245,7 +246,7 @@ class MessageStore:
             if not self.read_only and not self._failure:
                 for _ in range(2):
                     self.reput(1 << 62)
-                    self._flush_everything(now)
+                    self.flush_everything(now)
                 self.delayed.write(self.flushed_offset, now)
                 if self.unfinished_recovery is None:
                     self.files.remove(self.root / "abort")
@@ -417,8 +418,7 @@ class MessageStore:
             queues = not self._reput.index_is_behind  # messages that the marks count as dispatched must be indexed
         end = self._log.max_offset
         log = self._log.mapped_files.ranges(self.flushed_offset, end)
-        log_folder = self._log.mapped_files.folder
-        folders, marks = self._maps.new_folders & {log_folder}, None
+        folders, marks = self._maps.new_folders & {self._log.mapped_files.folder}, None
         queue_ranges, index_ranges = [], []
         if queues:
             touched, self._reput.touched = self._reput.touched, set()
@@ -468,7 +468,8 @@ class MessageStore:
         reason = getattr(error, "strerror", None) or error
         self._failure = f"a flush failed ({reason}); mend the disk, then restart the broker"
 
-    def _flush_everything(self, now: Now) -> None:
+    def flush_everything(self, now: Now) -> None:
+        """Flush all that is dirty and wait for the disk. OSError when it refuses; only while no flush is under way."""
         flush = self._make_flush(now, queues_due=True)
         try:
             flush.run()

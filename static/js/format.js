@@ -150,7 +150,6 @@ export function cause(name) {
 const SYSTEM_TOPICS = new Set([
   "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC",
   "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "DefaultCluster",
-  "DefaultCluster_REPLY_TOPIC",
 ]);
 
 export function isSystemTopic(topic, broker = null) {

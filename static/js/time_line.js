@@ -10,6 +10,13 @@ const STEPS = {
   messages_stored: (e) => ["stored", "calm", `in the commit log, for ${queueKey(e.topic, e.queue_id)}`],
   flush_done: (e) => ["flushed", "good", `on the disk; the flush took ${micros(number(e.took_us))}`],
   messages_dispatched: (e) => ["dispatched", "calm", `in ${queueKey(e.topic, e.queue_id)}, where consumers see it`],
+  half_message_stored: (e) => ["half", "warn", `waits for the end of its transaction, then for ${e.topic}`],
+  transaction_checked: (e) => ["checked", "warn",
+    `check ${count(e.checks)}: ${e.client_id ? `${e.client_id} was asked how its transaction ends` : `no producer of ${e.producer_group} is connected`}`],
+  transaction_ended: (e) => ({
+    committed: ["committed", "good", `${e.producer_group} ended its transaction: consumers see it`],
+    rolled_back: ["rolled back", "bad", `${e.producer_group} ended its transaction: no consumer sees it`],
+  })[e.outcome] ?? ["given up", "bad", `the transaction did not end: ${e.reason}`],
   messages_delayed: (e) => ["delayed", "warn", `by delay level ${count(e.level)}`],
   delay_elapsed: (e) => ["due", "good", `the delay of level ${count(e.level)} is over${late(e)}`],
   delayed_messages_lost: (e) => ["lost", "bad", `cannot be delivered: ${e.reason}`],

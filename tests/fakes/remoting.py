@@ -127,6 +127,17 @@ SEND_V2 = {
     "m": "false",
     "n": "broker-a",
 }
+END = {
+    "producerGroup": "pg",
+    "tranStateTableOffset": "0",
+    "commitLogOffset": "0",
+    "commitOrRollback": "8",
+    "fromTransactionCheck": "false",
+    "msgId": "0A00000200010000000000000000",
+    "transactionId": "0A00000200010000000000000000",
+    "topic": "T",
+    "bname": "broker-a",
+}
 PULL = {
     "consumerGroup": "g",
     "topic": "T",
@@ -162,6 +173,7 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.SEND_MESSAGE: (SEND, b"hello"),
     Q.SEND_MESSAGE_V2: (SEND_V2, b"hello"),
     Q.SEND_BATCH_MESSAGE: (SEND_V2 | {"m": "true"}, BATCH_OF_ONE),
+    Q.END_TRANSACTION: (END, b""),
     Q.SEND_REPLY_MESSAGE: (SEND | {"properties": REPLY_PROPERTIES}, b"reply"),
     Q.SEND_REPLY_MESSAGE_V2: (SEND_V2 | {"i": REPLY_PROPERTIES}, b"reply"),
     Q.PULL_MESSAGE: (PULL, b""),

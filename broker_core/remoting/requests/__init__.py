@@ -39,6 +39,7 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.SEND_MESSAGE: RequestType(send.decode_send_message, send.encode_sent),
     RequestCode.SEND_MESSAGE_V2: RequestType(send.decode_send_message_v2, send.encode_sent),
     RequestCode.SEND_BATCH_MESSAGE: RequestType(send.decode_send_message_v2, send.encode_sent),
+    RequestCode.END_TRANSACTION: RequestType(send.decode_end_transaction, encode_done),
     RequestCode.SEND_REPLY_MESSAGE: RequestType(send.decode_send_reply_message, send.encode_reply_message),
     RequestCode.SEND_REPLY_MESSAGE_V2: RequestType(send.decode_send_reply_message_v2, send.encode_reply_message),
     RequestCode.PULL_MESSAGE: RequestType(pull.decode_pull_message, pull.encode_pulled),

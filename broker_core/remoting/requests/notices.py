@@ -4,18 +4,35 @@ from collections.abc import Callable
 from typing import Any
 
 from broker_core.codes import RequestCode
-from broker_core.commands import ConsumerIdsChanged, Notice
+from broker_core.commands import CheckTransactionState, ConsumerIdsChanged, Notice
 from broker_core.remoting.remoting_command import RemotingCommand, SerializeType
 
+Content = tuple[dict[str, str], bytes]
+"""extFields and body."""
 
-def _consumer_ids_changed(notice: ConsumerIdsChanged) -> dict[str, str]:
-    return {"consumerGroup": notice.group}
+
+def _consumer_ids_changed(notice: ConsumerIdsChanged) -> Content:
+    return {"consumerGroup": notice.group}, b""
 
 
-NOTICES: dict[type[Notice], tuple[RequestCode, Callable[[Any], dict[str, str]]]] = {
+def _check_transaction_state(notice: CheckTransactionState) -> Content:
+    """RocketMQ's CheckTransactionStateRequestHeader."""
+    return {
+        "topic": notice.topic,
+        "tranStateTableOffset": str(notice.tran_state_table_offset),
+        "commitLogOffset": str(notice.commit_log_offset),
+        "msgId": notice.message_id,
+        "transactionId": notice.message_id,
+        "offsetMsgId": notice.offset_message_id,
+        "bname": notice.broker_name,
+    }, notice.record
+
+
+NOTICES: dict[type[Notice], tuple[RequestCode, Callable[[Any], Content]]] = {
     ConsumerIdsChanged: (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, _consumer_ids_changed),
+    CheckTransactionState: (RequestCode.CHECK_TRANSACTION_STATE, _check_transaction_state),
 }
-"""The engine's notice -> RocketMQ's request code for it, and its extFields."""
+"""The engine's notice -> RocketMQ's request code for it, and its content."""
 
 
 def encode_notice(notice: Notice, opaque: int, serialize_type: SerializeType) -> RemotingCommand | None:
@@ -23,5 +40,6 @@ def encode_notice(notice: Notice, opaque: int, serialize_type: SerializeType) ->
     known = NOTICES.get(type(notice))
     if known is None:
         return None
-    code, ext_fields = known
-    return RemotingCommand.request(code, ext_fields(notice), opaque=opaque, oneway=True, serialize_type=serialize_type)
+    code, content_of = known
+    ext_fields, body = content_of(notice)
+    return RemotingCommand.request(code, ext_fields, body, opaque=opaque, oneway=True, serialize_type=serialize_type)

@@ -4,11 +4,21 @@ SEND_MESSAGE has the full names of its fields, the other two have a letter for e
 the request code, says whether the body is a batch.
 """
 
+from typing import Literal
+
 from broker_core.codes import RequestCode, ResponseCode
-from broker_core.commands import Failed, OutgoingMessage, ReplyMessage, SendMessage, SendReplyMessage, Sent
+from broker_core.commands import (
+    EndTransaction,
+    Failed,
+    OutgoingMessage,
+    ReplyMessage,
+    SendMessage,
+    SendReplyMessage,
+    Sent,
+)
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
-from broker_core.formats.commit_log_record import TRANSACTION_MASK
+from broker_core.formats.commit_log_record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, UNIQ_KEY
 from broker_core.remoting.message_batch import MessageBatchError, decode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
@@ -252,4 +262,41 @@ def encode_reply_message(reply: ReplyMessage, request: RemotingCommand, identity
         reply.body,
         PUSH_SECONDS,
         answer,
+    )
+
+
+# --- END_TRANSACTION -------------------------------------------------------------------------------------------------
+
+
+class EndTransactionRequestHeader(Header):
+    """RocketMQ's EndTransactionRequestHeader."""
+
+    producer_group: Name
+    tran_state_table_offset: Long
+    commit_log_offset: Long
+    commit_or_rollback: Int
+    from_transaction_check: bool = False
+
+
+DECISIONS: dict[int, Literal["commit", "rollback", "unknown"]] = {
+    TRANSACTION_COMMIT: "commit",
+    TRANSACTION_ROLLBACK: "rollback",
+    0: "unknown",
+}
+
+
+def decode_end_transaction(request: RemotingCommand, peer: Peer) -> EndTransaction:
+    header = read_header(EndTransactionRequestHeader, request.ext_fields)
+    decision = DECISIONS.get(header.commit_or_rollback)
+    if decision is None:
+        raise RequestError(
+            f"extFields: commitOrRollback is 8 (commit), 12 (rollback) or 0 (unknown), not {header.commit_or_rollback}",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
+    return EndTransaction(
+        producer_group=header.producer_group,
+        tran_state_table_offset=header.tran_state_table_offset,
+        commit_log_offset=header.commit_log_offset,
+        decision=decision,
+        from_transaction_check=header.from_transaction_check,
     )

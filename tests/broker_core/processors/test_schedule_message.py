@@ -460,7 +460,7 @@ def test_a_defect_does_not_stop_the_engine(monkeypatch: pytest.MonkeyPatch, capl
     bench = Bench()
     bench.call(delayed("orders", b"x", 1))
     with monkeypatch.context() as broken:
-        broken.setattr(schedule_message, "_copy", lambda *_: 1 / 0)
+        broken.setattr(schedule_message, "real_copy", lambda *_: 1 / 0)
         bench.tick(1000)
     assert "could not be delivered" in caplog.text
     assert read(bench) == []

@@ -3,7 +3,6 @@
 import pytest
 
 from broker_core import commands as c
-from broker_core.codes import ResponseCode
 from broker_core.events import TopicChanged
 from broker_core.formats.message_properties import decode, encode
 from broker_core.processors.send_message import MAX_BATCH
@@ -101,16 +100,6 @@ def test_properties_that_recovery_would_take_for_damage_are_refused() -> None:
     bench.files.kill()
     again = Bench(files=bench.files, clock=bench.clock)
     assert bodies(again.pulled(again.pull("orders", 0))) == [b"kept"]
-
-
-@pytest.mark.parametrize("sys_flag", [4, 12])
-@pytest.mark.covers("transaction")
-def test_transactional_messages_are_refused(sys_flag: int) -> None:
-    bench = Bench()
-    bench.send("orders", b"x")
-    reply = bench.call(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"y", sys_flag=sys_flag)]))
-    assert isinstance(reply, c.Failed) and "transactional" in reply.remark
-    assert reply.code == ResponseCode.NO_PERMISSION, "as RocketMQ's broker with rejectTransactionMessage"
 
 
 # --- What a send may be: RocketMQ's checks, in its order, with its codes ---

@@ -19,6 +19,7 @@ final class Cases {
         OrderlyCases.addTo(cases);
         DelayCases.addTo(cases);
         RequestCases.addTo(cases);
+        TransactionCases.addTo(cases);
         LitePullCases.addTo(cases);
         PullCases.addTo(cases);
         QueryCases.addTo(cases);

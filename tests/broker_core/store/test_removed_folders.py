@@ -89,8 +89,10 @@ def test_the_new_name_is_durable_before_a_file_is_removed(files: SimulatedFiles)
     removal = folders.next_removal(now(0))
     assert removal is not None
     files.fail("remove", 1, errno.EIO)
+    synced = files.count("sync_folder")
     with pytest.raises(OSError, match="simulated"):
         removal.run()
+    assert files.count("sync_folder") == synced + 1
     files.crash()
     assert files.names(TOPIC) == []
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from api.http.limits import MAX_SENT_FRAME
+from api.http.limits import MAX_SENT_FRAME, SERVER_BUFFER
 from api.http.outbox import SCOPE_KEY, Outbox, server_buffer
 from tests.conftest import PROJECT
 
@@ -192,7 +192,7 @@ async def test_a_buffer_that_does_not_shrink_cuts_the_client() -> None:
 
 async def test_a_buffer_that_shrinks_slowly_is_waited_for() -> None:
     wire, slow = Wire(), list[str]()
-    sizes = iter(range(1_200_000, 900_000, -20_000))
+    sizes = iter(range(SERVER_BUFFER + 200_000, SERVER_BUFFER - 100_000, -20_000))
     box = outbox(wire, slow, {SCOPE_KEY: lambda: next(sizes)}, stall_seconds=0)
     box.put({"n": 0}, 1)
     task = asyncio.ensure_future(box.run())

@@ -32,7 +32,7 @@ class Inbox:
         self.contexts.append(context)
         self.changed.set()
         await self.open.wait()
-        return "RECONSUME_LATER" if self.fail(messages[0]) else "CONSUME_SUCCESS"
+        return "RECONSUME_LATER" if self.fail(messages[0]) else None
 
     @property
     def bodies(self) -> list[bytes]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from broker_core.client.consumer.consume_executor import ConsumeExecutor
 from broker_core.client.consumer.process_queue import ProcessQueue
@@ -15,6 +15,7 @@ from broker_core.tasks import start_task
 log = logging.getLogger(__name__)
 
 ConsumeConcurrentlyStatus = Literal["CONSUME_SUCCESS", "RECONSUME_LATER"]
+STATUSES = (None, *get_args(ConsumeConcurrentlyStatus))
 CONSUME_LATER_SECONDS = 5.0
 """Pause before a message is consumed again here, because no broker took it back."""
 EXPIRED_DELAY_LEVEL = 3
@@ -41,7 +42,8 @@ MessageListener = Callable[
     [list[MessageExt], ConsumeConcurrentlyContext],
     ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None,
 ]
-"""A function or a coroutine function. The messages are consumed unless it raises or returns RECONSUME_LATER.
+"""A function or a coroutine function. The messages are consumed if it returns CONSUME_SUCCESS or None; they fail if it
+raises, or returns anything else.
 
 An awaitable that a function returns is awaited on the event loop; its result is the status.
 """
@@ -88,7 +90,9 @@ class ConsumeRequest:
         return self.was_called
 
     def set_status(self, status: object) -> None:
-        """Note what the listener returned. TypeError if it wrote something else than integers into its context."""
+        """Note what the listener returned. TypeError if that is no status, or if its context has no integers."""
+        if status not in STATUSES:
+            raise TypeError(f"a listener must return None, 'CONSUME_SUCCESS' or 'RECONSUME_LATER', not {status!r}")
         context = self.context
         if not isinstance(context.ack_index, int) or not isinstance(context.delay_level_when_next_consume, int):
             raise TypeError(

@@ -6,7 +6,7 @@ A queue is consumed while its broker's lock is held. A message that fails is con
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from broker_core.client.consumer.consume_executor import ConsumeExecutor
 from broker_core.client.consumer.process_queue import ProcessQueue
@@ -18,6 +18,7 @@ from broker_core.tasks import start_task
 log = logging.getLogger(__name__)
 
 ConsumeOrderlyStatus = Literal["SUCCESS", "SUSPEND_CURRENT_QUEUE_A_MOMENT"]
+STATUSES = (None, *get_args(ConsumeOrderlyStatus))
 SUSPEND_MILLIS = (10, 30_000)
 """The limits of a pause of a queue."""
 
@@ -39,8 +40,8 @@ class ConsumeOrderlyContext:
 MessageListenerOrderly = Callable[
     [list[MessageExt], ConsumeOrderlyContext], ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None
 ]
-"""A function or a coroutine function. The messages are consumed unless it raises or returns
-SUSPEND_CURRENT_QUEUE_A_MOMENT."""
+"""A function or a coroutine function. The messages are consumed if it returns SUCCESS or None; they fail if it raises, or
+returns anything else."""
 
 
 class Owner(Protocol):
@@ -86,7 +87,12 @@ class _ConsumeRequest:
         return self.was_called
 
     def set_status(self, status: object) -> None:
-        """Note what the listener returned. TypeError if it set a pause that is no integer."""
+        """Note what the listener returned. TypeError if that is no status, or if it set a pause that is no integer."""
+        if status not in STATUSES:
+            raise TypeError(
+                f"a listener that consumes in order must return None, 'SUCCESS' or 'SUSPEND_CURRENT_QUEUE_A_MOMENT', "
+                f"not {status!r}"
+            )
         pause = self.context.suspend_current_queue_time_millis
         if not isinstance(pause, int):
             raise TypeError(f"suspend_current_queue_time_millis must be an integer, not {pause!r}")

@@ -239,3 +239,13 @@ async def test_a_message_that_cannot_be_sent_back_is_not_committed(caplog: pytes
     await service.clean_expired({QUEUE: work}, -1)
     assert len(work) == 1
     assert caplog.text.count("could not be sent back") == 2
+
+
+@pytest.mark.parametrize("status", ["SUSPEND_CURRENT_QUEUE_A_MOMENT", "reconsume_later", False, True, 0])
+async def test_a_status_that_does_not_exist_is_a_failure(status: Any, caplog: pytest.LogCaptureFixture) -> None:
+    owner, work = Owner(), ProcessQueue(0)
+    service = service_of(owner, lambda messages, context: status if messages[0].queue_offset else "CONSUME_SUCCESS")
+    submit(service, work, 2)
+    assert await service.stop(20)
+    assert owner.sent_back == [(1, 0)]
+    assert f"'CONSUME_SUCCESS' or 'RECONSUME_LATER', not {status!r}" in caplog.text

@@ -219,3 +219,21 @@ def test_a_pause_that_is_no_integer_is_a_failure() -> None:
         assert listener.calls == [[0], [0]] and world.owner.commits == [1]
 
     virtually(story)
+
+
+@pytest.mark.parametrize("status", ["RECONSUME_LATER", "success", False, True, 0])
+def test_a_status_that_does_not_exist_is_a_failure(status: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(loop: VirtualLoop) -> None:
+        calls: list[int] = []
+
+        async def listener(messages: list[MessageExt], context: Any) -> Any:
+            calls.append(messages[0].reconsume_times)
+            return status if len(calls) < 3 else None
+
+        world = World(loop, listener)
+        world.put(0)
+        await asyncio.sleep(10)
+        assert calls == [0, 1, 2] and world.owner.commits == [1]
+
+    virtually(story)
+    assert f"'SUCCESS' or 'SUSPEND_CURRENT_QUEUE_A_MOMENT', not {status!r}" in caplog.text

@@ -40,8 +40,8 @@ class ConsumeOrderlyContext:
 MessageListenerOrderly = Callable[
     [list[MessageExt], ConsumeOrderlyContext], ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None
 ]
-"""A function or a coroutine function. The messages are consumed if it returns SUCCESS or None; they fail if it raises, or
-returns anything else."""
+"""A function or a coroutine function. The messages are consumed if it returns SUCCESS or None; they fail if it raises,
+or returns anything else."""
 
 
 class Owner(Protocol):

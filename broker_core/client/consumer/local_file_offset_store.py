@@ -6,6 +6,7 @@
 It is RocketMQ's file. The state before the last is in ``offsets.json.bak``, which is read if the file is damaged.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,8 +75,10 @@ class LocalFileOffsetStore:
         return self._offsets.get(queue)
 
     async def store_now(self, queue: MessageQueue, offset: int) -> None:
-        """Note an offset; the file is written with the next ``persist``."""
+        """Note an offset and write the file, once for all queues whose offsets come at the same moment."""
         self._offsets[queue] = offset
+        await asyncio.sleep(0)
+        await self.persist([queue])
 
     async def persist(self, queues: Iterable[MessageQueue]) -> None:
         """Write all offsets if one has changed. If this fails, it is logged and tried again the next time."""

@@ -174,12 +174,16 @@ class RebalanceImpl:
         """The group's offset; for a new group, the one that ``consume_from_where`` asks for.
 
         The offset at which a new group begins is stored at once, so that a restart, or the next owner of the queue,
-        begins there too, whatever has arrived since. A queue that is taken only after ``start`` has returned, because
-        it is new or its broker did not answer, is read from the time of the start instead of from its end.
+        begins there too, whatever has arrived since. That includes 0: brokers report it for a queue whose first
+        message is in memory, without storing it, and report nothing once that message is no longer there. A queue that
+        is taken only after ``start`` has returned, because it is new or its broker did not answer, is read from the
+        time of the start instead of from its end.
         """
         consumer, api = self._consumer, self._consumer.instance.api
         stored = await consumer.offset_store.read_store(queue)
         if stored is not None:
+            if stored == 0:
+                await consumer.offset_store.store_now(queue, 0)
             return stored
         if queue.topic.startswith(RETRY_PREFIX) or consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":
             return 0

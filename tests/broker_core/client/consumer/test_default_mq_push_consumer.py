@@ -104,6 +104,24 @@ def test_a_group_that_began_at_the_end_begins_there_again_after_a_restart() -> N
     run_virtually(story)
 
 
+def test_a_queue_that_was_empty_is_read_from_its_first_message_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker reports offset 0 for it, and no offset once that message has left the memory."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster)
+        async with producer_of(cluster) as producer:
+            async with consumer_of(cluster, Inbox()):
+                assert broker.offset("g", "orders", 0) == 0
+            await producer.send(Message("orders", b"while nobody is there"))
+            monkeypatch.setattr(context_of(broker.engine).store, "is_in_memory", lambda *_: False)
+            inbox = Inbox()
+            async with consumer_of(cluster, inbox):
+                await producer.send(Message("orders", b"later"))
+                assert await inbox.until(2) == [b"while nobody is there", b"later"]
+
+    run_virtually(story)
+
+
 def test_tags_are_filtered() -> None:
     async def story(cluster: VirtualCluster) -> None:
         one_broker(cluster)

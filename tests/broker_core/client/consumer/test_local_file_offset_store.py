@@ -32,6 +32,7 @@ async def test_offsets_are_written_as_rocketmq_reads_them(tmp_path: Path) -> Non
     await store.persist(QUEUES)
     assert not store.path.exists()  # there is nothing to write
     await store.store_now(QUEUES[0], 5)
+    assert store_of(tmp_path).table() == {QUEUES[0]: 5}  # a consumer that is killed at once begins there again
     store.update_offset(QUEUES[0], 7)
     store.update_offset(QUEUES[0], 6, increase_only=True)
     await store.persist(QUEUES)

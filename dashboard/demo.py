@@ -1,11 +1,14 @@
-"""Demo traffic: one producer, and groups of long-polling consumers, over the public WebSocket API.
+"""Demo traffic over the public WebSocket API: a producer, and five groups that consume what it publishes.
 
-    producer       publishes records at the chosen rate, tag = section, key = package
-    search-index   two members that share the queues; accepts all messages
-    mirror         one client without membership; accepts all messages, commits late, so it has a lag
-    game-lovers    one client without membership; its filter rejects all but games and graphics
+    producer           publishes records at the chosen rate, tag = section, key = package
+    search-index       healthy: two members share the queues and acknowledge each message
+    slow-scanner       slow: takes four times as long as the producer for each message, so it falls behind
+    stuck-mirror       stuck: takes messages and never acknowledges one, as if its listener were blocked
+    failing-importer   sends every message back; the third time to the dead letter queue
+    mixed-alerts       mixed: its two members subscribe to different tags, so each misses messages
 
-A lost connection is reported once and tried again every second; clients continue where they were.
+The group page has the verdict on each. A lost connection is reported once and tried again every second; clients
+continue where they were.
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -29,8 +32,14 @@ SUBPROTOCOL = "rmq.v1.json"
 RETRY_SECONDS = 1.0
 TOKEN_MISSING = 4401
 """The close code of a broker that requires an access token."""
-QUEUES = 4
-PERMITS = 200
+SLOWNESS = 4
+"""So many messages are published while a slow member handles one."""
+TRIES = 3
+"""After so many failures a message is sent to the dead letter queue, so that retries do not pile up."""
+NOT_OPEN = "QUERY_NOT_FOUND"
+"""The problem with a message that was sent back when its queue was another member's already."""
+TO_DEAD_LETTERS, BY_TRIES = -1, 0
+"""Delay levels of a message that is sent back: below 0 it is dead, 0 is the broker's default for its tries."""
 
 
 class DemoError(Exception):
@@ -38,22 +47,20 @@ class DemoError(Exception):
 
 
 class Group(NamedTuple):
-    """A group of the demo: number of clients, filter, and messages per commit.
-
-    With ``members`` the clients subscribe and the broker assigns queues; without, they pull from fixed queues.
-    """
+    """A group of the demo: the filter of each member, what members do with a message, and the most of them in hand."""
 
     name: str
-    clients: int
-    filter: str
-    commit_every: int
-    members: bool = False
+    filters: tuple[str, ...]
+    handling: Literal["acknowledge", "acknowledge slowly", "keep", "send back"] = "acknowledge"
+    permits: int = 200
 
 
 GROUPS = (
-    Group("search-index", 2, "*", 1, members=True),
-    Group("mirror", 1, "*", 50),
-    Group("game-lovers", 1, "games || graphics", 1),
+    Group("search-index", ("*", "*")),
+    Group("slow-scanner", ("*",), "acknowledge slowly", permits=8),
+    Group("stuck-mirror", ("*",), "keep"),
+    Group("failing-importer", ("*",), "send back"),
+    Group("mixed-alerts", ("games || graphics", "libs || perl")),
 )
 
 
@@ -109,7 +116,6 @@ class Demo:
         self.say = say
         self.published = 0
         self.consumed: dict[str, int] = {group.name: 0 for group in GROUPS}
-        self._offsets: dict[tuple[str, int], int] = {}
         self._name = secrets.token_hex(2)  # two demos are not each other's members
         self._is_away = False
 
@@ -117,12 +123,12 @@ class Demo:
         """Runs until ``count`` messages are published, and half a second longer; without a count, forever."""
         consumers = [
             start_task(
-                self._keep_running(self._belong if group.members else self._consume, group, client),
+                self._keep_running(self._belong, group, number),
                 f"demo consumer of {group.name}",
                 expected=(DemoError,),
             )
             for group in GROUPS
-            for client in range(group.clients)
+            for number in range(len(group.filters))
         ]
         producer = start_task(
             self._keep_running(self._produce, itertools.cycle(entries)), "demo producer", expected=(DemoError,)
@@ -187,31 +193,43 @@ class Demo:
                 due = max(due + burst / self.rate, loop.time() - 1)
                 await asyncio.sleep(max(0.0, due - loop.time()))
 
-    async def _belong(self, group: Group, client: int) -> None:
-        """Is a member of the group: acknowledges each message and permits another one."""
-        async with self._socket(f"demo-{group.name}-{client}-{self._name}") as socket:
+    async def _belong(self, group: Group, number: int) -> None:
+        """Is a member of the group, and handles each message as the group does."""
+        async with self._socket(f"{group.name}-{number}-{self._name}") as socket:
             subscribe = json.dumps(
                 {
                     "type": "subscribe",
                     "id": 1,
                     "topic": self.topic,
                     "group": group.name,
-                    "filter": group.filter,
+                    "filter": group.filters[number],
                     "from": "first",
                 }
             )
             await socket.send(subscribe)
             await self._joined(socket, subscribe)
-            await socket.send(json.dumps({"type": "permit", "id": 1, "n": PERMITS}))
+            await socket.send(json.dumps({"type": "permit", "id": 1, "n": group.permits}))
             while True:
                 frame = json.loads(await socket.recv())
                 if frame["type"] == "message":
                     self.consumed[group.name] += 1
-                    place = {"topic": frame["topic"], "queue_id": frame["queue_id"], "offset": frame["queue_offset"]}
-                    await socket.send(json.dumps({"type": "ack", "id": 1, "offsets": [place]}))
-                    await socket.send(json.dumps({"type": "permit", "id": 1, "n": 1}))
-                elif frame["type"] == "problem":
+                    await self._handle(socket, group, frame)
+                elif frame["type"] == "problem" and frame.get("code") != NOT_OPEN:
                     raise _refused(frame)
+
+    async def _handle(self, socket: ClientConnection, group: Group, frame: dict[str, Any]) -> None:
+        """Acknowledges a message or sends it back, and permits another one; or does nothing with it."""
+        place = {"topic": frame["topic"], "queue_id": frame["queue_id"], "offset": frame["queue_offset"]}
+        if group.handling == "keep":
+            return
+        if group.handling == "acknowledge slowly":
+            await asyncio.sleep(SLOWNESS / self.rate)
+        if group.handling == "send back":
+            level = BY_TRIES if frame["reconsume_times"] + 1 < TRIES else TO_DEAD_LETTERS
+            await socket.send(json.dumps({"type": "nack", "id": 1, **place, "delay_level": level}))
+        else:
+            await socket.send(json.dumps({"type": "ack", "id": 1, "offsets": [place]}))
+        await socket.send(json.dumps({"type": "permit", "id": 1, "n": 1}))
 
     async def _joined(self, socket: ClientConnection, subscribe: str) -> None:
         """Waits for the first queues, and for the topic if it does not exist yet."""
@@ -221,66 +239,11 @@ class Demo:
             await asyncio.sleep(0.2)
             await socket.send(subscribe)
 
-    async def _consume(self, group: Group, client: int) -> None:
-        """Keeps one pull outstanding on each queue of this client, like a push consumer."""
-        queues = range(client, QUEUES, group.clients)
-        async with self._socket(f"demo-{group.name}-{client}") as socket:
-            for queue_id in queues:
-                await self._pull(socket, group, queue_id, self._offsets.get((group.name, queue_id), 0))
-            pending = dict.fromkeys(queues, 0)
-            while True:
-                frame = json.loads(await socket.recv())
-                if frame["type"] == "problem":
-                    await self._wait_for_topic(socket, frame, group)
-                    continue
-                if frame["type"] != "pulled":
-                    continue
-                queue_id, offset = frame["id"], frame["next_offset"]
-                self._offsets[group.name, queue_id] = offset
-                self.consumed[group.name] += len(frame["messages"])
-                pending[queue_id] += len(frame["messages"])
-                if pending[queue_id] >= group.commit_every:
-                    pending[queue_id] = 0
-                    await socket.send(
-                        json.dumps(
-                            {
-                                "type": "commit",
-                                "group": group.name,
-                                "topic": self.topic,
-                                "queue_id": queue_id,
-                                "offset": offset,
-                            }
-                        )
-                    )
-                await self._pull(socket, group, queue_id, offset)
-
-    async def _pull(self, socket: ClientConnection, group: Group, queue_id: int, offset: int) -> None:
-        await socket.send(
-            json.dumps(
-                {
-                    "type": "pull",
-                    "id": queue_id,
-                    "topic": self.topic,
-                    "queue_id": queue_id,
-                    "offset": offset,
-                    "filter": group.filter,
-                    "group": group.name,
-                    "wait_ms": 15_000,
-                }
-            )
-        )
-
-    async def _wait_for_topic(self, socket: ClientConnection, frame: dict[str, Any], group: Group) -> None:
-        if frame.get("code") != "TOPIC_NOT_EXIST" or "id" not in frame:
-            raise _refused(frame)
-        await asyncio.sleep(0.2)
-        await self._pull(socket, group, frame["id"], 0)
-
     async def _report(self) -> None:
         while True:
             await asyncio.sleep(5)
             groups = ", ".join(f"{name} {count}" for name, count in self.consumed.items())
-            self.say(f"published {self.published}; consumed: {groups}")
+            self.say(f"published {self.published}; received: {groups}")
 
 
 async def _frame(socket: ClientConnection, kind: str) -> dict[str, Any]:

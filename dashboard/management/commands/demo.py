@@ -14,7 +14,10 @@ from dashboard.demo import Demo, DemoError, records
 class Command(BaseCommand):
     """Parses the arguments and runs the clients of dashboard/demo.py."""
 
-    help = "Publish Debian package records (or a JSONL file) at a chosen rate, and consume them in three groups."
+    help = (
+        "Publish Debian package records (or a JSONL file) at a chosen rate, and consume them in five groups: one is "
+        "healthy, one slow, one stuck, one fails every message, and the members of one subscribe differently."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -40,7 +43,7 @@ class Command(BaseCommand):
         )
         self.stdout.write(
             f"publishing to {options['topic']} at {options['url']}, {options['rate']:g} a second; "
-            "open that address and watch. Ctrl-C ends it."
+            f"open {options['url']}/groups and see why each group waits. Ctrl-C ends it."
         )
         try:
             asyncio.run(demo.run(records(options["file"])))

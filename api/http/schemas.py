@@ -59,6 +59,8 @@ INT64_FIELDS = frozenset(
         "uptime_ms",
         "wall_ms",
         "lag_ms",
+        "oldest_ms",
+        "retrying",
         "latency_ms",
         "mono_ns",
         "pull_offset",

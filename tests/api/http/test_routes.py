@@ -48,6 +48,7 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
         "put_offsets": {"offsets": [{"topic": "T", "queue_id": 0, "offset": 1}]},
         "reset_offsets": {"topic": "T", "to": "min"},
         "put_topic": {},
+        "resend": {},
         "patch_config": {"longPollingEnable": True},
     }
     body = bodies.get(route.handler.__name__)

@@ -27,6 +27,7 @@ SMALL = frozenset(
         "total",
         "next",
         "holds_total",
+        "body_size",
         "queues_total",
         "queues",
         "short_polling_time_mills",

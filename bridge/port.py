@@ -30,7 +30,7 @@ from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
-from broker_core.verdicts.group_state import PATIENCE_MS
+from broker_core.verdicts.group_state import PATIENCE_MS, State
 from broker_core.verdicts.judge import judge
 from broker_core.verdicts.verdict import Verdicts
 
@@ -52,6 +52,7 @@ __all__ = [
     "PortUnavailable",
     "RequestError",
     "ResponseCode",
+    "State",
     "SystemClock",
     "TooLargeError",
     "UnavailableError",

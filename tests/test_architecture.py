@@ -38,7 +38,18 @@ NO_TEST_OF_ITS_OWN = {
     "spark_jobs/reports/shape.py": "structs alone; tests/spark_jobs/reports/test_reports.py holds every report to them",
 } | {
     f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"
-    for name in ("admin", "base", "clients", "group_facts", "groups", "messages", "observe", "offsets", "topics")
+    for name in (
+        "admin",
+        "base",
+        "clients",
+        "group_facts",
+        "groups",
+        "messages",
+        "metrics",
+        "observe",
+        "offsets",
+        "topics",
+    )
 }
 """Source files (by name, or by path) that need no test file beside them, and why."""
 

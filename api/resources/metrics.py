@@ -1,7 +1,8 @@
-"""Prometheus metrics, made from the engine's snapshot at the moment of the scrape."""
+"""Prometheus metrics, made from what the engines answer at the moment of the scrape."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -11,10 +12,13 @@ from prometheus_client.registry import Collector
 from api.http import brokers
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
+from api.resources.group_metrics import Answers, group_metrics, left_out_metric, storage_metrics
 from bridge.port import BrokerError, EnginePort, PortUnavailable, commands
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_QUEUES = 2000
+
+R = TypeVar("R", bound=commands.Reply)
 
 WAKE_CAUSES = ("arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown")
 
@@ -38,18 +42,22 @@ _NOW = {
 }
 
 
-class SnapshotCollector(Collector):
-    """Snapshots by broker as metrics. A broker without a snapshot has only `glassmq_up` 0."""
+class BrokerCollector(Collector):
+    """Answers by broker as metrics. A broker without an answer has only `glassmq_up` 0."""
 
-    def __init__(self, snapshots: Mapping[str, commands.Snapshot | None]) -> None:
-        self._up = snapshots
-        self._snapshots = [snapshot for snapshot in snapshots.values() if snapshot is not None]
+    def __init__(self, brokers: Mapping[str, Answers]) -> None:
+        self._brokers = brokers
+        self._snapshots = [one.snapshot for one in brokers.values() if one.snapshot is not None]
+        self._metrics = [one.metrics for one in brokers.values() if one.metrics is not None]
 
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily("glassmq_up", "1 when the broker's engine answers.", labels=["broker"])
-        for broker, snapshot in self._up.items():
-            up.add_metric([broker], 0 if snapshot is None else 1)
+        for broker, answers in self._brokers.items():
+            up.add_metric([broker], 0 if answers.snapshot is None else 1)
         yield up
+        yield from group_metrics(self._metrics)
+        yield from storage_metrics(self._brokers.values())
+        yield left_out_metric(self._brokers.values())
         if not self._snapshots:
             return
         yield from self._state()
@@ -134,11 +142,20 @@ class SnapshotCollector(Collector):
         return family
 
 
-async def _snapshot(port: EnginePort) -> commands.Snapshot | None:
+async def _answer(port: EnginePort, command: commands.Command, expected: type[R]) -> R | None:
     try:
-        return await ask(port, commands.GetSnapshot(max_holds=1, max_queues=MAX_QUEUES), commands.Snapshot)
+        return await ask(port, command, expected)
     except BrokerError:
         return None
+
+
+async def _answers(port: EnginePort) -> Answers:
+    return Answers(
+        *await asyncio.gather(
+            _answer(port, commands.GetSnapshot(max_holds=1, max_queues=MAX_QUEUES), commands.Snapshot),
+            _answer(port, commands.GetMetrics(), commands.BrokerMetrics),
+        )
+    )
 
 
 async def metrics(request: Request[Params]) -> Answer:
@@ -147,12 +164,13 @@ async def metrics(request: Request[Params]) -> Answer:
         ports = brokers.ports_of(request.params.broker)
     except PortUnavailable:
         ports = {}
-    snapshots = await asyncio.gather(*(_snapshot(port) for port in ports.values()))
+    answers = await asyncio.gather(*(_answers(port) for port in ports.values()))
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(SnapshotCollector(dict(zip(ports, snapshots, strict=True))))
+    registry.register(BrokerCollector(dict(zip(ports, answers, strict=True))))
     ProcessCollector(registry=registry)
     Gauge("glassmq_web_tasks", "asyncio tasks of this web process.", registry=registry).set(len(asyncio.all_tasks()))
-    return Answer(content=generate_latest(registry), content_type=CONTENT_TYPE)
+    text = await asyncio.to_thread(generate_latest, registry)  # thousands of lines: other requests are served meanwhile
+    return Answer(content=text, content_type=CONTENT_TYPE)
 
 
 ROUTES = (

@@ -19,6 +19,7 @@ from broker_core.commands.clients import *
 from broker_core.commands.group_facts import *
 from broker_core.commands.groups import *
 from broker_core.commands.messages import *
+from broker_core.commands.metrics import *
 from broker_core.commands.observe import *
 from broker_core.commands.offsets import *
 from broker_core.commands.topics import *
@@ -29,6 +30,7 @@ AnyCommand = (
     | GroupCommand
     | GroupFactsCommand
     | MessageCommand
+    | MetricsCommand
     | ObserveCommand
     | OffsetCommand
     | TopicCommand
@@ -40,6 +42,7 @@ AnyReply = (
     | GroupFactsReply
     | GroupReply
     | MessageReply
+    | MetricsReply
     | ObserveReply
     | OffsetReply
     | TopicReply

@@ -26,9 +26,8 @@ from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
-from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
-from broker_core.processors.why.live_state import Seen, live_state, polling_ms, progress_fields
+from broker_core.processors.why.live_state import live_state, look_around, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps, pieces_of
 
@@ -50,33 +49,15 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
     command: GetConsumerGroups = request.command
     assert isinstance(command, GetConsumerGroups)
     seq = context.events.seq
-    holds: dict[str, int] = {}
-    held_queues: set[tuple[str, str, int]] = set()
-    topics: dict[str, set[str]] = {}
-    for pulled in list(context.pulls.groups()):
-        topics[pulled] = {topic for topic, _ in context.pulls.queues(pulled)}
-        yield
-    for hold_ids in pieces_of(context.holds.ids_after(0), LOOKED_AT):
-        for held in map(context.holds.get, hold_ids):
-            if held is not None and held.group:
-                holds[held.group] = holds.get(held.group, 0) + 1
-                topics.setdefault(held.group, set()).add(held.many.topic)
-                held_queues.add((held.group, held.many.topic, held.many.queue_id))
-        yield
-    online = {client.client_id for client in context.clients.values()}
-    seen = Seen(held_queues, online, context.retries.count())
+    seen = yield from look_around(context)
     retrying = context.retries.by_topic()
     groups: list[ConsumerGroupView] = []
     names = 0
-    # The broker's own group has offsets, and no members that could consume.
-    known = {name for name in context.offsets.groups() if name != TRANSACTIONS}
-    known |= {*context.pulls.groups(), *holds, *context.consumers}
-    for group in sorted(name for name in known if name > command.after):
+    for group in (name for name in seen.groups(context) if name > command.after):
         if command.limit and len(groups) == command.limit:
             return ConsumerGroups(seq=seq, groups=groups, next=groups[-1].group)
         lag, oldest_ms = yield from _known_lag(context, context.offsets.topics(group), now)
-        offsets, info = context.offsets.topics(group), context.consumers.get(group)
-        of_group = sorted({*offsets, *topics.get(group, ()), *(info.subscriptions if info else ())})
+        info, of_group = context.consumers.get(group), seen.topics_of(context, group)
         names += len(of_group)
         if names > MAX_TOPICS:
             raise RequestError(f"the groups have more than {MAX_TOPICS} topics together; ask for one group at a time")
@@ -86,7 +67,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 broker=context.options.broker_name,
                 group=group,
                 lag=lag,
-                holds=holds.get(group, 0),
+                holds=seen.holds.get(group, 0),
                 topics=of_group,
                 members=len(context.consumers.members(group)),
                 message_model=info.message_model if info else "",
@@ -95,7 +76,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 oldest_ms=oldest_ms,
                 consume_tps=sum(context.stats.group_get.tps((topic, group), now.mono_ns) for topic in of_group),
                 retrying=retrying.get(retry_topic(group), 0) if seen.retries_counted else None,
-                dead_letters=_dead_letters(context, group),
+                dead_letters=dead_letters(context, group),
             )
         )
         yield
@@ -185,7 +166,7 @@ def group_detail(context: Context, group: str, held: Set[str], seq: int, now: No
     )
 
 
-def _dead_letters(context: Context, group: str) -> int:
+def dead_letters(context: Context, group: str) -> int:
     dead, store = DLQ_PREFIX + group, context.store
     config = context.topics.get(dead)
     queues = range(config.read_queue_nums if config else 0)
@@ -202,7 +183,7 @@ def _retries(context: Context, group: str) -> GroupRetries:
         counted=waiting.is_all,
         dead_letter_topic=dead,
         dead_letters_from=context.store.min_offset(dead, 0),
-        dead_letters=_dead_letters(context, group),
+        dead_letters=dead_letters(context, group),
     )
 
 

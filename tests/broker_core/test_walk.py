@@ -12,6 +12,7 @@ from broker_core import commands as c
 from broker_core import walk
 from broker_core.processor_table import WALKS
 from broker_core.processors import client_view, consume_stats, group_view, message_timeline, observe
+from broker_core.processors.why import live_state
 from tests.fakes.engine import Bench
 
 TOPICS = ["a", "b", "b-2", "c"]
@@ -30,6 +31,7 @@ QUESTIONS: list[c.Command] = [
     c.GetConsumerGroups(),
     c.GetConsumerGroup(group="g"),
     c.GetGroupFacts(group="g"),
+    c.GetMetrics(),
     c.GetConsumeStats(group="g"),
     c.GetBrokerConsumeStats(),
     c.GetAllConsumerOffset(),
@@ -46,6 +48,7 @@ QUESTIONS: list[c.Command] = [
     c.GetHolds(group="g"),
     c.GetEvents(after=3),
     c.ViewMessage(message_id="none"),
+    c.QueryMessageByTime(topic="b"),
     c.GetMessageTimeline(message_id="none"),
 ]
 
@@ -55,8 +58,8 @@ def small_pieces() -> Any:
     """Every row is a piece of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(walk, "PIECE", 1)
-        for module in (client_view, consume_stats, group_view, message_timeline, observe):
-            for name in ("LOOKED_AT", "TIMED", "EXPLAINED"):
+        for module in (client_view, consume_stats, group_view, live_state, message_timeline, observe):
+            for name in ("LOOKED_AT", "HOLDS_LOOKED_AT", "TIMED", "EXPLAINED"):
                 if hasattr(module, name):
                     patch.setattr(module, name, 1)
         yield

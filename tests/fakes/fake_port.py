@@ -215,6 +215,41 @@ def snapshot(seq: int = 41, epoch: int = 7, **changes: Any) -> commands.Snapshot
     return commands.Snapshot(**fields | changes)
 
 
+def topic_metrics(topic: str = "T", **changes: Any) -> commands.TopicMetrics:
+    fields: dict[str, Any] = {
+        "is_system": False,
+        "lag": 8,
+        "oldest_ms": 5000,
+        "in_flight": 2,
+        "ready": 6,
+        "unknown_queues": 0,
+        "delivered": 4,
+    }
+    return commands.TopicMetrics(topic=topic, **fields | changes)
+
+
+def group_metrics(group: str = "G", *topics: commands.TopicMetrics, **changes: Any) -> commands.GroupMetrics:
+    fields: dict[str, Any] = {
+        "state": "stalled",
+        "holds": 1,
+        "retrying": 3,
+        "dead_letters": 2,
+        "dead_lettered": 7,
+    }
+    return commands.GroupMetrics(group=group, topics=[*topics] or [topic_metrics()], **fields | changes)
+
+
+def broker_metrics(*groups: commands.GroupMetrics, **changes: Any) -> commands.BrokerMetrics:
+    fields: dict[str, Any] = {
+        "broker": BROKER,
+        "cluster": "DefaultCluster",
+        "disk_used_percent": 25.0,
+        "groups_left_out": 0,
+        "topics_left_out": 0,
+    }
+    return commands.BrokerMetrics(groups=[*groups], **fields | changes)
+
+
 def delta(seq_from: int, seq_to: int, epoch: int = 7, **changes: Any) -> Delta:
     fields: dict[str, Any] = {
         "broker": BROKER,
@@ -321,6 +356,7 @@ class FakePort:
         self.replies: dict[type[commands.Command], Script] = {
             commands.GetBroker: broker_view(),
             commands.GetSnapshot: snapshot(),
+            commands.GetMetrics: broker_metrics(group_metrics()),
             commands.OpenConnection: commands.Done(),
             commands.CancelPull: commands.Done(),
             commands.UpdateConsumerOffset: commands.Done(),

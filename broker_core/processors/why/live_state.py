@@ -1,6 +1,6 @@
 """The state of a group in a list: as in its verdicts, from the group's progress alone."""
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from broker_core.commands import GroupQueueView, ReturnedMessages
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context
+from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.processors.retry_message import RETRY_PREFIX
 from broker_core.verdicts.group_state import State
 from broker_core.verdicts.progress import (
@@ -18,7 +19,7 @@ from broker_core.verdicts.progress import (
     queue_progress,
     uncommitted_messages,
 )
-from broker_core.walk import Steps
+from broker_core.walk import Steps, pieces_of
 
 POLLING_MS = 10_000
 """After the answer to its last pull, a client is assumed to send the next one within this time."""
@@ -28,6 +29,8 @@ MAX_QUEUES = 2000
 
 LOOKED_AT = 50
 """Queues of a piece."""
+HOLDS_LOOKED_AT = 2000
+"""Holds of a piece."""
 
 
 def polling_ms(last: LastPull, online: Set[str]) -> int:
@@ -38,20 +41,58 @@ def polling_ms(last: LastPull, online: Set[str]) -> int:
 
 
 class LiveState(NamedTuple):
-    """A group's state; ``unknown_queues`` have a lag that is not known."""
+    """A group's state; ``unknown_queues`` have a lag that is not known. ``queues`` are those that were looked at: all,
+    or more than 2000 of them."""
 
     state: State
     unknown_queues: int
+    queues: list[GroupQueueView]
 
 
 class Seen(NamedTuple):
     """What the states of all groups of a list need, looked up once. ``held``: (group, topic, queue id) of the held
-    pulls. ``online``: the ids of clients with an open connection. ``retries_counted``: whether the broker knows all
-    messages that wait for another try."""
+    pulls; ``holds``: their number by group. ``topics``: by group, those that it pulls from. ``online``: the ids of
+    clients with an open connection. ``retries_counted``: whether the broker knows all messages that wait for another
+    try."""
 
     held: Set[tuple[str, str, int]]
+    holds: Mapping[str, int]
+    topics: Mapping[str, Set[str]]
     online: Set[str]
     retries_counted: bool
+
+    def groups(self, context: Context) -> list[str]:
+        """The groups that have members, offsets or pulls, by name.
+
+        The broker's own group is left out: it has offsets, and no members that could consume.
+        """
+        known = {*context.offsets.groups(), *context.pulls.groups(), *self.holds, *context.consumers}
+        return sorted(known - {TRANSACTIONS})
+
+    def topics_of(self, context: Context, group: str) -> list[str]:
+        """The topics in which the group has offsets or pulls, or to which its members subscribe, by name."""
+        info = context.consumers.get(group)
+        subscribed = info.subscriptions if info is not None else ()
+        return sorted({*context.offsets.topics(group), *self.topics.get(group, ()), *subscribed})
+
+
+def look_around(context: Context) -> Steps[Seen]:
+    """What is looked up once for all groups."""
+    holds: dict[str, int] = {}
+    held_queues: set[tuple[str, str, int]] = set()
+    topics: dict[str, set[str]] = {}
+    for pulled in list(context.pulls.groups()):
+        topics[pulled] = {topic for topic, _ in context.pulls.queues(pulled)}
+        yield
+    for hold_ids in pieces_of(context.holds.ids_after(0), HOLDS_LOOKED_AT):
+        for held in map(context.holds.get, hold_ids):
+            if held is not None and held.group:
+                holds[held.group] = holds.get(held.group, 0) + 1
+                topics.setdefault(held.group, set()).add(held.many.topic)
+                held_queues.add((held.group, held.many.topic, held.many.queue_id))
+        yield
+    online = {client.client_id for client in context.clients.values()}
+    return Seen(held_queues, holds, topics, online, context.retries.count())
 
 
 def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now) -> Steps[LiveState]:
@@ -74,7 +115,7 @@ def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, 
         is_broadcasting=info is not None and info.message_model == "BROADCASTING",
         is_counted=seen.retries_counted and any(not queue.topic.startswith(RETRY_PREFIX) for queue in queues),
     )
-    return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown)
+    return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown, queues)
 
 
 def _queues(context: Context, group: str, topics: list[str], seen: Seen, now: Now) -> Iterator[GroupQueueView]:

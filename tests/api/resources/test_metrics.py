@@ -1,22 +1,10 @@
 """The metrics page."""
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.port import PortUnavailable, commands, set_ports
 from tests.fakes.fake_port import FakePort, snapshot
-
-A = (("broker", "broker-a"),)
-
-
-async def scraped(client: httpx.AsyncClient) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    answer = await client.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain")
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(answer.text)
-        for sample in family.samples
-    }
+from tests.fakes.metrics_page import A, scraped
 
 
 async def test_counters_gauges_and_histograms(client: httpx.AsyncClient) -> None:

@@ -1,0 +1,128 @@
+"""Each group's progress, and the store's, as Prometheus metrics.
+
+Where RocketMQ 5 has a metric, this one has its name and its labels: ``cluster``, ``node_type``, ``node_id`` (the
+broker's name), ``topic``, ``consumer_group``, ``is_retry``, ``is_system``. The others begin with ``glassmq_``. A value
+that is unknown has no sample.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, get_args
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from bridge.port import State, commands
+
+RETRY_PREFIX = "%RETRY%"
+NODE = ["cluster", "node_type", "node_id"]
+STATES: tuple[str, ...] = get_args(State)
+
+
+class Answers(NamedTuple):
+    """What one broker answered at a scrape; a part without an answer is None."""
+
+    snapshot: commands.Snapshot | None
+    metrics: commands.BrokerMetrics | None
+
+
+def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
+    """The groups' metrics."""
+    by_topic = [*NODE, "consumer_group", "topic", "is_retry", "is_system"]
+    lag = GaugeMetricFamily(
+        "rocketmq_consumer_lag_messages", "Messages that are stored and not committed; a lower bound.", labels=by_topic
+    )
+    latency = GaugeMetricFamily(
+        "rocketmq_consumer_lag_latency", "Age of the oldest message in the lag, ms.", labels=by_topic
+    )
+    in_flight = GaugeMetricFamily(
+        "rocketmq_consumer_inflight_messages", "Messages that were pulled and are not committed.", labels=by_topic
+    )
+    ready = GaugeMetricFamily("rocketmq_consumer_ready_messages", "Messages that were not pulled yet.", labels=by_topic)
+    out = CounterMetricFamily("rocketmq_messages_out", "Messages delivered.", labels=by_topic)
+    dead = CounterMetricFamily(
+        "rocketmq_send_to_dlq_messages", "Messages that became dead letters.", labels=[*NODE, "consumer_group"]
+    )
+    of_group = ["broker", "consumer_group"]
+    unknown = GaugeMetricFamily(
+        "glassmq_consumer_unknown_queues", "Queues whose lag is unknown.", labels=[*of_group, "topic"]
+    )
+    state = GaugeMetricFamily(
+        "glassmq_consumer_group_state", "1 for the group's state, 0 for the others.", labels=[*of_group, "state"]
+    )
+    holds = GaugeMetricFamily("glassmq_consumer_group_held_pulls", "Held pulls of the group.", labels=of_group)
+    retrying = GaugeMetricFamily(
+        "glassmq_consumer_group_retrying_messages", "Messages that wait for another try.", labels=of_group
+    )
+    letters = GaugeMetricFamily("glassmq_consumer_group_dead_letters", "Dead letters that are stored.", labels=of_group)
+    for broker in brokers:
+        node = _node(broker)
+        for group in broker.groups:
+            place = [broker.broker, group.group]
+            for name in STATES:
+                state.add_metric([*place, name], int(name == group.state))
+            holds.add_metric(place, group.holds)
+            letters.add_metric(place, group.dead_letters)
+            dead.add_metric([*node, group.group], group.dead_lettered)
+            _add(retrying, place, group.retrying)
+            for row in group.topics:
+                labels = [
+                    *node,
+                    group.group,
+                    row.topic,
+                    str(row.topic.startswith(RETRY_PREFIX)).lower(),
+                    str(row.is_system).lower(),
+                ]
+                unknown.add_metric([*place, row.topic], row.unknown_queues)
+                _add(lag, labels, row.lag)
+                _add(latency, labels, row.oldest_ms)
+                _add(in_flight, labels, row.in_flight)
+                _add(ready, labels, row.ready)
+                _add(out, labels, row.delivered)
+    return [lag, latency, in_flight, ready, out, dead, unknown, state, holds, retrying, letters]
+
+
+def storage_metrics(brokers: Iterable[Answers]) -> list[Metric]:
+    """The disk and the commit log's metrics."""
+    used = GaugeMetricFamily(
+        "glassmq_disk_used_ratio", "How full the store's file system is, 0 to 1.", labels=["broker"]
+    )
+    unflushed = GaugeMetricFamily(
+        "rocketmq_storage_flush_behind_bytes", "Bytes of the commit log that are not on the disk.", labels=NODE
+    )
+    undispatched = GaugeMetricFamily(
+        "rocketmq_storage_dispatch_behind_bytes", "Bytes of the commit log that are in no queue yet.", labels=NODE
+    )
+    for snapshot, metrics in brokers:
+        if metrics is None:
+            continue
+        used.add_metric([metrics.broker], metrics.disk_used_percent / 100)
+        if snapshot is not None:
+            positions, node = snapshot.positions, _node(metrics)
+            unflushed.add_metric(node, max(0, positions.appended - positions.flushed))
+            undispatched.add_metric(node, max(0, positions.appended - positions.dispatched))
+    return [used, unflushed, undispatched]
+
+
+def left_out_metric(brokers: Iterable[Answers]) -> Metric:
+    """What the other metrics leave out because there is too much of it."""
+    left_out = GaugeMetricFamily(
+        "glassmq_metrics_left_out",
+        "Groups, pairs of group and topic, and queues beyond the limits of this page.",
+        labels=["broker", "what"],
+    )
+    for snapshot, metrics in brokers:
+        if metrics is not None:
+            left_out.add_metric([metrics.broker, "groups"], metrics.groups_left_out)
+            left_out.add_metric([metrics.broker, "group_topics"], metrics.topics_left_out)
+        if snapshot is not None:
+            left_out.add_metric([snapshot.broker, "queues"], max(0, snapshot.queues_total - len(snapshot.queues)))
+    return left_out
+
+
+def _node(broker: commands.BrokerMetrics) -> list[str]:
+    return [broker.cluster, "broker", broker.broker]
+
+
+def _add(family: GaugeMetricFamily | CounterMetricFamily, labels: list[str], value: int | None) -> None:
+    if value is not None:
+        family.add_metric(labels, value)

@@ -1,0 +1,66 @@
+"""What a monitoring system asks for at short intervals: each group's progress by topic, and the disk."""
+
+from typing import Literal
+
+from broker_core.commands.base import Command, Reply, Shape
+
+MAX_METRIC_GROUPS = 1000
+MAX_METRIC_TOPICS = 2000
+
+
+class GetMetrics(Command, frozen=True):
+    """The first groups by name, with at most ``max_topics`` pairs of group and topic. -> BrokerMetrics"""
+
+    max_groups: int = MAX_METRIC_GROUPS
+    max_topics: int = MAX_METRIC_TOPICS
+
+
+class TopicMetrics(Shape, frozen=True):
+    """A group's progress in one topic, in messages; None if it is unknown.
+
+    ``lag`` messages are stored and not committed: ``in_flight`` ones were pulled, ``ready`` ones were not. Each is a
+    sum over the queues where it is known, and None if that sum is 0 and one of the queues is unknown.
+    ``unknown_queues`` have an unknown lag. ``oldest_ms`` is the age of the oldest message in the lag, 0 if none waits.
+    ``delivered`` counts since the broker's start, None if none was.
+    """
+
+    topic: str
+    is_system: bool
+    lag: int | None
+    oldest_ms: int | None
+    in_flight: int | None
+    ready: int | None
+    unknown_queues: int
+    delivered: int | None
+
+
+class GroupMetrics(Shape, frozen=True):
+    """``state``, ``holds``, ``retrying`` and ``dead_letters`` as in ConsumerGroupView.
+
+    ``dead_lettered`` also counts the dead letters that were deleted since.
+    """
+
+    group: str
+    state: Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"]
+    holds: int
+    retrying: int | None
+    dead_letters: int
+    dead_lettered: int
+    topics: list[TopicMetrics]
+
+
+class BrokerMetrics(Reply, frozen=True):
+    """``groups_left_out`` groups are beyond ``max_groups``. ``topics_left_out`` pairs of group and topic are beyond
+    ``max_topics``, or in a group with more queues than are looked at; those of groups that are left out do not count.
+    """
+
+    broker: str
+    cluster: str
+    disk_used_percent: float
+    groups: list[GroupMetrics]
+    groups_left_out: int
+    topics_left_out: int
+
+
+MetricsCommand = GetMetrics
+MetricsReply = BrokerMetrics

@@ -1,0 +1,162 @@
+"""The progress of many groups by topic, as a monitoring system gets it."""
+
+from typing import Any
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.processors.why import group_metrics, live_state
+from tests.fakes.engine import Bench
+from tests.fakes.members import join
+
+
+def asked(bench: Bench, **limits: int) -> c.BrokerMetrics:
+    reply = bench.call(c.GetMetrics(**limits), "asker")
+    assert isinstance(reply, c.BrokerMetrics), reply
+    return reply
+
+
+def row(bench: Bench, topic: str = "orders", group: str = "g") -> c.TopicMetrics:
+    (found,) = [one for one in asked(bench).groups if one.group == group]
+    return next(one for one in found.topics if one.topic == topic)
+
+
+def progress(bench: Bench) -> tuple[int | None, ...]:
+    """(lag, oldest_ms, in flight, ready, unknown queues, delivered) of g in orders."""
+    one = row(bench)
+    return one.lag, one.oldest_ms, one.in_flight, one.ready, one.unknown_queues, one.delivered
+
+
+def orders(queues: int = 1, **more: Any) -> Bench:
+    """A member A of g, and three messages in the first queue."""
+    bench = Bench(default_topic_queue_nums=queues)
+    bench.send("orders", b"1", b"2", b"3")
+    join(bench, "A", **more)
+    return bench
+
+
+def pull(bench: Bench, offset: int, **fields: Any) -> None:
+    bench.pull("orders", offset, "A", **({"subscription": None, "check_group": True} | fields))
+
+
+def commit(bench: Bench, offset: int, queue_id: int = 0, group: str = "g") -> None:
+    entry = c.QueueOffset(topic="orders", queue_id=queue_id, offset=offset)
+    bench.call(c.UpdateConsumerOffset(group=group, offsets=[entry]))
+
+
+def test_nothing_is_known_before_the_first_commit() -> None:
+    bench = orders()
+    assert progress(bench) == (None, None, None, None, 1, None)
+    assert asked(bench).groups[0].state == "unknown"
+
+
+def test_pulled_messages_are_in_flight_until_they_are_committed() -> None:
+    bench = orders()
+    commit(bench, 0)
+    bench.clock.advance(2000)
+    pull(bench, 0, max_msg_nums=2)
+    assert progress(bench) == (3, 2000, 2, 1, 0, 2)
+    commit(bench, 1)
+    assert progress(bench) == (2, 2000, 1, 1, 0, 2)
+    pull(bench, 2)
+    commit(bench, 3)
+    assert progress(bench) == (0, 0, 0, 0, 0, 3)
+
+
+def test_after_a_start_the_lag_is_known_and_what_is_in_flight_is_not() -> None:
+    bench = orders()
+    commit(bench, 1)
+    assert progress(bench)[:5] == (2, 0, None, None, 0)
+
+
+def test_a_sum_over_an_unknown_queue_is_a_lower_bound_and_never_zero() -> None:
+    bench = orders(queues=2)
+    bench.send("orders", b"4", queue_id=1)
+    commit(bench, 1)
+    assert progress(bench)[:5] == (2, 0, None, None, 1)
+    commit(bench, 3)
+    assert progress(bench)[:5] == (None, None, None, None, 1)
+
+
+def test_an_empty_queue_has_no_lag_without_a_commit() -> None:
+    bench = orders(queues=2)
+    commit(bench, 3)
+    pull(bench, 3)
+    assert progress(bench)[:5] == (0, 0, 0, 0, 0)
+
+
+def test_the_lag_of_a_broadcasting_group_is_unknown() -> None:
+    bench = orders(model="BROADCASTING")
+    pull(bench, 3)
+    one = row(bench)
+    assert (one.lag, one.oldest_ms, one.in_flight, one.ready, one.unknown_queues) == (None, None, None, None, 1)
+
+
+def test_dead_letters_retries_and_held_pulls() -> None:
+    bench = orders()
+    commit(bench, 0)
+    pull(bench, 3, suspend_timeout_ms=15_000)
+    for level in (0, -1):
+        bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=0, delay_level=level), "A")
+    (one,) = asked(bench).groups
+    assert (one.holds, one.retrying, one.dead_letters, one.dead_lettered) == (1, 1, 1, 1)
+
+
+def test_the_cluster_and_the_disk() -> None:
+    bench = Bench(broker_cluster_name="blue")
+    bench.context.store.clean.disk_used_percent = 42.5
+    reply = asked(bench)
+    assert (reply.broker, reply.cluster, reply.disk_used_percent, reply.groups) == ("broker-a", "blue", 42.5, [])
+
+
+def test_groups_beyond_the_limit_are_counted_and_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    for number in range(4):
+        commit(bench, 1, group=f"other-{number}")
+    looked_at: list[str] = []
+    original = group_metrics.live_state
+    monkeypatch.setattr(
+        group_metrics,
+        "live_state",
+        lambda context, group, *more: looked_at.append(group) or original(context, group, *more),
+    )
+    reply = asked(bench, max_groups=2)
+    assert ([one.group for one in reply.groups], reply.groups_left_out) == (["g", "other-0"], 3)
+    assert looked_at == ["g", "other-0"]
+
+
+def test_topics_beyond_the_limit_are_counted_and_the_states_stay() -> None:
+    bench = orders()
+    for number in range(4):
+        commit(bench, 1, group=f"other-{number}")
+    reply = asked(bench, max_topics=2)
+    assert [len(one.topics) for one in reply.groups] == [1, 1, 0, 0, 0]
+    assert (reply.groups_left_out, reply.topics_left_out) == (0, 3)
+
+
+def test_nobody_can_ask_for_more_than_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_metrics, "MAX_METRIC_GROUPS", 2)
+    bench = orders()
+    for number in range(4):
+        commit(bench, 1, group=f"other-{number}")
+    assert asked(bench, max_groups=1_000_000).groups_left_out == 3
+    assert asked(bench, max_groups=-1).groups_left_out == 5
+
+
+def test_a_topic_is_left_out_when_not_all_of_its_queues_were_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_state, "MAX_QUEUES", 3)
+    monkeypatch.setattr(group_metrics, "MAX_QUEUES", 3)
+    monkeypatch.setattr(live_state, "LOOKED_AT", 1)
+    bench = orders(queues=4)
+    commit(bench, 1)
+    (one,) = asked(bench).groups
+    assert [found.topic for found in one.topics if found.topic == "orders"] == []
+    assert asked(bench).topics_left_out >= 1
+
+
+def test_a_deleted_topic_has_no_row() -> None:
+    bench = orders()
+    commit(bench, 1)
+    bench.call(c.DeleteTopic(topic="orders"))
+    assert [found.topic for one in asked(bench).groups for found in one.topics if found.topic == "orders"] == []
+    assert asked(bench).topics_left_out == 0

@@ -54,6 +54,7 @@ NO_TEST_OF_ITS_OWN = {
 """Source files (by name, or by path) that need no test file beside them, and why."""
 
 TESTS_WITHOUT_A_SOURCE = {
+    "tests/broker_core/client/producer/test_request.py": "requests and replies through all of the client",
     "tests/broker_core/server/test_spoiled_requests.py": "the whole broker, with clients that send nonsense",
     "tests/config/test_compose.py": "docker-compose.yml and Dockerfile",
     "tests/broker_core/store/test_crashes.py": "the whole store, with power cuts",

@@ -8,7 +8,8 @@ from broker_core.client.consumer.default_mq_pull_consumer import DefaultMQPullCo
 from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
 from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.message import Message, MessageExt
-from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.message_util import create_reply_message
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException, RequestTimeoutException
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.default_mq_producer import DefaultMQProducer
 from broker_core.client.producer.send_result import SendResult
@@ -32,9 +33,11 @@ __all__ = [
     "MessageExt",
     "MessageQueue",
     "PullResult",
+    "RequestTimeoutException",
     "SendResult",
     "allocate_averagely",
     "allocate_averagely_by_circle",
     "allocate_by_consistent_hash",
     "allocate_machine_room_nearby",
+    "create_reply_message",
 ]

@@ -3,11 +3,19 @@
 import logging
 from typing import TYPE_CHECKING
 
+from broker_core.client.message import MAX_BODY, Message
+from broker_core.client.mq_client_exception import MQClientException
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
+from broker_core.errors import RequestError
+from broker_core.formats import message_properties
+from broker_core.formats.message_body import BodyError, decompress
+from broker_core.formats.message_properties import ARRIVE_TIME, CORRELATION_ID
 from broker_core.formats.rocketmq_json import RocketmqJsonError
 from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.headers import read_header
+from broker_core.remoting.requests.send import ReplyMessageRequestHeader
 from broker_core.tasks import start_task
 
 if TYPE_CHECKING:
@@ -19,8 +27,8 @@ log = logging.getLogger(__name__)
 class ClientRemotingProcessor:
     """RocketMQ's ClientRemotingProcessor.
 
-    It serves NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT and
-    GET_CONSUMER_RUNNING_INFO. Other requests are answered REQUEST_CODE_NOT_SUPPORTED.
+    It serves NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT,
+    GET_CONSUMER_RUNNING_INFO and PUSH_REPLY_MESSAGE_TO_CLIENT. Other requests are answered REQUEST_CODE_NOT_SUPPORTED.
     """
 
     def __init__(self, instance: "MQClientInstance") -> None:
@@ -38,6 +46,8 @@ class ClientRemotingProcessor:
             return self._status(request)
         if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             return self._running_info(request)
+        if request.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+            return self._receive_reply_message(address, request)
         log.info("%s asked %d, which this client does not serve", address, request.code)
         return request.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
 
@@ -69,6 +79,27 @@ class ClientRemotingProcessor:
         if consumer is None:
             return self._no_consumer(request, "consumerGroup")
         return request.response(ResponseCode.SUCCESS, body=fastjson.encode(consumer.running_info()))
+
+    def _receive_reply_message(self, address: str, request: RemotingCommand) -> RemotingCommand:
+        """Pass a reply to the request that waits for it. As in RocketMQ, it is no error if none does."""
+        try:
+            header = read_header(ReplyMessageRequestHeader, request.ext_fields)
+        except RequestError as error:
+            log.warning("%s pushed a reply that cannot be read: %s", address, error)
+            return request.response(ResponseCode.SYSTEM_ERROR, f"process reply message fail: {error.remark}")
+        properties = message_properties.decode(header.properties)
+        future = self._instance.request_futures.take(properties.get(CORRELATION_ID, ""), header.born_host)
+        if future is not None:
+            try:
+                body = decompress(request.body, header.sys_flag, MAX_BODY)
+            except BodyError as error:
+                problem = f"the reply from {header.born_host} cannot be decompressed: {error}"
+                future.set_exception(MQClientException(problem))
+                return request.response(ResponseCode.SYSTEM_ERROR, f"process reply message fail: {problem}")
+            reply = Message(header.topic, body, flag=header.flag)
+            reply.properties = properties | {ARRIVE_TIME: str(self._instance.clock.now().wall_ms)}
+            future.set_result(reply)
+        return request.response(ResponseCode.SUCCESS)
 
     def _no_consumer(self, request: RemotingCommand, field: str) -> RemotingCommand:
         group = request.ext_fields.get(field, "")

@@ -104,9 +104,15 @@ class MQClientAPI:
     # --- Producers --------------------------------------------------------------------------------------------
 
     async def send_message(
-        self, address: str, queue: MessageQueue, header: SendMessageRequestHeaderV2, body: bytes, timeout_s: float
+        self,
+        address: str,
+        queue: MessageQueue,
+        header: SendMessageRequestHeaderV2,
+        body: bytes,
+        timeout_s: float,
+        code: int = RequestCode.SEND_MESSAGE_V2,
     ) -> SendResult:
-        code = RequestCode.SEND_BATCH_MESSAGE if header.batch else RequestCode.SEND_MESSAGE_V2
+        """``code`` is SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2."""
         answer = await self.connection(address).invoke(code, write_header(header), body, timeout_s=timeout_s)
         status = STATUSES.get(answer.code)
         if status is None:
@@ -115,8 +121,8 @@ class MQClientAPI:
         where = MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=stored.queue_id)
         return SendResult(status, stored.transaction_id, where, stored.queue_offset, stored.msg_id)
 
-    async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
-        await self.connection(address).oneway(RequestCode.SEND_MESSAGE_V2, write_header(header), body)
+    async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes, code: int) -> None:
+        await self.connection(address).oneway(code, write_header(header), body)
 
     # --- Consumers --------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 MQClientException           the request was not carried out; the text says why and what to do
   MQBrokerException         a server refused it, with a ResponseCode
+  RequestTimeoutException   the request message was sent, and no reply came in time
 
 A server that cannot be reached is an OSError, and no answer in time a TimeoutError, which is an OSError too.
 """
@@ -19,3 +20,10 @@ class MQBrokerException(MQClientException):
         self.response_code = response_code
         self.remark = remark
         self.address = address
+
+
+class RequestTimeoutException(MQClientException):
+    """RocketMQ's RequestTimeoutException. Whether a consumer got the request is not known."""
+
+    response_code = 10006
+    """RocketMQ's REQUEST_TIMEOUT_EXCEPTION."""

@@ -15,6 +15,7 @@ from broker_core.client.consumer.rebalance_service import RebalanceService
 from broker_core.client.mq_admin_impl import MQAdminImpl
 from broker_core.client.mq_client_api import MQClientAPI, parse_address
 from broker_core.client.mq_client_exception import MQClientException
+from broker_core.client.producer.request_future_holder import RequestFutureHolder
 from broker_core.client.producer.topic_publish_info import TopicPublishInfo, queues_to_read, queues_to_write
 from broker_core.clock import Clock, SystemClock
 from broker_core.codes import VERSION
@@ -82,12 +83,16 @@ class MQClientInstance:
         self.api = MQClientAPI(ClientRemotingProcessor(self).process_request)
         self.admin = MQAdminImpl(self)
         self.rebalance_service = RebalanceService(self)
+        self.request_futures = RequestFutureHolder()
         self.producer_groups: set[str] = set()
         self.consumers: dict[str, MQConsumerInner] = {}
         self._routes: dict[str, TopicRouteData] = {}
         self._publish_infos: dict[str, TopicPublishInfo] = {}
         self._addresses: dict[str, dict[int, str]] = {}
         self._silent: set[str] = set()
+        self._reported: dict[str, tuple[int, list[str]]] = {}
+        """By address: the connection's epoch and the producer groups of the last heartbeat."""
+        self._reporting = asyncio.Lock()
         self._disputed: set[str] = set()
         """Groups whose members in other processes have other subscriptions."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -263,6 +268,26 @@ class MQClientInstance:
 
     async def send_heartbeats(self) -> None:
         """Report all groups to all brokers. A broker that does not answer is logged once until it does again."""
+        await self._send_heartbeats(self._heartbeat_addresses())
+
+    async def report_producers(self) -> None:
+        """Send a heartbeat to the brokers that do not know all producers yet, on the connections that there are now.
+
+        Only then do they pass replies on. A broker that does not answer is not asked again before the next heartbeats.
+        """
+        if self._unreported():
+            async with self._reporting:  # the other requests wait for the same heartbeats
+                await self._send_heartbeats(self._unreported())
+
+    def _unreported(self) -> list[str]:
+        groups = sorted(self.producer_groups)
+        return [
+            address
+            for address in self._heartbeat_addresses()
+            if self._reported.get(address) != (self.api.connection(address).epoch, groups)
+        ]
+
+    async def _send_heartbeats(self, addresses: list[str]) -> None:
         heartbeat = HeartBeat(
             client_id=self.client_id,
             protocol="remoting",
@@ -271,7 +296,7 @@ class MQClientInstance:
             producer_groups=sorted(self.producer_groups),
             consumers=[consumer.consumer_data() for consumer in self.consumers.values()],
         )
-        await asyncio.gather(*(self._send_heartbeat(address, heartbeat) for address in self._heartbeat_addresses()))
+        await asyncio.gather(*(self._send_heartbeat(address, heartbeat) for address in addresses))
 
     async def _send_heartbeat(self, address: str, heartbeat: HeartBeat) -> None:
         try:
@@ -282,6 +307,7 @@ class MQClientInstance:
                 log.warning("%s sent a heartbeat to %s that was not accepted: %s", self.client_id, address, error)
         else:
             self._silent.discard(address)
+        self._reported[address] = self.api.connection(address).epoch, heartbeat.producer_groups
 
     async def _refresh_connections(self) -> None:
         """Forget brokers that are in no route any more, and send heartbeats to the others."""
@@ -289,7 +315,8 @@ class MQClientInstance:
         if known:
             known |= {queue.broker_name for info in self._publish_infos.values() for queue in info.queues}
             for name in self._addresses.keys() - known:
-                del self._addresses[name]
+                for address in self._addresses.pop(name).values():
+                    self._reported.pop(address, None)
             await self.api.close_others({*self._heartbeat_addresses(every=True), *self.name_servers})
         await self.send_heartbeats()
         for consumer in list(self.consumers.values()):

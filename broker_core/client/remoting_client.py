@@ -6,6 +6,7 @@ answer = await client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import count
 from typing import NamedTuple, cast
 
 from broker_core.remoting.frame_decoder import FrameDecoder
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS = 3.0
 MAX_CALLS = 65_535
 """Requests that may wait for their answers on one connection. A consumer has a held pull for each of its queues."""
+
+_epochs = count(1)
 
 OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
 """Handles a request of the server; returns the answer, or None for a request that has none."""
@@ -33,6 +36,8 @@ class RemotingClient:
         self.port = port
         self.unmatched_answers = 0
         self.on_request = on_request
+        self.epoch = 0
+        """Another number after each opening and each end of the connection: the server knows what it was sent since."""
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None
         """The attempt to connect, which all callers share."""
@@ -126,6 +131,7 @@ class RemotingClient:
         except (OverflowError, UnicodeError) as error:  # an impossible port or host name
             raise OSError(str(error)) from error
         self._connection = connection
+        self.epoch = next(_epochs)
         return connection
 
 
@@ -252,6 +258,7 @@ class _Connection(asyncio.Protocol):
         self.writable.set()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._owner.epoch = next(_epochs)
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.timer.cancel()

@@ -135,6 +135,18 @@ class DefaultMQProducer:
         """Send a message without an answer."""
         call(self._producer.send_oneway(message, queue=queue, selector=selector, arg=arg))
 
+    def request(
+        self,
+        message: Message,
+        timeout_ms: int,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: Any = None,
+    ) -> Message:
+        """Send a message and return the reply of the consumer that gets it. RequestTimeoutException if none comes."""
+        return call(self._producer.request(message, timeout_ms, queue=queue, selector=selector, arg=arg))
+
 
 class DefaultMQPushConsumer:
     """``default_mq_push_consumer.DefaultMQPushConsumer``, synchronously."""

@@ -21,6 +21,9 @@ from broker_core.client import (
     MessageExt,
     MessageQueue,
     MQBrokerException,
+    MQClientException,
+    RequestTimeoutException,
+    create_reply_message,
     sync,
 )
 from broker_core.client.consumer.queue_locks import QueueLocks
@@ -327,6 +330,81 @@ async def test_pulls_by_hand(server: Address) -> None:
         consumer.update_consume_offset(queue, behind)
         await consumer.persist_offsets()
         assert await consumer.fetch_consume_offset("g-PyPull", queue) == behind
+
+
+async def test_requests_get_their_replies(server: Address) -> None:
+    topic = "PyRequest"
+    async with producer_of(server) as producer:
+
+        async def listener(messages: list[MessageExt], context: Any) -> None:
+            for message in messages:
+                if message.tags != "ignored":
+                    await producer.send(create_reply_message(message, message.body + b"!"))
+
+        await producer.send(Message(topic, b"creates the topic", "ignored"))
+        async with consumer_of(server, topic, listener, **FIRST):
+            bodies = [b"%d" % n for n in range(20)] + [b"large" * 2000]
+            asked = [producer.request(Message(topic, body), PATIENCE * 1000) for body in bodies]
+            assert [reply.body for reply in await asyncio.gather(*asked)] == [body + b"!" for body in bodies]
+            with pytest.raises(RequestTimeoutException, match="but wait reply message timeout, 3000 ms"):
+                await producer.request(Message(topic, b"7", "ignored"), 3000)
+        assert producer.instance.request_futures.unmatched_replies == 0
+
+
+async def test_a_reply_to_nobody_is_refused(server: Address) -> None:
+    topic, inbox = "PyReplyGone", Inbox()
+    async with producer_of(server) as producer:
+        await producer.send(Message(topic, b"creates the topic"))
+        async with consumer_of(server, topic, inbox, **FIRST):
+            asking = producer_of(server)
+            await asking.start()
+            waiting = asyncio.ensure_future(asking.request(Message(topic, b"7"), PATIENCE * 1000))
+            await until(lambda: b"7" in inbox.bodies)
+            await asking.shutdown()
+            with pytest.raises(MQClientException, match="shut down while its request waited"):
+                await waiting
+            [request] = [message for message in inbox.messages if message.body == b"7"]
+            with pytest.raises(MQClientException, match="answered 1: "):
+                await producer.send(create_reply_message(request, b"too late"))
+
+
+async def test_requests_and_replies_of_java(server: Address) -> None:
+    """Before Java replies to Python, it sends a request to Python itself."""
+    needs(java_program.classes)
+    to_java, to_python = "PyToJava", "JavaToPython"
+    async with producer_of(server) as producer:
+
+        async def listener(messages: list[MessageExt], context: Any) -> None:
+            for message in messages:
+                if message.body.startswith(b"from Java"):
+                    await producer.send(create_reply_message(message, message.body + b", from Python"))
+
+        for topic in (to_java, to_python):
+            await producer.send(Message(topic, b"creates the topic"))
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, ExitStack() as stock:
+            java = java_program.command(
+                "replier", "--namesrv", server.namesrv, "--topic", to_java, "--asks", to_python, home=home
+            )
+            async with consumer_of(server, to_python, listener, **FIRST):
+                stock.enter_context(running_client(java, home))
+                reply = await producer.request(Message(to_java, b"from Python"), PATIENCE * 1000)
+        assert reply.body == b"from Java: from Python, from Python"
+
+
+def test_a_request_without_an_event_loop(server: Address) -> None:
+    with sync.DefaultMQProducer("python-producers", namesrv_addr=server.namesrv) as producer:
+        producer.send(Message("PySyncRequest", b"creates the topic", "ignored"))
+
+        def listener(messages: list[MessageExt], context: Any) -> None:
+            for message in messages:
+                if message.tags != "ignored":
+                    producer.send(create_reply_message(message, b"21"))
+
+        consumer = sync.DefaultMQPushConsumer("g-PySyncRequest", namesrv_addr=server.namesrv, **FIRST)
+        consumer.subscribe("PySyncRequest")
+        consumer.register_message_listener(listener)
+        with consumer:
+            assert producer.request(Message("PySyncRequest", b"7"), PATIENCE * 1000).body == b"21"
 
 
 async def test_a_broker_without_sql92_refuses_the_subscription(server: Address) -> None:

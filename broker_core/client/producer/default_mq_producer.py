@@ -8,22 +8,23 @@ async with producer:
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker_core.client.client_config import ProducerConfig, check_group, read_config
 from broker_core.client.client_events import MessageSent
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, Message
-from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException, RequestTimeoutException
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.back_pressure import BackPressure
 from broker_core.client.producer.mq_fault_strategy import MQFaultStrategy
 from broker_core.client.producer.send_result import RETRY_CODES, SendResult
+from broker_core.codes import RequestCode
 from broker_core.commands import MessageQueue
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.message_body import COMPRESSED, ZLIB
-from broker_core.formats.message_properties import UNIQ_KEY, WAIT
+from broker_core.formats.message_properties import CORRELATION_ID, MSG_TYPE, REPLY, REPLY_TO_CLIENT, TTL, UNIQ_KEY, WAIT
 from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, encode_batch
 from broker_core.remoting.requests.send import RETRY_PREFIX, SendMessageRequestHeaderV2
 from broker_core.tasks import start_task
@@ -32,6 +33,7 @@ from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_topic
 log = logging.getLogger(__name__)
 
 COMPRESSION_LEVEL = 5
+MAX_REQUEST_MS = 3_600_000
 MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 """Picks a queue: the topic's queues, the message, and the ``arg`` of the send."""
 
@@ -49,7 +51,7 @@ class _Outgoing(NamedTuple):
     msg_id: str
     flag: int
     sys_flag: int
-    batch: bool
+    code: int
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 
@@ -72,7 +74,7 @@ class DefaultMQProducer:
         self._running = False
         config = self.config
         self._pressure = BackPressure(config.back_pressure_for_async_send_num, config.back_pressure_for_async_send_size)
-        self._async_sends: set[asyncio.Task[None]] = set()
+        self._async_sends: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
         """Begin. The first send of a topic asks for its queues."""
@@ -81,9 +83,10 @@ class DefaultMQProducer:
             self._running = True
 
     async def shutdown(self) -> None:
-        """Wait for the sends of ``send_async``, leave the group and close the connections."""
+        """End the requests that wait, wait for what is being sent, leave the group and close the connections."""
         if self._running:
             self._running = False
+            self.instance.request_futures.end_group(self.group)
             if self._async_sends:
                 await asyncio.wait(self._async_sends)
             await self.instance.unregister(producer_group=self.group)
@@ -179,7 +182,7 @@ class DefaultMQProducer:
         chosen = wanted or await self._next_queue(outgoing.topic, "")
         address = self.instance.broker_address(chosen.broker_name)
         try:
-            await self.instance.api.send_oneway(address, self._header(outgoing, chosen), outgoing.body)
+            await self.instance.api.send_oneway(address, self._header(outgoing, chosen), outgoing.body, outgoing.code)
         except OSError as error:
             raise MQClientException(f"the message could not be sent to {chosen.broker_name}: {error}") from error
 
@@ -188,7 +191,73 @@ class DefaultMQProducer:
         text = message_properties.encode(properties)
         times = properties.get(RECONSUME_TIME, "0"), properties.get(MAX_RECONSUME_TIMES, "0")
         msg_id = properties.get(UNIQ_KEY, "")
-        await self._send(_Outgoing(topic, body, text, msg_id, flag, sys_flag, False, *map(int, times)), None, None)
+        code = RequestCode.SEND_MESSAGE_V2
+        await self._send(_Outgoing(topic, body, text, msg_id, flag, sys_flag, code, *map(int, times)), None, None)
+
+    # --- Requests ---------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        message: Message,
+        timeout_ms: int,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: Any = None,
+    ) -> Message:
+        """Send a message and return the reply of the consumer that gets it (``create_reply_message``).
+
+        All within ``timeout_ms``, else RequestTimeoutException. Another MQClientException if the message was not sent,
+        the producer is shut down meanwhile, or too many requests wait. The first reply counts.
+        """
+        if not 0 < timeout_ms <= MAX_REQUEST_MS:
+            raise MQClientException(f"timeout_ms is 1 to {MAX_REQUEST_MS}, not {timeout_ms}")
+        own = {REPLY_TO_CLIENT: self.instance.client_id, TTL: str(timeout_ms)}
+        reserved = {*own, CORRELATION_ID, MSG_TYPE}.intersection(message.properties)
+        if reserved:
+            raise MQClientException(
+                f"in requests the property {min(reserved)!r} is RocketMQ's own; choose another name"
+            )
+        self._require_running()
+        begin_ns = self.instance.clock.mono_ns()
+        own[CORRELATION_ID], reply = self.instance.request_futures.add(self.group)
+        send: asyncio.Task[SendResult] | None = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                outgoing = self._prepare(message, own)
+                wanted = await self._pick(message, queue, selector, arg)
+                await self.instance.report_producers()
+                if not reply.done():  # the producer was shut down
+                    passed_ms = (self.instance.clock.mono_ns() - begin_ns) // 1_000_000
+                    send = self._start_request(outgoing, wanted, max(1, timeout_ms - passed_ms), reply)
+                return await reply
+        except TimeoutError:
+            if send is not None and send.done() and send.exception() is None:
+                raise RequestTimeoutException(
+                    f"send request message to <{message.topic}> OK, but wait reply message timeout, {timeout_ms} ms."
+                ) from None
+            raise MQClientException(
+                f"send request message to <{message.topic}> fail: no broker acknowledged it within {timeout_ms} ms"
+            ) from None
+        finally:
+            self.instance.request_futures.remove(own[CORRELATION_ID])
+
+    def _start_request(
+        self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int, reply: "asyncio.Future[Message]"
+    ) -> "asyncio.Task[SendResult]":
+        """Send beside the wait: the reply may come before the broker's answer, and a failed send ends the wait."""
+
+        def ended(task: "asyncio.Task[SendResult]") -> None:
+            self._async_sends.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not reply.done():
+                reply.set_exception(error)
+
+        name = f"request to {outgoing.topic}"
+        task = start_task(self._send(outgoing, queue, timeout_ms), name, expected=(MQClientException,))
+        self._async_sends.add(task)
+        task.add_done_callback(ended)
+        return task
 
     # --- One send ---------------------------------------------------------------------------------------------
 
@@ -268,7 +337,7 @@ class DefaultMQProducer:
         address = self.instance.broker_address(broker)
         try:
             result = await self.instance.api.send_message(
-                address, queue, self._header(outgoing, queue), outgoing.body, timeout_s
+                address, queue, self._header(outgoing, queue), outgoing.body, timeout_s, outgoing.code
             )
         except (OSError, MQBrokerException):
             now_ns = clock.mono_ns()
@@ -291,7 +360,7 @@ class DefaultMQProducer:
             properties=outgoing.properties,
             reconsume_times=outgoing.reconsume_times,
             max_reconsume_times=outgoing.max_reconsume_times,
-            batch=outgoing.batch,
+            batch=outgoing.code == RequestCode.SEND_BATCH_MESSAGE,
         )
 
     async def _next_queue(self, topic: str, last_broker: str) -> MessageQueue:
@@ -309,15 +378,17 @@ class DefaultMQProducer:
 
     # --- Messages ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, message: Message) -> _Outgoing:
-        """The message as it is sent. MQClientException for one that cannot be."""
+    def _prepare(self, message: Message, more: Mapping[str, str] | None = None) -> _Outgoing:
+        """The message as it is sent, with ``more`` properties. MQClientException for one that cannot be."""
         self._require_running()
         self._check(message)
-        properties, key = self._with_key(message)
+        properties, key = self._with_key(message, more)
+        is_reply = message.properties.get(MSG_TYPE) == REPLY
+        code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply else RequestCode.SEND_MESSAGE_V2
         body, sys_flag = message.body, 0
         if len(body) >= self.config.compress_msg_body_over_howmuch:
             body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), COMPRESSED | ZLIB
-        return _Outgoing(message.topic, body, properties, key, message.flag, sys_flag, False)
+        return _Outgoing(message.topic, body, properties, key, message.flag, sys_flag, code)
 
     def _prepare_batch(self, messages: Sequence[Message]) -> _Outgoing:
         """RocketMQ's MessageBatch."""
@@ -332,6 +403,8 @@ class DefaultMQProducer:
                 raise MQClientException("the messages of a batch have one topic and one wait_store_msg_ok")
             if message.delay_level or message.topic.startswith(RETRY_PREFIX):
                 raise MQClientException("delayed messages, and those for a retry topic, are sent one by one")
+            if message.properties.get(MSG_TYPE) == REPLY:
+                raise MQClientException("replies are sent one by one")
             properties, key = self._with_key(message)
             keys.append(key)
             entries.append(BatchEntry(message.flag, message.body, properties))
@@ -343,7 +416,7 @@ class DefaultMQProducer:
             raise MQClientException(f"the batch has {len(body)} bytes; the limit is {self.config.max_message_size}")
         own = self.instance.uniq_keys.next(self.instance.clock.now().wall_ms)
         text = message_properties.encode({UNIQ_KEY: own, WAIT: first.properties[WAIT]})
-        return _Outgoing(first.topic, body, text, ",".join(keys), 0, 0, True)
+        return _Outgoing(first.topic, body, text, ",".join(keys), 0, 0, RequestCode.SEND_BATCH_MESSAGE)
 
     def _check(self, message: Message) -> None:
         """RocketMQ's Validators.checkMessage."""
@@ -362,11 +435,12 @@ class DefaultMQProducer:
         if message.delay_level and message.delay_level < 0:
             raise MQClientException("delay_level is 1 or more")
 
-    def _with_key(self, message: Message) -> tuple[str, str]:
+    def _with_key(self, message: Message, more: Mapping[str, str] | None = None) -> tuple[str, str]:
         """The property string, and the message's id in it."""
         key = self.instance.uniq_keys.next(self.instance.clock.now().wall_ms)
         try:
-            return message_properties.encode(message.properties | {UNIQ_KEY: key}), key
+            own = {UNIQ_KEY: key} if more is None else {UNIQ_KEY: key, **more}
+            return message_properties.encode(message.properties | own), key
         except message_properties.PropertiesError as error:
             raise MQClientException(f"the message cannot be sent: {error}") from error
 

@@ -19,6 +19,7 @@ import java.util.concurrent.TimeoutException;
  * <pre>
  * cases   --namesrv A [--parallel 8] [--slow 1] [WORD...]   each case: name, ok, detail, seconds
  * member  --namesrv A --group G --topic T [--orderly 1]     a push consumer, until it is killed
+ * replier --namesrv A --topic T --asks U                    replies to T with the reply to its own request to U, until it is killed
  * mqadmin --namesrv A                                       commands from the standard input, see Mqadmin
  * outage  --namesrv A                                       see Outage
  * sharing --namesrv A --brokers N                           see Sharing
@@ -45,6 +46,9 @@ public final class Main {
                 break;
             case "member":
                 Member.run(arguments);
+                break;
+            case "replier":
+                Replier.run(arguments);
                 break;
             case "mqadmin":
                 Mqadmin.run(arguments);

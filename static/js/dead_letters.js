@@ -8,6 +8,7 @@ import { messageHref, topicHref } from "./links.js";
 import { bodyLine } from "./message_text.js";
 
 const PAGE = 50;
+const QUEUE = 0; // a broker writes dead letters to this queue only
 const BODY_BYTES = 400;
 const MOST_ROWS = 1_000;
 
@@ -16,8 +17,8 @@ const topic = `%DLQ%${group}`;
 const resendPath = `/groups/${encodeURIComponent(group)}/dead-letters/resend`;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 const rows = new KeyedRows(part("rows"), { create, update: () => {} });
-const list = { found: [], next: null, total: null };
-const wanted = { from: 0, to: 0 };
+const list = { found: [], next: null, total: null, elsewhere: 0 };
+let wanted = { from: 0, to: 0 };
 
 function create(message) {
   const origin = message.properties.RETRY_TOPIC ?? "";
@@ -42,7 +43,9 @@ async function load() {
   part("older").disabled = true;
   try {
     const [answer, all] = await Promise.all([request("GET", `/messages?${query}`), request("POST", resendPath, { dry_run: true })]);
-    list.found.push(...answer.messages.reverse());
+    const letters = answer.messages.reverse().filter(({ queue_id: queue }) => queue === QUEUE);
+    list.elsewhere += answer.messages.length - letters.length;
+    list.found.push(...letters);
     Object.assign(list, { next: answer.next ?? null, total: Number(all.messages) });
     showProblem("");
   } catch (error) {
@@ -54,9 +57,12 @@ async function load() {
 }
 
 function show() {
-  const { found, next, total } = list;
+  const { found, next, total, elsewhere } = list;
   rows.show(found, (message) => `${message.broker} ${message.queue_offset}`);
   setText(part("count"), total === null ? "unknown" : count(total));
+  setText(part("elsewhere"), elsewhere ? `${plural(elsewhere, "message")} in other queues of ${topic} ${elsewhere === 1 ? "is" : "are"} `
+    + "not shown: no broker puts dead letters there." : "");
+  part("elsewhere").hidden = !elsewhere;
   part("empty").hidden = total !== 0;
   part("older").hidden = next === null || found.length >= MOST_ROWS;
   part("resend-all").disabled = !total;
@@ -70,7 +76,7 @@ function showProblem(text) {
 async function preview(from, to) {
   try {
     const answer = await request("POST", resendPath, { from_offset: from, ...(to === null ? {} : { to_offset: to }), dry_run: true });
-    Object.assign(wanted, { from, to: Number(answer.to_offset) });
+    wanted = { from, to: Number(answer.to_offset) };
     resend.open();
     setText(resend.part("summary"), `${plural(Number(answer.messages), "message")} will be stored again for ${group}.`);
     setText(resend.part("progress"), "");
@@ -80,18 +86,20 @@ async function preview(from, to) {
 }
 
 const resend = dialog("resend-dialog", {
-  async submit() {
+  async submit(form, signal) {
+    const task = wanted; // the next preview is another one
     let sent = 0;
     let leftOut = 0;
-    while (wanted.from < wanted.to) {
-      const answer = await request("POST", resendPath, { from_offset: wanted.from, to_offset: wanted.to });
+    while (task.from < task.to && !signal.aborted) {
+      const answer = await request("POST", resendPath, { from_offset: task.from, to_offset: task.to });
       sent += Number(answer.messages);
       leftOut += answer.left_out;
-      wanted.from = Number(answer.next_offset); // after an error the next press continues here
-      setText(resend.part("progress"), `${plural(sent, "message")} sent …`);
+      task.from = Number(answer.next_offset); // after an error the next press continues here
+      if (!signal.aborted) setText(resend.part("progress"), `${plural(sent, "message")} sent …`);
     }
     const missing = leftOut ? ` ${plural(leftOut, "message")} could not be read and ${leftOut === 1 ? "was" : "were"} left out.` : "";
-    setText(part("note"), `${plural(sent, "message was", "messages were")} sent to ${group} again.${missing}`);
+    const stopped = task.from < task.to ? ` You stopped at offset ${count(task.from)}; ${plural(task.to - task.from, "message was", "messages were")} not sent.` : "";
+    setText(part("note"), `${plural(sent, "message was", "messages were")} sent to ${group} again.${missing}${stopped}`);
     part("note").hidden = false;
   },
 });

@@ -3,8 +3,8 @@
 import { setText } from "./dom.js";
 
 /**
- * The dialog with that id. `submit(form)` promises the change; its error is shown in the dialog, which is closed when it
- * succeeds. A button with data-opens="id" opens the dialog; `opened(form)` is called before. `canSubmit(form)` is asked
+ * The dialog with that id. `submit(form, signal)` promises the change; its error is shown in the dialog, which is closed
+ * when it succeeds. `signal` is aborted when the dialog is closed before. A button with data-opens="id" opens the dialog; `opened(form)` is called before. `canSubmit(form)` is asked
  * after every input whether the change may be made.
  */
 export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }) {
@@ -13,6 +13,7 @@ export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }
   const part = (name) => box.querySelector(`[data-part="${name}"]`);
   const button = form.querySelector('[type="submit"]');
   let busy = false;
+  let opening = new AbortController();
 
   const check = () => {
     button.disabled = busy || !canSubmit(form);
@@ -22,16 +23,18 @@ export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }
     part("problem").hidden = !text;
   };
 
-  /** Runs `work` with the buttons disabled. Shows its error; returns whether there was none. */
+  /** Runs `work(signal)` with the buttons disabled. Shows its error; returns whether there was none. The dialog may be
+   * closed, and opened for something else, before the work ends: then nothing is shown, and the answer is false. */
   async function run(work) {
+    const { signal } = opening;
     busy = true;
     check();
     try {
-      await work();
-      problem("");
-      return true;
+      await work(signal);
+      if (!signal.aborted) problem("");
+      return !signal.aborted;
     } catch (error) {
-      problem(error.message);
+      if (!signal.aborted) problem(error.message);
       return false;
     } finally {
       busy = false;
@@ -40,6 +43,7 @@ export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }
   }
 
   function open() {
+    opening = new AbortController();
     form.reset();
     problem("");
     opened(form);
@@ -49,10 +53,11 @@ export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }
 
   for (const opener of document.querySelectorAll(`[data-opens="${id}"]`)) opener.addEventListener("click", open);
   part("cancel").addEventListener("click", () => box.close());
+  box.addEventListener("close", () => opening.abort());
   form.addEventListener("input", check);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (!button.disabled && await run(() => submit(form))) box.close();
+    if (!button.disabled && await run((signal) => submit(form, signal))) box.close();
   });
   return { part, form, run, check, open, problem };
 }

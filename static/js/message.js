@@ -97,7 +97,7 @@ function showTimeLine(message, timeline) {
   }));
   const left = steps.length > MOST_STEPS ? `the first ${count(MOST_STEPS)} of ${count(steps.length)} steps` : "";
   setText(part("note", "time-line"), [left, timeline.complete ? "" : "older events are no longer kept, so steps may be missing"].filter(Boolean).join("; "));
-  const groups = groupsOf(message, events);
+  const groups = groupsOf(message, events, timeline.complete);
   part("rows", "groups").replaceChildren(...groups.map(({ group, word, tone, text }) => el("li", { "data-message-group": group },
     el("a", { href: groupHref(group) }, group), " ", el("span", { class: "chip", "data-tone": tone }, word), el("p", { class: "quiet" }, text))));
   setText(part("empty", "groups"), timeline.complete ? "No group has received the message." : "It is not known whether a group received the message: older events are no longer kept.");

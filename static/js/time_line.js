@@ -52,9 +52,11 @@ function fromJournal({ at_ms: at, kind, cause, topic, queue_id: queue, group, cl
  * producer's clock; all others are by the broker's. `group` is empty for what no group did.
  */
 export function stepsOf(message, events) {
+  const receivers = new Set(events.filter(({ type }) => type === "messages_delivered").map(({ group }) => group));
   const steps = events.filter(({ type }) => STEPS[type]).map((event) => {
     const [word, tone, text] = STEPS[event.type](event);
-    return { at: number(event.wall_ms), word, tone, text, group: event.group ?? "" };
+    const isPassed = event.type === "offset_committed" && !receivers.has(event.group);
+    return { at: number(event.wall_ms), word, tone: isPassed ? "calm" : tone, text, group: event.group ?? "" };
   });
   if (!events.some(({ type }) => type === "messages_stored")) {
     steps.unshift({ at: number(message.store_time_ms), word: "stored", tone: "calm", group: "",
@@ -64,8 +66,9 @@ export function stepsOf(message, events) {
     ...steps];
 }
 
-/** What each group did with the message: [{group, word, tone, text}], in the order in which they received it. */
-export function groupsOf(message, events) {
+/** What each group did with the message: [{group, word, tone, text}], in the order in which they received it. Unless the
+ * events are `complete`, a group may have received the message although no event says so. */
+export function groupsOf(message, events, complete) {
   const groups = new Map();
   for (const event of events) {
     if (!event.group) continue;
@@ -77,10 +80,10 @@ export function groupsOf(message, events) {
     if (event.type === "message_dead_lettered") entry.dead = event.reason;
   }
   const stored = number(message.store_time_ms);
-  return [...groups].map(([group, entry]) => ({ group, ...outcome(entry, stored) }));
+  return [...groups].map(([group, entry]) => ({ group, ...outcome(entry, stored, complete) }));
 }
 
-function outcome({ delivered, committed, sentBack, dead }, stored) {
+function outcome({ delivered, committed, sentBack, dead }, stored, complete) {
   const after = (at) => `${millis(Math.max(0, at - stored))} after it was stored`;
   const parts = [];
   if (delivered.length) parts.push(`delivered ${after(delivered[0])}${delivered.length > 1 ? `, ${count(delivered.length)} times in all` : ""}`);
@@ -88,6 +91,13 @@ function outcome({ delivered, committed, sentBack, dead }, stored) {
   if (committed !== null) parts.push(`committed ${after(committed)}`);
   const text = capitalize(`${parts.join("; ")}.`);
   if (dead !== null) return { word: "dead", tone: "bad", text };
+  if (!delivered.length && !sentBack) return passed(after(committed), complete);
   if (committed !== null) return { word: sentBack ? "sent back" : "committed", tone: sentBack ? "warn" : "good", text };
   return { word: "delivered", tone: "calm", text: `${text.slice(0, -1)}; not committed yet, as far as is known.` };
+}
+
+/** The offset moved past a message that no event delivers: it is consumed only if an event is missing. */
+function passed(when, complete) {
+  if (complete) return { word: "passed", tone: "calm", text: `Never delivered: skipped by a filter or a reset. The offset moved past it ${when}.` };
+  return { word: "committed", tone: "none", text: `Committed ${when}. It is not known whether it was delivered: older events are no longer kept.` };
 }

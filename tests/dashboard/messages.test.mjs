@@ -84,8 +84,18 @@ describe("the time line", () => {
     assert.equal(eventsOf({ events, journal }).length, events.length);
   });
   test("says what became of the message in each group", () => {
-    assert.deepEqual(groupsOf(message, events).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
-    assert.equal(groupsOf(message, events)[0].text, "Delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
-    assert.match(groupsOf(message, events)[1].text, /not committed yet, as far as is known\.$/);
+    assert.deepEqual(groupsOf(message, events, true).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
+    assert.equal(groupsOf(message, events, true)[0].text, "Delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
+    assert.match(groupsOf(message, events, true)[1].text, /not committed yet, as far as is known\.$/);
+  });
+  test("calls a message that was skipped passed, not committed", () => {
+    const skipped = [{ type: "offset_committed", wall_ms: "3000", topic: "orders", queue_id: 0, group: "c", client_id: "c1", offset: "9" }];
+    const [whole] = groupsOf(message, skipped, true);
+    assert.deepEqual([whole.word, whole.tone], ["passed", "calm"]);
+    assert.match(whole.text, /^Never delivered: skipped by a filter or a reset\. The offset moved past it .* after it was stored\.$/);
+    assert.equal(stepsOf(message, skipped).at(-1).tone, "calm");
+    const [partial] = groupsOf(message, skipped, false);
+    assert.equal(partial.tone, "none");
+    assert.match(partial.text, /It is not known whether it was delivered/);
   });
 });

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import Broker
 from tests.e2e.test_group_members import member
@@ -60,6 +60,46 @@ def test_one_and_all_dead_letters_are_sent_again(broker: Broker, page: Page) -> 
     dialog.get_by_role("button", name="Send again").click()
     expect(page.locator('[data-part="note"]')).to_have_text("2 messages were sent to lost-readers again.")
     assert page.title() != "owned"
+
+
+def test_cancel_stops_sending_and_no_other_preview_changes_what_is_sent(page: Page, broker: Broker) -> None:
+    asked: list[dict[str, int]] = []
+    held: list[Route] = []
+
+    def answer(route: Route) -> None:
+        body = route.request.post_data_json
+        if body.get("dry_run"):
+            to = body.get("to_offset", 90)
+            route.fulfill(json={"messages": str(to - body.get("from_offset", 0)), "to_offset": str(to)})
+            return
+        asked.append(body)
+        held.append(route)
+
+    letter = {"broker": "b", "queue_offset": "5", "store_time_ms": "1000", "tag": "", "keys": [], "properties": {}}
+    letter |= {"reconsume_times": 1, "body": "x", "body_encoding": "utf8", "problem": "", "topic": "%DLQ%g"}
+    letters = [
+        letter | {"queue_id": queue, "message_id": f"M{queue}", "offset_message_id": f"O{queue}"} for queue in (0, 1)
+    ]
+    page.route("**/api/v1/messages?*", lambda route: route.fulfill(json={"messages": letters}))
+    page.route("**/dead-letters/resend?*", answer)
+    page.goto(f"{broker.address}/groups/g/dead-letters")
+    expect(page.locator("[data-dead-letter]")).to_have_count(1)
+    expect(page.locator('[data-part="elsewhere"]')).to_contain_text("1 message in other queues of %DLQ%g is not shown")
+    page.get_by_role("button", name="Send all again").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Send again").click()
+    expect(dialog.get_by_role("button", name="Send again")).to_be_disabled()
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Send the dead letter at offset 5 again").click()
+    expect(dialog).to_contain_text("1 message will be stored again for g.")
+    held[0].fulfill(json={"messages": "32", "left_out": 0, "next_offset": "32", "to_offset": "90"})
+    expect(page.locator('[data-part="note"]')).to_contain_text("You stopped at offset 32; 58 messages were not sent.")
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("button", name="Send again").click()
+    expect(dialog.get_by_role("button", name="Send again")).to_be_disabled()
+    held[1].fulfill(json={"messages": "1", "left_out": 0, "next_offset": "6", "to_offset": "6"})
+    expect(page.locator('[data-part="note"]')).to_have_text("1 message was sent to g again.")
+    assert asked == [{"from_offset": 0, "to_offset": 90}, {"from_offset": 5, "to_offset": 6}]
 
 
 def test_a_group_without_dead_letters(broker: Broker, page: Page) -> None:

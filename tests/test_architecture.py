@@ -55,6 +55,7 @@ NO_TEST_OF_ITS_OWN = {
 
 TESTS_WITHOUT_A_SOURCE = {
     "tests/broker_core/client/producer/test_request.py": "requests and replies through all of the client",
+    "tests/api/resources/test_monitoring.py": "the files in docs/monitoring, which ask for what the metrics page has",
     "tests/broker_core/server/test_spoiled_requests.py": "the whole broker, with clients that send nonsense",
     "tests/config/test_compose.py": "docker-compose.yml and Dockerfile",
     "tests/broker_core/store/test_crashes.py": "the whole store, with power cuts",

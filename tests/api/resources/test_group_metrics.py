@@ -1,6 +1,7 @@
 """The groups on the metrics page."""
 
 import httpx
+import pytest
 
 from bridge.port import PortUnavailable, commands
 from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics, snapshot, topic_metrics
@@ -58,6 +59,7 @@ async def test_groups_have_a_state_and_what_waits_elsewhere(client: httpx.AsyncC
     assert values["glassmq_disk_used_ratio", A] == 0.25
 
 
+@pytest.mark.covers("metrics-unknown")
 async def test_what_is_unknown_has_no_sample(client: httpx.AsyncClient, port: FakePort) -> None:
     unknown = {"lag": None, "oldest_ms": None, "in_flight": None, "ready": None, "delivered": None}
     port.replies[commands.GetMetrics] = broker_metrics(

@@ -256,6 +256,22 @@ def test_a_broker_that_was_restarted_learns_of_the_producer_before_the_next_requ
     run_virtually(story)
 
 
+def test_a_reply_reaches_its_requester_in_a_cluster() -> None:
+    """The requester is connected to one of three brokers; the others refuse the reply, and it is sent once more."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        brokers = [cluster.add_broker(name) for name in "abc"]
+        cluster.create_topic("orders", 1, brokers[:1])
+        replier = Replier(cluster)
+        async with replier.producer, consumer_of(cluster, replier), producer_of(cluster) as producer:
+            for n in range(6):
+                assert (await producer.request(Message("orders", b"%d" % n), 3000)).body == b"%d!" % n
+        assert len(brokers[0].sent(SEND_REPLY)) == 6
+        assert len(brokers[1].sent(SEND_REPLY)) + len(brokers[2].sent(SEND_REPLY)) > 0
+
+    run_virtually(story)
+
+
 def push(producer: DefaultMQProducer, properties: str, body: bytes = b"the reply", sys_flag: int = 0) -> Any:
     """The client's answer to the push of a reply with these properties."""
     header = ReplyMessageRequestHeader(

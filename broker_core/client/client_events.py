@@ -32,6 +32,8 @@ class ClientEvent(msgspec.Struct, frozen=True, gc=False):
 class MessageSent(ClientEvent, frozen=True):
     """A send has ended, after ``attempts``. ``send_status`` is empty if it failed with ``error``.
 
+    A ``send_oneway`` has no such event.
+
     ``properties`` are as they were stored: a trace context that the program has put there is among them. Of a batch
     they are those of the whole. ``queue`` is None if it was not stored.
     """
@@ -56,7 +58,10 @@ class PullSent(ClientEvent, frozen=True):
 
 
 class PullAnswered(ClientEvent, frozen=True):
-    """A pull was answered, or failed: then ``status`` is empty. The time that the broker held it is in the duration."""
+    """A pull was answered; ``status`` is empty if it failed, or if its queue was given up meanwhile.
+
+    There is one for each PullSent. The time that the broker held the pull is in the duration.
+    """
 
     queue: MessageQueue
     pull_from_offset: int

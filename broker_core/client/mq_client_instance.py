@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker_core.client.client_events import EventHook, EventListener
 from broker_core.client.client_remoting_processor import ClientRemotingProcessor
+from broker_core.client.consumer.filter_api import comparable_expression
 from broker_core.client.consumer.rebalance_service import RebalanceService
 from broker_core.client.mq_admin_impl import MQAdminImpl
 from broker_core.client.mq_client_api import MQClientAPI, parse_address
@@ -78,6 +79,8 @@ class MQClientInstance:
             raise MQClientException("no name server is given: set namesrv_addr to its host:port")
         addresses = [parse_address(address) for address in self.name_servers]
         host = local_host(addresses[0])
+        self.has_fixed_id = bool(client_id or instance_name)
+        """Whether the client has the same id when the program is started again."""
         self.client_id = client_id or f"{host}@{instance_name or f'{os.getpid()}#{next(_number)}'}"
         self.uniq_keys = UniqKeyGenerator(host, os.getpid(), random.Random())
         self.api = MQClientAPI(ClientRemotingProcessor(self).process_request)
@@ -333,8 +336,8 @@ class MQClientInstance:
             theirs = await self.api.get_subscriptions(self.broker_address(name), consumer.group)
         except (OSError, MQClientException):
             return  # the broker does not say; heartbeats are what matters
-        own = {one.topic: (one.expression_type, one.sub_string) for one in data.subscriptions}
-        if own == theirs:
+        own = {one.topic: comparable_expression(one.expression_type, one.sub_string) for one in data.subscriptions}
+        if own == {topic: comparable_expression(*expression) for topic, expression in theirs.items()}:
             self._disputed.discard(consumer.group)
         elif consumer.group not in self._disputed:
             self._disputed.add(consumer.group)

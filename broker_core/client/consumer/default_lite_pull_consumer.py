@@ -23,12 +23,12 @@ from broker_core.client.consumer.consumer_running_info import consumer_running_i
 from broker_core.client.consumer.filter_api import build_subscription_data
 from broker_core.client.consumer.group_subscriptions import check_same_subscriptions
 from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
+from broker_core.client.consumer.offset_stores import offset_store_of
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullOptions
 from broker_core.client.consumer.pull_loop import PullLoop
 from broker_core.client.consumer.pull_message_service import PullMessageService
 from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX, RebalanceImpl
-from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
 from broker_core.client.message import MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
@@ -73,11 +73,7 @@ class DefaultLitePullConsumer:
         self.instance = instance or MQClientInstance(namesrv_addr, instance_name="DEFAULT" if self.broadcasting else "")
         self.allocate = allocate
         self.subscriptions: dict[str, SubscriptionData] = {}
-        self.offset_store: OffsetStore = (
-            LocalFileOffsetStore(config.local_offset_store_dir, self.instance.client_id, group)
-            if self.broadcasting
-            else RemoteBrokerOffsetStore(self.instance, group)
-        )
+        self.offset_store: OffsetStore = offset_store_of(config, self.instance, group)
         self.rebalance = RebalanceImpl(self)
         self.pull_options = PullOptions(
             config.pull_batch_size,

@@ -38,12 +38,12 @@ from broker_core.client.consumer.consumer_running_info import consumer_running_i
 from broker_core.client.consumer.filter_api import build_subscription_data
 from broker_core.client.consumer.group_subscriptions import check_same_subscriptions
 from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
+from broker_core.client.consumer.offset_stores import offset_store_of
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullOptions
 from broker_core.client.consumer.pull_loop import PullLoop
 from broker_core.client.consumer.pull_message_service import PullMessageService
 from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX, RebalanceImpl
-from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
@@ -96,11 +96,7 @@ class DefaultMQPushConsumer:
         self.allocate = allocate
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.orderly = False
-        self.offset_store: OffsetStore = (
-            LocalFileOffsetStore(self.config.local_offset_store_dir, self.instance.client_id, group)
-            if self.broadcasting
-            else RemoteBrokerOffsetStore(self.instance, group)
-        )
+        self.offset_store: OffsetStore = offset_store_of(self.config, self.instance, group)
         self.rebalance = RebalanceImpl(self)
         self.pull_options = PullOptions(self.config.pull_batch_size, self.config.pull_batch_size_in_bytes)
         self.pulls = PullLoop(self)

@@ -9,6 +9,13 @@ from broker_core.topics import validate_topic
 TAG, SQL92 = "TAG", "SQL92"
 
 
+def comparable_expression(expression_type: str, sub_expression: str) -> tuple[str, str]:
+    """The type and the expression, its tags sorted: two that want the same messages are equal."""
+    if expression_type != TAG:
+        return expression_type, sub_expression
+    return TAG, " || ".join(sorted({tag.strip() for tag in sub_expression.split("||")} - {""})) or "*"
+
+
 def build_subscription_data(
     topic: str, sub_expression: str, version: int, expression_type: str = TAG
 ) -> SubscriptionData:

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
+from broker_core.client.consumer.filter_api import comparable_expression
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.commands import SubscriptionData
 
@@ -47,7 +48,10 @@ def check_same_subscriptions(consumer: Member) -> None:
 
 
 def _expressions(consumer: Member) -> dict[str, tuple[str, str]]:
-    return {topic: (data.expression_type, data.sub_string) for topic, data in consumer.subscriptions.items()}
+    return {
+        topic: comparable_expression(data.expression_type, data.sub_string)
+        for topic, data in consumer.subscriptions.items()
+    }
 
 
 def _say(expression: tuple[str, str] | None) -> str:

@@ -78,6 +78,8 @@ class PullLoop:
         """RocketMQ's PullCallback: the answer to a pull, or why there is none."""
         error = None if answer.cancelled() else answer.exception()
         if request.process_queue.dropped or not self._consumer.running or answer.cancelled():
+            if self._events.listener is not None:
+                self._emit_answered(request, "", "its queue was given up meanwhile", 0, request.next_offset)
             return
         queue = request.message_queue
         if error is None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from broker_core.client.consumer.mq_consumer_inner import Rebalanced
@@ -53,8 +53,8 @@ class RebalanceImpl:
         """Take and give up queues of all topics. Returns False if something has to be tried again soon."""
         async with self._turn:
             finished = True
-            for topic in self._consumer.subscriptions:
-                finished &= await self._rebalance_topic(topic)
+            for topic in list(self._consumer.subscriptions):
+                finished &= await self._try(topic, self._rebalance_topic(topic))
             return finished
 
     async def assign(self, queues: Collection[MessageQueue]) -> bool:
@@ -62,10 +62,21 @@ class RebalanceImpl:
         async with self._turn:
             finished = True
             for topic in dict.fromkeys(queue.topic for queue in (*queues, *self.process_queues)):
-                if self._consumer.instance.subscribed_queues(topic) is None:
-                    await self._consumer.instance.update_topic_route(topic)
-                finished &= await self._update(topic, [queue for queue in queues if queue.topic == topic])
+                finished &= await self._try(topic, self._assign_topic(topic, queues))
             return finished
+
+    async def _try(self, topic: str, work: Awaitable[bool]) -> bool:
+        """What ``work`` returns; False if it fails, so that the other topics are rebalanced all the same."""
+        try:
+            return await work
+        except (OSError, MQClientException) as error:
+            log.warning("group %s could not rebalance topic %s: %s", self._consumer.group, topic, error)
+            return False
+
+    async def _assign_topic(self, topic: str, queues: Collection[MessageQueue]) -> bool:
+        if self._consumer.instance.subscribed_queues(topic) is None:
+            await self._consumer.instance.update_topic_route(topic)
+        return await self._update(topic, [queue for queue in queues if queue.topic == topic])
 
     async def _rebalance_topic(self, topic: str) -> bool:
         consumer, instance = self._consumer, self._consumer.instance

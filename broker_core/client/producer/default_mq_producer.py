@@ -59,8 +59,8 @@ class _Outgoing(NamedTuple):
 class DefaultMQProducer:
     """RocketMQ's DefaultMQProducer. ``options`` are those of ``ProducerConfig``.
 
-    Its calls raise MQClientException, and no other exception, for a message that was not sent. A send that fails
-    because no answer came in time may have stored its message all the same.
+    Its calls raise MQClientException for a message that was not sent, and pass on what a selector raises. A send that
+    fails because no answer came in time may have stored its message all the same.
     """
 
     def __init__(
@@ -74,22 +74,34 @@ class DefaultMQProducer:
         self._running = False
         config = self.config
         self._pressure = BackPressure(config.back_pressure_for_async_send_num, config.back_pressure_for_async_send_size)
-        self._async_sends: set[asyncio.Task[Any]] = set()
+        self._async_sends: set[asyncio.Future[Any]] = set()
+        """Those that wait for their turn, and those that are under way."""
+        self._shutdown_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin. The first send of a topic asks for its queues."""
+        if self._shutdown_task is not None and not self._shutdown_task.done():
+            raise MQClientException("the producer is still being shut down; wait for shutdown() first")
         if not self._running:
             await self.instance.register_producer(self.group)
             self._running = True
 
     async def shutdown(self) -> None:
-        """End the requests that wait, wait for what is being sent, leave the group and close the connections."""
+        """End the requests that wait, wait for what is being sent, leave the group and close the connections.
+
+        If the caller is cancelled, the work goes on; another call waits for it.
+        """
         if self._running:
             self._running = False
             self.instance.request_futures.end_group(self.group)
-            if self._async_sends:
-                await asyncio.wait(self._async_sends)
-            await self.instance.unregister(producer_group=self.group)
+            self._shutdown_task = start_task(self._leave(), f"shut down the producer of {self.group}")
+        if self._shutdown_task is not None:
+            await asyncio.shield(self._shutdown_task)
+
+    async def _leave(self) -> None:
+        while self._async_sends:  # of those that wait, each begins when another one has ended
+            await asyncio.wait(self._async_sends)
+        await self.instance.unregister(producer_group=self.group)
 
     async def __aenter__(self) -> "DefaultMQProducer":
         await self.start()
@@ -131,21 +143,32 @@ class DefaultMQProducer:
 
         This waits while too many sends are under way (``back_pressure_for_async_send_num`` and ``_size``).
         MQClientException if that takes longer than the timeout; then nothing is sent and the callback is not called.
+        The send itself has the rest of the timeout.
         """
         outgoing = self._prepare(message)
-        wanted = await self._pick(message, queue, selector, arg)
-        timeout_s = (timeout_ms or self.config.send_msg_timeout) / 1000
-        size = len(outgoing.body)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._async_sends.add(turn)
         try:
-            await self._pressure.acquire(size, timeout_s)
+            wanted = await self._pick(message, queue, selector, arg)
+            left_ms = await self._await_turn(len(outgoing.body), timeout_ms or self.config.send_msg_timeout)
+            task = start_task(self._send_and_call(outgoing, wanted, left_ms, callback), f"send to {message.topic}")
+            self._async_sends.add(task)
+            task.add_done_callback(self._async_sends.discard)
+        finally:
+            self._async_sends.discard(turn)
+            turn.set_result(None)
+
+    async def _await_turn(self, size: int, timeout_ms: int) -> int:
+        """Wait until a send of ``size`` bytes may begin. Returns what is left of the timeout, 1 ms at least."""
+        begin_ns = self.instance.clock.mono_ns()
+        try:
+            await self._pressure.acquire(size, timeout_ms / 1000)
         except TimeoutError:
             raise MQClientException(
                 f"{self._pressure.num} sends of {self._pressure.size} bytes are under way, and none has ended within "
-                f"{timeout_s:g} s; the message was not sent"
+                f"{timeout_ms / 1000:g} s; the message was not sent"
             ) from None
-        task = start_task(self._send_and_call(outgoing, wanted, timeout_ms, callback), f"send to {message.topic}")
-        self._async_sends.add(task)
-        task.add_done_callback(self._async_sends.discard)
+        return max(1, timeout_ms - (self.instance.clock.mono_ns() - begin_ns) // 1_000_000)
 
     async def _send_and_call(
         self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None, callback: SendCallback
@@ -374,7 +397,11 @@ class DefaultMQProducer:
     ) -> MessageQueue | None:
         """The queue that the caller wants; None if it wants none."""
         info = await self.instance.find_publish_info(message.topic, self.config.default_topic_queue_nums)
-        return queue if selector is None else selector(info.queues, message, arg)
+        chosen = queue if selector is None else selector(info.queues, message, arg)
+        if isinstance(chosen, MessageQueue) or (chosen is None and selector is None):
+            return chosen
+        origin = "queue is" if selector is None else "the selector returned"
+        raise MQClientException(f"{origin} {chosen!r}, which is no MessageQueue")
 
     # --- Messages ---------------------------------------------------------------------------------------------
 

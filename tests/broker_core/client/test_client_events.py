@@ -15,7 +15,7 @@ from broker_core.client.client_events import (
     PullSent,
 )
 from broker_core.codes import ResponseCode
-from tests.fakes.client import Inbox
+from tests.fakes.client import Inbox, consumer_of
 from tests.fakes.virtual_cluster import NAMESRV, PULL, SEND, VirtualCluster, run_virtually
 
 
@@ -78,3 +78,24 @@ def test_a_listener_that_raises_is_called_no_more(caplog: pytest.LogCaptureFixtu
 
     run_virtually(story)
     assert "failed at MessageSent and is called no more" in caplog.text
+
+
+def test_each_pull_that_is_sent_is_answered_also_if_its_queue_is_given_up() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 4)
+        events: list[ClientEvent] = []
+        instance = MQClientInstance(NAMESRV, clock=cluster.loop, event_listener=events.append)
+        consumer = DefaultMQPushConsumer("g", instance=instance)
+        consumer.subscribe("orders")
+        consumer.register_message_listener(Inbox())
+        async with consumer:
+            await asyncio.sleep(3)  # its pulls are held
+            async with consumer_of(cluster, Inbox()):
+                await asyncio.sleep(60)
+        sent = [event for event in events if isinstance(event, PullSent)]
+        answered = [event for event in events if isinstance(event, PullAnswered)]
+        assert len(sent) == len(answered) > 0
+        assert "its queue was given up meanwhile" in {event.error for event in answered}
+
+    run_virtually(story)

@@ -20,7 +20,10 @@ def test_members_with_other_subscriptions_do_not_start() -> None:
                 await lite.start()
             async with consumer_of(cluster, Inbox(), tags="B", group="another"):
                 pass
-        async with consumer_of(cluster, Inbox(), tags="B"):  # the others have ended
-            pass
+        async with consumer_of(cluster, Inbox(), tags="A || B"):  # the others have ended
+            async with consumer_of(cluster, Inbox(), tags="B||A||"):  # the same tags
+                pass
+            with pytest.raises(MQClientException, match=r"by 'A \|\| B', and this one subscribes by 'A \|\| C'"):
+                await consumer_of(cluster, Inbox(), tags="A||C").start()
 
     run_virtually(story)

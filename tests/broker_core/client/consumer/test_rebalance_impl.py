@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +12,9 @@ from broker_core.client.consumer.process_queue import PULL_MAX_IDLE_NS, ProcessQ
 from broker_core.client.consumer.rebalance_impl import compare
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
-from tests.fakes.client import Inbox, consumer_of, producer_of
+from tests.fakes.client import Inbox, consumer_of, lite_consumer_of, producer_of
 from tests.fakes.engine import context_of
-from tests.fakes.virtual_cluster import VirtualBroker, VirtualCluster, run_virtually
+from tests.fakes.virtual_cluster import NAMESRV, VirtualBroker, VirtualCluster, run_virtually
 
 QUEUES = st.sets(st.integers(0, 9).map(lambda n: MessageQueue(topic="T", broker_name="a", queue_id=n)))
 
@@ -248,5 +249,34 @@ def test_locks_that_cannot_be_renewed_are_not_relied_on() -> None:
             broker.refuse.clear()
             await asyncio.sleep(90)
             assert list(dict.fromkeys(listener.bodies)) == [b"%d" % n for n in range(50)]
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("mode", ["subscribe", "assign"])
+def test_a_topic_whose_route_is_unknown_does_not_stop_the_others(mode: str) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 4)
+        queues = [MessageQueue(topic="orders", broker_name="a", queue_id=number) for number in range(4)]
+        missing = MessageQueue(topic="missing", broker_name="a", queue_id=0)
+        leaves, stays = (lite_consumer_of(cluster, client_id=name) for name in "xy")
+        for consumer in (leaves, stays):
+            if mode == "subscribe":
+                consumer.subscribe("missing")
+                consumer.subscribe("orders")
+            else:
+                consumer.assign([missing, *queues[:2]])
+            await consumer.start()
+        await asyncio.sleep(30)
+        assert len(stays.assignment()) == 2
+        del cluster.loop.servers[NAMESRV]
+        await stays.instance.api.connection(NAMESRV).close()
+        await leaves.shutdown()
+        if mode == "assign":
+            stays.assign([missing, *queues])
+        await asyncio.sleep(60)
+        assert set(stays.assignment()) == set(queues)
+        await stays.shutdown()
 
     run_virtually(story)

@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from broker_core.client import DefaultMQProducer, Message, MQBrokerException, MQ
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
+from broker_core.tasks import start_task
 from tests.fakes.client import instance_of, producer_of
 from tests.fakes.engine import context_of
 from tests.fakes.virtual_cluster import SEND, VirtualBroker, VirtualCluster, run_virtually
@@ -151,6 +153,83 @@ def test_the_callback_of_a_send_is_called_with_its_result_or_error(caplog: pytes
 
     run_virtually(story)
     assert "of the program" in caplog.text
+
+
+def test_shutdown_waits_for_the_sends_that_wait_for_their_turn() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        ended: list[bool] = []
+        producer = producer_of(cluster, back_pressure_for_async_send_num=2)
+        await producer.start()
+        await producer.send(Message("orders", b"x"))
+        sends = [
+            start_task(
+                producer.send_async(Message("orders", b"x"), lambda _, error: ended.append(error is None)), "send"
+            )
+            for _ in range(20)
+        ]
+        await asyncio.sleep(0)
+        await producer.shutdown()
+        assert ended == [True] * 20 and all(send.done() for send in sends)
+        assert len(stored(broker)) == 21
+        assert not producer.instance.api._connections
+
+    run_virtually(story)
+
+
+def test_a_cancelled_shutdown_is_finished() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        producer = producer_of(cluster)
+        await producer.start()
+        await producer.send(Message("orders", b"x"))
+        broker.ignore.add(SEND)
+        await producer.send_async(Message("orders", b"x"), lambda result, error: None)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await producer.shutdown()
+        with pytest.raises(MQClientException, match="still being shut down"):
+            await producer.start()
+        await producer.shutdown()
+        assert not asyncio.all_tasks() - {asyncio.current_task()}
+        assert not producer.instance.api._connections
+
+    run_virtually(story)
+
+
+def test_the_wait_and_the_send_have_one_timeout() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        ended: list[float] = []
+        async with producer_of(cluster, back_pressure_for_async_send_num=1) as producer:
+            await producer.send(Message("orders", b"x"))
+            broker.ignore.add(SEND)
+            begin = cluster.loop.time()
+            for timeout_ms in (2000, 3000):
+                await producer.send_async(
+                    Message("orders", b"x"), lambda *_: ended.append(cluster.loop.time() - begin), timeout_ms=timeout_ms
+                )
+        assert ended == [pytest.approx(2, abs=0.01), pytest.approx(3, abs=0.01)]
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("chosen", [7, None, "a"])
+def test_a_selector_that_returns_no_queue_is_refused(chosen: Any) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        async with producer_of(cluster) as producer:
+            for send in (producer.send, producer.send_oneway):
+                with pytest.raises(MQClientException, match=f"the selector returned {chosen!r}, which is no Message"):
+                    await send(Message("orders", b"x"), selector=lambda *_: chosen)
+            with pytest.raises(MQClientException, match="queue is 7, which is no MessageQueue"):
+                await producer.send(Message("orders", b"x"), queue=7)  # type: ignore[arg-type]
+
+    run_virtually(story)
 
 
 def test_sends_wait_while_too_many_are_under_way() -> None:

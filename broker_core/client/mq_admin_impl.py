@@ -36,7 +36,7 @@ class MQAdminImpl:
         """The offset of the first message that was stored at this time or later."""
         return await self._instance.api.search_offset(await self._address(queue), queue, timestamp_ms)
 
-    async def fetch_consume_offset(self, group: str, queue: MessageQueue) -> int | None:
+    async def fetch_group_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's offset of a queue; None if it has none."""
         address = await self._address(queue)
         return await self._instance.api.query_consumer_offset(address, group, queue, set_zero_if_not_found=False)

@@ -291,16 +291,25 @@ class DefaultMQPullConsumer:
         self.shutdown()
 
     def pull(
-        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int, *, timeout_ms: int | None = None
+        self,
+        queue: MessageQueue,
+        sub_expression: str,
+        offset: int,
+        max_nums: int,
+        *,
+        timeout_ms: int | None = None,
+        expression_type: str = "TAG",
     ) -> PullResult:
         """Read a queue from an offset on, without waiting."""
-        return call(self._consumer.pull(queue, sub_expression, offset, max_nums, timeout_ms=timeout_ms))
+        arguments = queue, sub_expression, offset, max_nums
+        return call(self._consumer.pull(*arguments, timeout_ms=timeout_ms, expression_type=expression_type))
 
     def pull_block_if_not_found(
-        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int
+        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int, *, expression_type: str = "TAG"
     ) -> PullResult:
         """As ``pull``, but wait for a message, up to ``broker_suspend_max_time_millis``."""
-        return call(self._consumer.pull_block_if_not_found(queue, sub_expression, offset, max_nums))
+        arguments = queue, sub_expression, offset, max_nums
+        return call(self._consumer.pull_block_if_not_found(*arguments, expression_type=expression_type))
 
     def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of a topic."""
@@ -318,13 +327,17 @@ class DefaultMQPullConsumer:
         """The offset of the first message that was stored at this time or later."""
         return call(self._consumer.search_offset(queue, timestamp_ms))
 
-    def fetch_offset(self, queue: MessageQueue) -> int | None:
-        """The offset that was noted or stored last for the group; None if there is none."""
-        return call(self._consumer.fetch_offset(queue))
+    def fetch_consume_offset(self, queue: MessageQueue, from_store: bool = False) -> int | None:
+        """The offset that was noted last, or stored last for the group; None if there is none."""
+        return call(self._consumer.fetch_consume_offset(queue, from_store))
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Note the group's offset. It is stored every 5 s and by ``shutdown``."""
+        """Note the group's offset. It is stored every 5 s, by ``persist_offsets`` and by ``shutdown``."""
         self._consumer.update_consume_offset(queue, offset)
+
+    def persist_offsets(self) -> None:
+        """Store the offsets that were noted and have changed."""
+        call(self._consumer.persist_offsets())
 
     def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
         """Have a message delivered again later. -1 moves it to the dead letter queue."""

@@ -329,7 +329,7 @@ async def test_pulls_by_hand(server: Address) -> None:
         assert (await consumer.min_offset(queue), await consumer.max_offset(queue)) == (0, behind + 1)
         consumer.update_consume_offset(queue, behind)
         await consumer.persist_offsets()
-        assert await consumer.fetch_consume_offset("g-PyPull", queue) == behind
+        assert await consumer.fetch_consume_offset(queue, from_store=True) == behind
 
 
 async def test_requests_get_their_replies(server: Address) -> None:

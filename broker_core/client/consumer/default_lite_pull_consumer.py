@@ -110,7 +110,7 @@ class DefaultLitePullConsumer:
         self.subscriptions[topic] = build_subscription_data(topic, sub_expression, version, expression_type)
 
     def assign(self, queues: Iterable[MessageQueue], sub_expression: str = "*") -> None:
-        """Read these queues and no others, whatever other members do. May be called again while the consumer runs."""
+        """Read these queues and no others, whatever other members do. May be called while the consumer runs, too."""
         wanted = dict.fromkeys(queues)
         if len(wanted) > MAX_QUEUES:
             raise MQClientException(f"{len(wanted)} queues; at most {MAX_QUEUES} can be assigned")
@@ -137,10 +137,11 @@ class DefaultLitePullConsumer:
             raise MQClientException("the consumer is not running; call start() first")
 
     async def start(self) -> None:
-        """Join the group. Raises MQClientException without a subscription, and if no name server answers."""
+        """Join the group. Without a subscription, the consumer reads nothing before ``assign``.
+
+        MQClientException if no name server answers for a topic.
+        """
         self._require_stopped()
-        if not self._mode:
-            raise MQClientException("a consumer needs subscribe() or assign() before start()")
         self.started_ms = self.instance.clock.now().wall_ms
         self.consume_timestamp_ms = self.started_ms - DEFAULT_TIMESTAMP_AGE_MS
         if self.config.consume_timestamp is not None:
@@ -274,6 +275,8 @@ class DefaultLitePullConsumer:
 
     async def _ends(self, queue: MessageQueue) -> tuple[int, int]:
         self._require_running()
+        if queue in self._assigned and queue not in self.rebalance.process_queues:  # it was assigned just now
+            await self.do_rebalance()
         if queue not in self.rebalance.process_queues:
             raise MQClientException(f"{queue} is not a queue of this consumer; see assignment()")
         return await self.instance.admin.min_offset(queue), await self.instance.admin.max_offset(queue)
@@ -301,7 +304,7 @@ class DefaultLitePullConsumer:
         """The group's offset of a queue; None if it has none."""
         if isinstance(self.offset_store, LocalFileOffsetStore):
             return await self.offset_store.read_store(queue)
-        return await self.instance.admin.fetch_consume_offset(self.group, queue)
+        return await self.instance.admin.fetch_group_offset(self.group, queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message that was stored at this time or later."""

@@ -139,10 +139,13 @@ class DefaultMQPullConsumer(MQAdminImpl):
 
     # --- Offsets and failed messages --------------------------------------------------------------------------
 
-    async def fetch_offset(self, queue: MessageQueue) -> int | None:
-        """The offset that was noted or stored last for the group; None if there is none."""
-        noted = self.offset_store.read_memory(queue)
-        return noted if noted >= 0 else await self.fetch_consume_offset(self.group, queue)
+    async def fetch_consume_offset(self, queue: MessageQueue, from_store: bool = False) -> int | None:
+        """The offset that was noted last, or stored last for the group; None if there is none.
+
+        ``from_store``: the stored one, also if another was noted since.
+        """
+        noted = -1 if from_store else self.offset_store.read_memory(queue)
+        return noted if noted >= 0 else await self.fetch_group_offset(self.group, queue)
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
         """Note the group's offset. It is stored every 5 s, by ``persist_offsets`` and by ``shutdown``."""

@@ -14,7 +14,7 @@ def test_the_route_is_asked_for_first() -> None:
         admin = instance_of(cluster).admin
         queue = MessageQueue(topic="orders", broker_name="a", queue_id=1)
         assert await admin.max_offset(queue) == 0
-        assert await admin.fetch_consume_offset("g", queue) is None
+        assert await admin.fetch_group_offset("g", queue) is None
         with pytest.raises(MQClientException, match="no name server has reported a master of broker 'b'"):
             await admin.min_offset(MessageQueue(topic="orders", broker_name="b", queue_id=1))
         await admin._instance.api.close()

@@ -1,13 +1,15 @@
 """The synchronous face: one thread runs the loop; listeners have threads of their own."""
 
 import asyncio
+import inspect
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from broker_core.client import Message, MQClientException
+from broker_core import client
+from broker_core.client import Message, MQClientException, sync
 from broker_core.client.sync import DefaultMQProducer, DefaultMQPushConsumer, call
 from tests.fakes.ports import unused_ports
 
@@ -38,6 +40,21 @@ def test_errors_reach_the_caller() -> None:
     producer = DefaultMQProducer("p", namesrv_addr=address)
     with producer, pytest.raises(MQClientException, match="no name server answers"):
         producer.send(Message("orders", b"x"))
+
+
+@pytest.mark.parametrize(
+    "name", ["DefaultMQProducer", "DefaultMQPushConsumer", "DefaultLitePullConsumer", "DefaultMQPullConsumer"]
+)
+def test_the_methods_take_what_those_for_asyncio_take(name: str) -> None:
+    def parameters(kind: type, method: str) -> list[tuple[str, object, object]]:
+        found = inspect.signature(getattr(kind, method)).parameters.values()
+        return [(one.name, one.kind, one.default) for one in found]
+
+    with_loop, without = getattr(client, name), getattr(sync, name)
+    methods = [method for method in vars(without) if not method.startswith("_")]
+    assert {"start", "shutdown"} <= set(methods)
+    for method in methods:
+        assert parameters(without, method) == parameters(with_loop, method), method
 
 
 FORK = """

@@ -123,6 +123,28 @@ def test_assigned_queues_are_read_whatever_others_do() -> None:
     run_virtually(story)
 
 
+def test_queues_are_assigned_and_sought_while_the_consumer_runs() -> None:
+    """As RocketMQ's example LitePullConsumerAssign does."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster, 2)
+        await send(cluster, b"0", b"1", queue=QUEUE)
+        async with lite_consumer_of(cluster, auto_commit=False) as consumer:
+            assert consumer.assignment() == [] and await consumer.poll(60_000) == []
+            queues = await consumer.fetch_message_queues("orders")
+            for queue, offset in zip(queues, (1, 0), strict=True):
+                consumer.assign(queues if offset == 0 else [queue])
+                await consumer.seek(queue, offset)
+            assert consumer.assignment() == queues
+            assert await poll_bodies(consumer) == [b"1"]
+            await send(cluster, b"2", queue=queues[1])
+            assert await poll_bodies(consumer) == [b"2"]
+            await consumer.commit()
+            assert [broker.offset("g", "orders", queue_id) for queue_id in range(2)] == [2, 1]
+
+    run_virtually(story)
+
+
 def test_seek() -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker = one_broker(cluster)
@@ -235,8 +257,6 @@ def test_set_up_that_is_wrong() -> None:
         with pytest.raises(MQClientException, match="unknown field `pull`"):
             DefaultLitePullConsumer("g", instance=instance, pull=5)
         consumer = DefaultLitePullConsumer("g", instance=instance)
-        with pytest.raises(MQClientException, match=r"subscribe\(\) or assign\(\)"):
-            await consumer.start()
         with pytest.raises(MQClientException, match="not running"):
             await consumer.poll()
         consumer.subscribe("orders")

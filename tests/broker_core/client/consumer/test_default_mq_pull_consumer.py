@@ -68,12 +68,13 @@ def test_the_program_keeps_the_offsets() -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker = await filled(cluster, 3)
         async with pull_consumer_of(cluster) as consumer:
-            assert await consumer.fetch_offset(QUEUE) is None
+            assert await consumer.fetch_consume_offset(QUEUE) is None
             await consumer.pull(QUEUE, "*", 0, 32)
             await asyncio.sleep(60)
             assert broker.sent(UPDATE_OFFSET) == []
             consumer.update_consume_offset(QUEUE, 2)
-            assert await consumer.fetch_offset(QUEUE) == 2
+            assert await consumer.fetch_consume_offset(QUEUE) == 2
+            assert await consumer.fetch_consume_offset(QUEUE, from_store=True) is None
             await asyncio.sleep(6)
             assert broker.offset("g", "orders", 0) == 2
             consumer.update_consume_offset(QUEUE, 3)

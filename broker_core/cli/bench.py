@@ -10,7 +10,7 @@ import click
 
 from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
 from broker_core.cli.errors import CommandError, client_errors
-from broker_core.cli.output import number, print_json
+from broker_core.cli.output import number, print_json, print_line
 from broker_core.cli.target import Command, Target, pass_target
 from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt
 from broker_core.clock import SystemClock
@@ -39,11 +39,11 @@ def bench(target: Target, topic: str, messages: int, size: int, tasks: int) -> N
         return
     for what in ("send", "consume"):
         result = answer[what]
-        click.echo(
+        print_line(
             f"{what:8} {number(result['messages_per_s'])} messages/s, "
             f"p50 {result['p50_us'] / 1000:.2f} ms, p99 {result['p99_us'] / 1000:.2f} ms"
         )
-    click.echo(
+    print_line(
         f"{number(messages)} messages of {number(size)} bytes; consume is measured from the send to the listener"
     )
 

@@ -12,7 +12,7 @@ from broker_core.cli.default_mq_admin_ext import (
     OffsetWrapper,
 )
 from broker_core.cli.errors import NOT_FOUND, CommandError
-from broker_core.cli.output import local_time, number, print_json, print_table
+from broker_core.cli.output import local_time, number, print_json, print_line, print_table
 from broker_core.cli.target import Command, Target, pass_target
 from broker_core.commands import MessageQueue
 
@@ -146,7 +146,7 @@ def lag(target: Target, group: str) -> None:
             for queue in answer["queues"]
         ),
     )
-    click.echo(f"lag {number(answer['lag'])}, {members} member{'' if members == 1 else 's'}")
+    print_line(f"lag {number(answer['lag'])}, {members} member{'' if members == 1 else 's'}")
 
 
 @click.command("reset-offset", cls=Command)
@@ -182,7 +182,7 @@ def reset_offset(target: Target, group: str, topic: str, to: str, yes: bool) -> 
             for row in answer["changes"]
         ),
     )
-    click.echo("The offsets were reset." if yes else "Nothing was changed. Add --yes to reset the offsets.")
+    print_line("The offsets were reset." if yes else "Nothing was changed. Add --yes to reset the offsets.")
 
 
 async def preview_reset(admin: DefaultMQAdminExt, group: str, topic: str, timestamp_ms: int) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
-from broker_core.cli.errors import FAILED, NOT_FOUND, CommandError, client_errors
+from broker_core.cli.errors import FAILED, NOT_FOUND, CommandError, OutputError, client_errors
 from broker_core.cli.output import log_handler, message_line, message_view, print_json, print_line, printable
-from broker_core.cli.target import Command, Target, pass_target
+from broker_core.cli.target import Command, Target, pass_target, read_group, topic_argument
 from broker_core.client import DefaultMQPushConsumer, MessageExt, MQBrokerException, MQClientException
 from broker_core.client.message import decode_messages
 from broker_core.codes import ResponseCode
@@ -36,17 +36,11 @@ LAST_CALL_MS = 100
 """How long the end of ``consume`` waits for the listener: the call after the last message does not return."""
 
 
-class StartTime(click.ParamType[dict[str, Any]]):
-    """``first``, ``last``, ms since 1970, or a time in ISO 8601; returned as the options of a consumer."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        if value in ("first", "last"):
-            return {"consume_from_where": f"CONSUME_FROM_{value.upper()}_OFFSET"}
-        return {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": read_time_ms(value)}
+def read_start(context: click.Context, parameter: click.Parameter, value: str) -> dict[str, Any]:
+    """``first``, ``last``, ms since 1970, or a time in ISO 8601, as the options of a consumer. BadParameter."""
+    if value in ("first", "last"):
+        return {"consume_from_where": f"CONSUME_FROM_{value.upper()}_OFFSET"}
+    return {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": read_time_ms(value)}
 
 
 def read_time_ms(text: str) -> int:
@@ -69,7 +63,7 @@ class Printer:
 
     def __init__(self, *, as_json: bool, count: int = 0) -> None:
         self.printed = 0
-        self.problem: OSError | None = None
+        self.problem: OutputError | None = None
         self.finished = asyncio.Event()
         self._changed = asyncio.Event()
         self._as_json = as_json
@@ -85,7 +79,7 @@ class Printer:
                 print_json(message_view(message))
             else:
                 print_line(message_line(message))
-        except OSError as error:  # the reader, such as head, has enough
+        except OutputError as error:
             self.problem = error
         else:
             self.printed += 1
@@ -116,12 +110,14 @@ class Printer:
 
 
 @click.command(cls=Command)
-@click.argument("topic")
-@click.option("--group", required=True, help="The consumer group; what it has consumed is committed.")
+@topic_argument
+@click.option(
+    "--group", required=True, callback=read_group, help="The consumer group; what it has consumed is committed."
+)
 @click.option(
     "--from",
     "start",
-    type=StartTime(),
+    callback=read_start,
     default="last",
     metavar="first|last|TIME",
     help="Where a group begins that has committed nothing: last is the end of the queues.",
@@ -182,7 +178,7 @@ async def _consume(
 
 
 @click.command(cls=Command)
-@click.argument("topic")
+@topic_argument
 @click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
 @click.option("--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when none came for so long.")
 @click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")

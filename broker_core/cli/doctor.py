@@ -8,7 +8,7 @@ import click
 
 from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
 from broker_core.cli.errors import FAILED, CommandError
-from broker_core.cli.output import print_json, printable
+from broker_core.cli.output import print_json, print_line, printable
 from broker_core.cli.target import Command, Target, pass_target
 from broker_core.client import MQClientException
 from broker_core.version import VERSION
@@ -40,9 +40,9 @@ def doctor(target: Target) -> int:
         print_json({"ok": not has_error, "findings": [finding._asdict() for finding in findings]})
     else:
         for finding in findings:
-            click.echo(f"{click.style(f'{finding.level:8}', fg=STYLES[finding.level])}{printable(finding.text)}")
+            print_line(f"{click.style(f'{finding.level:8}', fg=STYLES[finding.level])}{printable(finding.text)}")
             if finding.advice:
-                click.echo(f"        {printable(finding.advice)}")
+                print_line(f"        {printable(finding.advice)}")
     return FAILED if has_error else 0
 
 

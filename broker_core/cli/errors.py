@@ -44,6 +44,24 @@ class CommandError(click.ClickException):
         click.echo(f"glassmq: {self.message}", file=file or sys.stderr)
 
 
+class OutputError(CommandError):
+    """Standard output cannot be written to. If its reader, such as ``head``, has enough, that is no failure."""
+
+    def __init__(self, problem: OSError | str, note: str = "") -> None:
+        self._problem = problem
+        self._reader_gone = isinstance(problem, BrokenPipeError)
+        reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
+        super().__init__(f"standard output cannot be written to: {reason}{note}", 0 if self._reader_gone else FAILED)
+
+    def with_note(self, note: str) -> "OutputError":
+        """The error with ``note`` at the end of its message."""
+        return OutputError(self._problem, note)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        if not self._reader_gone:
+            super().show(file)
+
+
 def no_server(what: str, address: str, option: str, error: object) -> CommandError:
     """The error for a server that does not answer."""
     return CommandError(
@@ -68,7 +86,5 @@ def client_errors() -> Iterator[None]:
         raise CommandError(text, code) from error
     except MQClientException as error:
         raise CommandError(str(error)) from error
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise CommandError(f"the server does not answer: {error}", UNREACHABLE) from error

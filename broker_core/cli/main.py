@@ -7,7 +7,8 @@ without extras it has all that it needs. ``up`` is the exception: it starts the 
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from broker_core.cli.bench import bench
 from broker_core.cli.cluster import groups, lag, reset_offset, topics
 from broker_core.cli.consume import consume, tail
 from broker_core.cli.doctor import doctor
-from broker_core.cli.errors import INTERRUPTED, USAGE, CommandError
+from broker_core.cli.errors import FAILED, INTERRUPTED, USAGE, CommandError, OutputError
 from broker_core.cli.messages import logdump, message
-from broker_core.cli.output import log_handler
+from broker_core.cli.output import log_handler, print_line
 from broker_core.cli.produce import produce
 from broker_core.cli.target import shared_options
 from broker_core.cli.top import top
@@ -39,6 +40,23 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with reader_gone():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with reader_gone():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def reader_gone() -> Iterator[None]:
+    """Turns BrokenPipeError into OutputError. Click would end the program with exit code 1, and without a word."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputError(error) from error
 
 
 @click.group(
@@ -88,7 +106,7 @@ def completion(shell: str) -> None:
     """Print the code that completes `glassmq` in a SHELL; it is to be evaluated there."""
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(glassmq, {}, NAME, "_GLASSMQ_COMPLETE").source())
+    print_line(kind(glassmq, {}, NAME, "_GLASSMQ_COMPLETE").source())
 
 
 for _command in (
@@ -125,18 +143,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as head, has enough
-        discard_output()
-        return 0
+    except OSError as error:  # such as a file that cannot be read, or a full disk behind the text of --help
+        CommandError(str(error)).show()
+        return FAILED
     return result if isinstance(result, int) else 0
 
 
-def discard_output() -> None:
-    """Let what is still buffered for standard output go nowhere, so that Python's exit does not fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def flush_output() -> None:
+    """Write what is buffered for standard output, or let it go nowhere, so that Python's exit does not fail on it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # the command has reported it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
     """The entry point of the program."""
     logging.getLogger("broker_core").addHandler(log_handler)
-    sys.exit(run())
+    code = run()
+    flush_output()
+    sys.exit(code)

@@ -44,9 +44,9 @@ def message(target: Target, message_id: str, topic: str) -> None:
     for name, value in view.items():
         if name != "body" and value not in ("", [], {}):
             shown = local_time(value) if name.endswith("_time_ms") else value
-            click.echo(f"{name.removesuffix('_ms').replace('_', ' '):18} {printable(str(shown))}")
-    click.echo()
-    click.echo(printable_lines(view["body"] or ""))
+            print_line(f"{name.removesuffix('_ms').replace('_', ' '):18} {printable(str(shown))}")
+    print_line("")
+    print_line(printable_lines(view["body"] or ""))
 
 
 async def find_message(admin: DefaultMQAdminExt, message_id: str, topic: str) -> MessageExt | None:

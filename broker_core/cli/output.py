@@ -3,15 +3,18 @@
 import logging
 import sys
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from broker_core.cli.errors import OutputError
 from broker_core.client import MessageExt
 from broker_core.formats.message_body import BodyError
 from broker_core.formats.message_properties import KEYS, TAGS, UNIQ_KEY, WAIT
@@ -46,15 +49,28 @@ def local_time(ms: int | None) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on one line. It is flushed, so that a reader of a pipe sees it at once."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
-    sys.stdout.flush()
+    """One JSON document on one line. OutputError as for ``print_line``."""
+    print_line(msgspec.json.encode(value).decode())
 
 
 def print_line(text: str) -> None:
-    """One line, flushed. The caller has made it ``printable``."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """One line, which the caller has made ``printable``. It is flushed, so that a reader of a pipe sees it at once.
+
+    Colours are left out where there is no terminal. OutputError if standard output is closed or cannot be written to.
+    """
+    with output_errors():
+        click.echo(text)
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """Turns the errors of writing to standard output into OutputError."""
+    if sys.stdout is None:
+        raise OutputError("it is closed")
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(error) from error
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -79,10 +95,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     if not console.is_terminal:
         console = Console(highlight=False, width=10_000)
     table = make_table(columns, rows)
-    with console.capture() as captured:
+    with output_errors(), console.capture() as captured:
         console.print(table)
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
-    sys.stdout.flush()
+    for line in captured.get().splitlines():
+        print_line(line.rstrip())
 
 
 def message_view(message: MessageExt) -> dict[str, Any]:

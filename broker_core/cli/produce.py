@@ -13,9 +13,10 @@ import click
 import msgspec
 from msgspec import Meta
 
-from broker_core.cli.errors import FAILED, CommandError, client_errors
+from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
+from broker_core.cli.errors import FAILED, CommandError, OutputError, client_errors
 from broker_core.cli.output import UNKNOWN, print_json, print_line, printable
-from broker_core.cli.target import Command, Target, pass_target
+from broker_core.cli.target import Command, Target, pass_target, topic_argument
 from broker_core.client import DefaultMQProducer, Message, MQClientException, SendResult
 from broker_core.tasks import start_task
 
@@ -65,7 +66,7 @@ class MessageLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @click.command(cls=Command)
-@click.argument("topic")
+@topic_argument
 @click.option("--body", help="The body of one message, as text.")
 @click.option("--file", "file_name", type=click.Path(exists=True, dir_okay=False), help="Messages as JSON lines.")
 @click.option("--tag", default="", help="The tag of messages that have none of their own.")
@@ -96,6 +97,8 @@ def produce(
     """
     if body is not None and file_name is not None:
         raise click.UsageError("--body and --file exclude each other")
+    if body == "":
+        raise click.UsageError("--body is empty; a message needs one byte at least")
     defaults = MessageLine("", "utf8", tag, list(keys), "", read_properties(properties), delay_level)
     if body is not None:
         lines: Iterator[Message] = iter([make_message(topic, msgspec.structs.replace(defaults, body=body), defaults)])
@@ -187,7 +190,9 @@ async def _send_all(target: Target, messages: Iterator[Message], in_flight: int)
 
     The input is read in a thread, since it may be a terminal or a slow program.
     """
-    sent = 0
+    async with DefaultMQAdminExt(target.namesrv) as admin:
+        await target.check_name_server(admin)
+    results = Results(as_json=target.as_json)
     waiting: deque[asyncio.Task[SendResult]] = deque()
     async with DefaultMQProducer(PRODUCER_GROUP, namesrv_addr=target.namesrv) as producer:
         try:
@@ -195,30 +200,50 @@ async def _send_all(target: Target, messages: Iterator[Message], in_flight: int)
                 send = producer.send(message)
                 waiting.append(start_task(send, "send a message", expected=(MQClientException,)))
                 while waiting and (len(waiting) >= in_flight or waiting[0].done()):
-                    _print_result(target, await waiting[0])
+                    results.put(await waiting[0])
                     waiting.popleft()
-                    sent += 1
             while waiting:
-                _print_result(target, await waiting[0])
+                results.put(await waiting[0])
                 waiting.popleft()
-                sent += 1
         except (CommandError, MQClientException) as error:
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
             for outcome in outcomes:
                 if isinstance(outcome, SendResult):
-                    _print_result(target, outcome)
-                    sent += 1
+                    results.put(outcome)
             failed = sum(isinstance(outcome, Exception) for outcome in outcomes)
             text = error.message if isinstance(error, CommandError) else str(error)
             code = error.exit_code if isinstance(error, CommandError) else FAILED
-            if sent or failed > 1:
-                text += f" ({sent} messages were sent, {failed} were not, and the rest was not tried)"
+            if results.sent or failed > 1:
+                text += f" ({results.sent} messages were sent, {failed} were not, and the rest was not tried)"
             raise CommandError(text, code) from error
+    results.check()
 
 
-def _print_result(target: Target, result: SendResult) -> None:
+class Results:
+    """Prints the results of sends. If standard output cannot be written to, the messages are sent nevertheless."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.sent = 0
+        self._as_json = as_json
+        self._problem: OutputError | None = None
+
+    def put(self, result: SendResult) -> None:
+        self.sent += 1
+        if self._problem is None:
+            try:
+                _print_result(result, as_json=self._as_json)
+            except OutputError as error:
+                self._problem = error
+
+    def check(self) -> None:
+        """Raise what ended the output."""
+        if self._problem is not None:
+            raise self._problem.with_note(f" ({self.sent} messages were sent)")
+
+
+def _print_result(result: SendResult, *, as_json: bool) -> None:
     queue = result.message_queue
-    if target.as_json:
+    if as_json:
         print_json(
             {
                 "send_status": result.send_status,

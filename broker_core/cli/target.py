@@ -9,6 +9,11 @@ import click
 from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
 from broker_core.cli.errors import client_errors, no_server
 from broker_core.cli.glassmq_api import GlassmqApi
+from broker_core.client import MQClientException
+from broker_core.client.client_config import check_group
+from broker_core.client.mq_client_api import parse_address
+from broker_core.errors import RequestError
+from broker_core.topics import validate_topic
 
 T = TypeVar("T")
 NAMESRV, URL = "127.0.0.1:9876", "http://127.0.0.1:8000"
@@ -47,9 +52,39 @@ class Target:
             raise no_server("name server", self.namesrv, "--namesrv", error) from error
 
 
+def read_topic(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The name of a topic. BadParameter if RocketMQ does not allow it."""
+    try:
+        return validate_topic(value)
+    except RequestError as error:
+        raise click.BadParameter(error.remark) from error
+
+
+def read_group(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The name of a consumer group. BadParameter if RocketMQ does not allow it."""
+    try:
+        return check_group(value, "DEFAULT_CONSUMER")
+    except MQClientException as error:
+        raise click.BadParameter(str(error)) from error
+
+
+topic_argument = click.argument("topic", callback=read_topic)
+
+
+def check_name_servers(text: str) -> None:
+    """BadParameter unless it is one ``host:port``, or several separated by semicolons."""
+    try:
+        for address in text.split(";"):
+            parse_address(address)
+    except MQClientException as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _setter(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value not in (None, False):
+            if field == "namesrv":
+                check_name_servers(value)
             setattr(context.ensure_object(Target), field, value)
 
     return store

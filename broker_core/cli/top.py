@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from broker_core.cli.errors import UNREACHABLE, CommandError
-from broker_core.cli.output import UNKNOWN, make_table, number, print_json, printable
+from broker_core.cli.output import UNKNOWN, make_table, number, output_errors, print_json, printable
 from broker_core.cli.target import Command, Target, pass_target
 
 ROWS_MAX = 2000
@@ -53,7 +53,8 @@ def top(target: Target, interval: float, once: bool, broker: str) -> None:
         return
     console = Console(highlight=False)
     if once or not console.is_terminal:
-        console.print(page(first, None, console.width, rows=20))
+        with output_errors():
+            console.print(page(first, None, console.width, rows=20))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         watch(look, first, live, interval)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from broker_core.cli.output import UNKNOWN, local_time, number, print_json, print_table, printable
+from broker_core.cli.output import UNKNOWN, local_time, number, print_json, print_line, print_table, printable
 from broker_core.cli.target import Command, Target, pass_target
 
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "blue", "ok": "green"}
@@ -42,7 +42,7 @@ def holds(target: Target, topic: str, group: str, limit: int) -> None:
             for hold in answer["holds"]
         ),
     )
-    click.echo(f"{number(answer['total'])} held pulls" + _without(answer))
+    print_line(f"{number(answer['total'])} held pulls" + _without(answer))
 
 
 def clock_time(ms: int) -> str:
@@ -66,11 +66,11 @@ def why(target: Target, group: str, patience: float | None) -> None:
     if target.as_json:
         print_json(answer)
         return
-    click.echo(f"{printable(answer['group'])}: {click.style(answer['state'], bold=True)}")
+    print_line(f"{printable(answer['group'])}: {click.style(answer['state'], bold=True)}")
     for verdict in answer["verdicts"]:
         mark = click.style(f"{verdict['severity']:7}", fg=SEVERITY_STYLES.get(verdict["severity"]))
-        click.echo(f"  {mark} {printable(verdict['sentence'])}")
-        click.echo(f"          {printable(verdict['advice'])}")
+        print_line(f"  {mark} {printable(verdict['sentence'])}")
+        print_line(f"          {printable(verdict['advice'])}")
 
 
 @click.command(cls=Command)
@@ -83,7 +83,7 @@ def timeline(target: Target, message_id: str, topic: str) -> None:
     if target.as_json:
         print_json(answer)
         return
-    click.echo(
+    print_line(
         f"{printable(answer['message_id'])}: {printable(answer['topic'])} "
         f"{answer['broker']}:{answer['queue_id']}@{answer['queue_offset']}, "
         f"stored {local_time(answer['store_time_ms'])}"
@@ -93,7 +93,7 @@ def timeline(target: Target, message_id: str, topic: str) -> None:
         ((local_time(event.get("wall_ms")), event.get("type", UNKNOWN), details(event)) for event in answer["events"]),
     )
     if not answer["complete"]:
-        click.echo("Older events of this message are not kept any more.")
+        print_line("Older events of this message are not kept any more.")
 
 
 def details(event: dict[str, Any]) -> str:

@@ -35,7 +35,7 @@ def test_groups_and_lag(glassmq: Glassmq) -> None:
     answer = glassmq("lag", "lag-g", "--json").json
     assert (answer["lag"], answer["members"]) == (2, [])
     assert sum(queue["max_offset"] for queue in answer["queues"]) == 3
-    assert {queue["topic"] for queue in answer["queues"]} == {"lagging"}
+    assert {queue["topic"] for queue in answer["queues"]} - {"%RETRY%lag-g"} == {"lagging"}
     assert glassmq("lag", "lag-g").out.splitlines()[-1] == "lag 2, 0 members"
     assert rows(glassmq("groups"))["lag-g"] == ["0", "2", "lagging"]
 

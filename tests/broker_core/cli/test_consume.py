@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from broker_core.cli.errors import OutputError
 from broker_core.client import Message
 from broker_core.client.sync import DefaultMQProducer
 from broker_core.testing.running_broker import RunningBroker
@@ -61,14 +62,19 @@ def test_a_wrong_time_is_refused(glassmq: Glassmq, time: str, words: str) -> Non
     assert done.code == 2 and words in done.err
 
 
+@pytest.mark.parametrize("group", ["bad group!", "", "DEFAULT_CONSUMER"])
+def test_a_wrong_group_is_refused(glassmq: Glassmq, group: str) -> None:
+    done = glassmq("consume", "t", "--group", group)
+    assert done.code == 2 and "group" in done.err
+
+
 def test_a_closed_pipe_leaves_the_message_to_others(glassmq: Glassmq, monkeypatch: pytest.MonkeyPatch) -> None:
     glassmq("produce", "pipe", "--body", "kept")
 
     def fail(text: str) -> None:
-        raise BrokenPipeError
+        raise OutputError(BrokenPipeError())
 
     monkeypatch.setattr("broker_core.cli.consume.print_line", fail)
-    monkeypatch.setattr("broker_core.cli.main.discard_output", lambda: None)
     done = glassmq("consume", "pipe", "--group", "pipe-g", "--from", "first")
     assert (done.code, done.out, done.err) == (0, "", "")
     monkeypatch.undo()

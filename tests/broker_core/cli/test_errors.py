@@ -8,6 +8,7 @@ from broker_core.cli.errors import (
     NOT_POSSIBLE,
     UNREACHABLE,
     CommandError,
+    OutputError,
     client_errors,
     no_server,
 )
@@ -32,9 +33,12 @@ def test_an_error_of_the_client_has_an_exit_code(error: Exception, code: int, te
     assert "FAQ" not in raised.value.message
 
 
-def test_a_closed_pipe_is_no_error_of_a_server() -> None:
-    with pytest.raises(BrokenPipeError), client_errors():
-        raise BrokenPipeError
+def test_output_that_cannot_be_written_is_no_error_of_a_server() -> None:
+    with pytest.raises(CommandError) as raised, client_errors():
+        raise OutputError(OSError(28, "No space left on device"))
+    assert raised.value.message == "standard output cannot be written to: No space left on device"
+    assert raised.value.exit_code == FAILED
+    assert OutputError(BrokenPipeError()).exit_code == 0
 
 
 def test_a_server_that_is_away_names_its_option() -> None:

@@ -70,3 +70,8 @@ def test_the_command_loads_neither_django_nor_the_broker() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_command_starts_with_the_oldest_click_that_the_wheel_allows() -> None:
+    code = "import click; click.ParamType.__class_getitem__ = None; import broker_core.cli.main"  # as in click 8.1
+    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)

@@ -1,6 +1,10 @@
-"""What is printed, for hostile texts too."""
+"""What is printed, for hostile texts too, and to an output that is closed, full, or read by ``head``."""
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +22,12 @@ from broker_core.cli.output import (
 from broker_core.client import MessageExt
 from broker_core.formats.commit_log_record import decode, encode
 from broker_core.formats.message_body import COMPRESSED, ZLIB
+from broker_core.testing.running_broker import RunningBroker
+from tests.broker_core.cli.conftest import Glassmq
+from tests.conftest import PROJECT
+
+Shell = Callable[[str], "subprocess.CompletedProcess[str]"]
+MESSAGES = 500
 
 
 def message(body: bytes, properties: str = "", sys_flag: int = 0) -> MessageExt:
@@ -75,3 +85,48 @@ def test_a_table_in_a_pipe_is_as_wide_as_its_rows(capsys: pytest.CaptureFixture[
     assert lines[1].split() == ["x" * 150, "1"]
     assert lines[2].startswith("[red]a\\x1b\\n ") and lines[2].endswith(" 10,000")
     assert lines[3].split() == ["y" * 199 + "…", "-"]
+
+
+@pytest.fixture
+def shell(broker: RunningBroker) -> Shell:
+    """Runs a line of bash, in which ``$glassmq`` is the command at the broker. ``code`` is to be its exit code."""
+    program = f"{sys.executable} -c 'from broker_core.cli.main import main; main()'"
+
+    def call(line: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["bash", "-c", f'glassmq() {{ {program} "$@"; }}; {line}'],
+            env=os.environ | {"NAMESRV_ADDR": broker.namesrv_addr, "GLASSMQ_URL": "http://127.0.0.1:1"},
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return call
+
+
+def test_a_reader_that_has_enough_does_not_stop_the_sending(shell: Shell, glassmq: Glassmq) -> None:
+    done = shell(f"seq {MESSAGES} | glassmq produce head | head -1; exit ${{PIPESTATUS[1]}}")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("SEND_OK ")
+    (found,) = (topic for topic in glassmq("topics", "--json").json["topics"] if topic["topic"] == "head")
+    assert found["messages"] == MESSAGES
+
+
+@pytest.mark.parametrize("command", ["topics", "produce --help"])
+def test_a_reader_that_has_enough_is_no_error(shell: Shell, command: str) -> None:
+    done = shell(f"glassmq {command} | true; exit ${{PIPESTATUS[0]}}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_is_reported_after_the_sending(shell: Shell) -> None:
+    done = shell("printf 'a\\nb\\n' | glassmq produce full > /dev/full")
+    reason = "standard output cannot be written to: No space left on device (2 messages were sent)"
+    assert (done.returncode, done.stderr) == (1, f"glassmq: {reason}\n")
+
+
+@pytest.mark.parametrize("output", ["> /dev/full", ">&-"])
+@pytest.mark.parametrize("command", ["--json topics", "doctor"])
+def test_output_that_cannot_be_written_is_named(shell: Shell, command: str, output: str) -> None:
+    done = shell(f"glassmq {command} {output}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("glassmq: standard output cannot be written to: ") and done.stderr.count("\n") == 1

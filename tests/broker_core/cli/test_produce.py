@@ -106,8 +106,8 @@ def test_messages_before_a_wrong_line_are_reported(glassmq: Glassmq) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("produce", "a b", "--body", "x"), 1, "contains characters other than"),
-        (("produce", "t", "--body", ""), 1, "at least one"),
+        (("produce", "a b", "--body", "x"), 2, "contains characters other than"),
+        (("produce", "t", "--body", ""), 2, "--body is empty"),
         (("produce", "t", "--body", "x", "--file", __file__), 2, "exclude each other"),
         (("produce", "t", "--body", "x", "--property", "=v"), 2, "--property must be NAME=VALUE"),
         (("produce", "t", "--body", "x", "--delay-level", "19"), 2, "19 is not in the range"),
@@ -118,6 +118,11 @@ def test_messages_before_a_wrong_line_are_reported(glassmq: Glassmq) -> None:
 def test_wrong_arguments(glassmq: Glassmq, arguments: tuple[str, ...], code: int, words: str) -> None:
     done = glassmq(*arguments)
     assert (done.code, done.out) == (code, "") and words in done.err
+
+
+def test_without_a_name_server_the_exit_code_says_so(run_command: Glassmq) -> None:
+    done = run_command("--namesrv", "127.0.0.1:1", "produce", "t", "--body", "x")
+    assert done.code == 3 and "no name server answers at 127.0.0.1:1" in done.err
 
 
 def test_empty_input_sends_nothing(glassmq: Glassmq) -> None:

@@ -32,4 +32,4 @@ def test_the_defaults_are_those_of_a_broker() -> None:
 
 def test_an_address_that_is_none_is_refused(run_command: Glassmq) -> None:
     done = run_command("--namesrv", "here", "topics")
-    assert done.code == 1 and "'here' is not an address; write host:port" in done.err
+    assert done.code == 2 and "'here' is not an address; write host:port" in done.err

@@ -128,6 +128,11 @@ export function estimate(percentile, format) {
   return percentile.open ? `> ${format(percentile.value)}` : `≈ ${format(percentile.value)}`;
 }
 
+/** A bucket of stats.singleValues without its count. */
+export function bucketText({ value, open }, format) {
+  return `${open ? ">" : "≤"} ${format(value)}`;
+}
+
 /** Each cause's name, meaning, and mark (so that colour is never the only sign). */
 export const CAUSES = {
   arrival: { word: "arrival", mark: "●", means: "a message that its filter accepts arrived" },

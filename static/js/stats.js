@@ -82,6 +82,18 @@ export function percentile(histogram, fraction) {
   return null;
 }
 
+/** With fewer values than this a percentile says nothing; the values themselves are shown. */
+export const LEAST_FOR_PERCENTILES = 20;
+
+/** The buckets with values, the slowest last: [{value, open, count}]. `value` is the bucket's upper bound, or the lower
+ * one of the last bucket, which is `open`. */
+export function singleValues(histogram) {
+  return histogram.counts.map((count, i) => {
+    const open = i >= histogram.bounds.length;
+    return { value: histogram.bounds[open ? i - 1 : i], open, count };
+  }).filter(({ count }) => count > 0);
+}
+
 /** The part of a histogram worth drawing: from the first to the last bucket with values, at least `least` wide. */
 export function visibleBuckets(histogram, least = 8) {
   const used = histogram.counts.map((count, i) => (count ? i : -1)).filter((i) => i >= 0);

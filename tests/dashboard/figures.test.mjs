@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { explainEnd, explainHold, explainPull } from "../../static/js/explain.js";
-import { ago, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/format.js";
+import { ago, bucketText, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/format.js";
 import { backoff } from "../../static/js/socket.js";
-import { counterRate, percentile, queueRate, rateSeries, visibleBuckets } from "../../static/js/stats.js";
+import { counterRate, percentile, queueRate, rateSeries, singleValues, visibleBuckets } from "../../static/js/stats.js";
 
 const HOLD = { id: 4, topic: "debian-packages", queue_id: 0, group: "mirror", client_id: "c", protocol: "http",
   pull_from_offset: 42, queue_max_offset: 42, suspended_at_ms: 1_000, deadline_ms: 16_000, filter: "*" };
@@ -76,6 +76,14 @@ describe("figures", () => {
     assert.ok(!isSystemTopic("%RETRY%billing"), "a retry topic is not hidden");
   });
   test("name an unknown cause", () => assert.equal(cause("brand_new").word, "brand new"));
+});
+
+describe("single values", () => {
+  test("are the buckets that have values", () => {
+    const buckets = singleValues({ bounds: [100, 200, 500], counts: [0, 3, 0, 1] });
+    assert.deepEqual(buckets, [{ value: 200, open: false, count: 3 }, { value: 500, open: true, count: 1 }]);
+    assert.deepEqual(buckets.map((bucket) => bucketText(bucket, micros)), ["≤ 200 µs", "> 500 µs"]);
+  });
 });
 
 describe("percentiles", () => {

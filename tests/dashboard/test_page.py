@@ -29,6 +29,11 @@ def test_show_me_holds_a_pull_and_wakes_it(open_page: OpenPage) -> None:
     steps = page.locator('[data-part="steps"] li')
     expect(steps.nth(3)).to_contain_text("woken by arrival")
     expect(steps.nth(4)).to_contain_text("That is long polling")
+    second = page.locator('[data-part="next"]')
+    expect(second).to_contain_text("No group stands still now")
+    expect(second.get_by_role("link")).to_have_attribute("href", "/groups")
+    expect(page.locator('[data-part="wake-p99-label"]')).to_have_text("slowest wake-up")
+    expect(page.locator('[data-part="wakeup-figures"]')).to_have_text(re.compile("^≤ .* 1 total$"))
     expect(page.locator('[data-panel="wakeups"] [data-cause="arrival"]')).to_have_count(1)
     expect(page.locator('[data-part="received"] li').first).to_contain_text(re.compile(r"held .* woken by arrival"))
     expect(page.locator('[data-queue="quickstart@0"]')).to_have_attribute("data-max-offset", "1")
@@ -36,6 +41,15 @@ def test_show_me_holds_a_pull_and_wakes_it(open_page: OpenPage) -> None:
     page.get_by_role("button", name="Stop").click()
     expect(own).to_have_count(0)
     expect(page.locator('[data-panel="wakeups"] [data-cause="channel_gone"]')).to_have_count(4)
+
+
+def test_the_second_step_leads_to_a_group_that_stands_still(open_page: OpenPage) -> None:
+    page = open_page("broken")
+    page.get_by_role("button", name="Show me").click()
+    link = page.locator('[data-part="next"]').get_by_role("link", name="Why is its consumer waiting?")
+    expect(link).to_have_attribute("href", re.compile("^/groups/."))
+    link.click()
+    expect(page.locator('[data-panel="verdict"]')).to_contain_text("stalled")
 
 
 def test_explains_a_selected_hold_and_its_end(open_page: OpenPage) -> None:

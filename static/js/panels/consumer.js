@@ -13,7 +13,7 @@ export function consumerPanel({ consumer, publish, wakeups }) {
   const form = part("form");
   const received = [];
   const rows = new KeyedRows(part("received"), { create, update });
-  const tour = new Tour({ consumer, publish, steps: part("steps"), button: part("show-me"), wakeups,
+  const tour = new Tour({ consumer, publish, steps: part("steps"), next: part("next"), button: part("show-me"), wakeups,
     fields: () => fields(form) });
   let changed = true;
   let consumerState = { text: "Not started.", failed: false };

@@ -1,8 +1,8 @@
-/** Histograms of wake-up latency and hold time: the broker's buckets as bars, with estimated percentiles. */
+/** Histograms of wake-up latency and hold time: the broker's buckets as bars, with estimated percentiles, or the values if they are few. */
 
 import { panel, setText } from "../dom.js";
-import { UNKNOWN, count, estimate, micros, millis, shortCount } from "../format.js";
-import { histogramTotal, percentile, visibleBuckets } from "../stats.js";
+import { UNKNOWN, bucketText, count, estimate, micros, millis, shortCount } from "../format.js";
+import { LEAST_FOR_PERCENTILES, histogramTotal, percentile, singleValues, visibleBuckets } from "../stats.js";
 import { Chart, FONT, bars, colour, countAxis, fromZero } from "./charts.js";
 
 export function histogramsPanel() {
@@ -42,6 +42,10 @@ function sameCounts(a, b) {
 }
 
 function summary(latest, total, format) {
+  if (total < LEAST_FOR_PERCENTILES) {
+    const values = singleValues(latest).map((bucket) => bucketText(bucket, format) + (bucket.count > 1 ? ` × ${bucket.count}` : ""));
+    return `${values.join(" · ")} · ${count(total)} total`;
+  }
   const [p50, p99] = [0.5, 0.99].map((part) => estimate(percentile(latest, part), format) ?? UNKNOWN);
   return `p50 ${p50} · p99 ${p99} · ${count(total)} total`;
 }

@@ -3,8 +3,8 @@
 import { dialog } from "../dialogs.js";
 import { switchEffect } from "../explain.js";
 import { panel, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, estimate, isKnown, micros, rate, shortCount, span } from "../format.js";
-import { WAKE_COUNTERS, counterRate, percentile } from "../stats.js";
+import { UNKNOWN, count, bucketText, estimate, isKnown, micros, rate, shortCount, span } from "../format.js";
+import { LEAST_FOR_PERCENTILES, WAKE_COUNTERS, counterRate, histogramTotal, percentile, singleValues } from "../stats.js";
 import { brokerPicker } from "../brokers.js";
 import { request, requestOfAll } from "../http.js";
 import { liveState } from "./live_state.js";
@@ -95,6 +95,13 @@ export function statusPanel({ reconnect }) {
     }
   }
 
+  function showWakeupLatency(histogram) {
+    const total = histogramTotal(histogram);
+    const few = total > 0 && total < LEAST_FOR_PERCENTILES;
+    setText(part("wake-p99-label"), few ? "slowest wake-up" : "wake-up p99");
+    figure("wake-p99", few ? bucketText(singleValues(histogram).at(-1), micros) : estimate(percentile(histogram, 0.99), micros));
+  }
+
   function tick(view) {
     const { state } = view;
     showLive({ ...view, first: state.seq === null, knownAt: state.receivedAt }, broker.about);
@@ -109,7 +116,7 @@ export function statusPanel({ reconnect }) {
       latest = state;
       setText(part("broker"), state.broker ?? "unknown broker");
       if (state.epoch !== null && state.epoch !== broker.epoch) readBroker(state.epoch);
-      figure("wake-p99", estimate(percentile(state.wakeupUs, 0.99), micros));
+      showWakeupLatency(state.wakeupUs);
       figure("holds", shortCount(state.holdsTotal));
       figure("stored", rate(counterRate(state.history, ["messages_stored"])));
       figure("delivered", rate(counterRate(state.history, ["messages_delivered"])));

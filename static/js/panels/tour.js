@@ -1,22 +1,27 @@
-/** "Show me": holds a pull and wakes it, with a sentence for each step. */
+/** "Show me": first a pull is held and woken, with a sentence for each thing that happens; then to a stuck group. */
 
 import { el } from "../dom.js";
 import { cause, count, micros, millis } from "../format.js";
+import { request } from "../http.js";
+import { groupHref } from "../links.js";
 
 const PUBLISH_AFTER_MS = 2_000;
 const PATIENCE_MS = 8_000;
 const WAKE_FIGURE_WITHIN_MS = 1_500;
+const STUCK_GROUP = "stuck-mirror"; // of dashboard/demo.py
 
 export class Tour {
-  constructor({ consumer, publish, steps, button, wakeups, fields }) {
-    Object.assign(this, { consumer, publish, steps, button, wakeups, fields });
+  constructor({ consumer, publish, steps, next, button, wakeups, fields }) {
+    Object.assign(this, { consumer, publish, steps, next, button, wakeups, fields });
   }
 
   async start() {
     this.button.disabled = true;
     this.steps.replaceChildren();
+    this.next.replaceChildren();
     try {
       await this.#run({ ...this.fields(), filter: "*" });
+      await this.#leadToStuckGroup();
     } catch (error) {
       this.#step(error.message, { failed: true });
     } finally {
@@ -41,6 +46,17 @@ export class Tour {
     const next = Number(pulled.messages.at(-1).queue_offset) + 1;
     this.#step(`The consumer pulls again at once, at offset ${count(next)} of ${topic}@${pulled.queueId}, and is held again. `
       + "That is long polling. It continues until you press Stop.");
+  }
+
+  /** The second step: the page of a group that stands still, the one of the demo if it runs. */
+  async #leadToStuckGroup() {
+    const stalled = (await request("GET", "/groups")).groups.filter((group) => group.state === "stalled").map((group) => group.group);
+    const group = stalled.includes(STUCK_GROUP) ? STUCK_GROUP : stalled[0];
+    this.next.replaceChildren(...(group
+      ? [`Step 2: the consumer of this page works; the group ${group} stands still. `,
+        el("a", { href: groupHref(group) }, "Why is its consumer waiting?")]
+      : ["Step 2: see why a consumer waits. No group stands still now; the command ", el("code", {}, "make demo"),
+        ` starts one that does, ${STUCK_GROUP}. `, el("a", { href: "/groups" }, "All groups")]));
   }
 
   /** Starts the consumer unless it runs; waits until all of its pulls are held, or after 8 s until at least one is. */

@@ -4,20 +4,24 @@ from typing import NamedTuple
 
 
 class NavigationItem(NamedTuple):
-    """``path`` as the browser sees it; pages below it belong to the same item."""
+    """``path`` as the browser sees it; pages below it belong to the same item.
+
+    ``guide`` is the chapter of the guide that explains it, and the place there.
+    """
 
     label: str
     path: str
+    guide: str = "dashboard"
 
 
 NAVIGATION = [
-    NavigationItem("Live", "/"),
-    NavigationItem("Groups", "/groups"),
-    NavigationItem("Topics", "/topics"),
-    NavigationItem("Messages", "/messages"),
-    NavigationItem("Connections", "/connections"),
-    NavigationItem("Reports", "/reports"),
-    NavigationItem("API", "/api/docs"),
+    NavigationItem("Live", "/", "dashboard#the-live-page"),
+    NavigationItem("Groups", "/groups", "dashboard#groups"),
+    NavigationItem("Topics", "/topics", "dashboard#topics"),
+    NavigationItem("Messages", "/messages", "dashboard#messages"),
+    NavigationItem("Connections", "/connections", "dashboard#connections"),
+    NavigationItem("Reports", "/reports", "reports"),
+    NavigationItem("API", "/api/docs", "api"),
 ]
 
 
@@ -26,3 +30,8 @@ def is_current(item: NavigationItem, path: str) -> bool:
     if item.path == "/":
         return path == "/"
     return path == item.path or path.startswith(item.path + "/")
+
+
+def guide_path(path: str) -> str:
+    """The address of the guide's part about the page at ``path``."""
+    return "/guide/" + next((item.guide for item in NAVIGATION if is_current(item, path)), "dashboard")

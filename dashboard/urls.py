@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard import groups_views, messages_views, reports_views, topics_views, views
+from dashboard import groups_views, guide_views, messages_views, reports_views, topics_views, views
 
 app_name = "dashboard"
 urlpatterns = [
@@ -16,5 +16,7 @@ urlpatterns = [
     path("messages", messages_views.messages, name="messages"),
     path("messages/<path:message_id>", messages_views.message, name="message"),
     path("reports", reports_views.reports, name="reports"),
+    path("guide", guide_views.chapter, name="guide"),
+    path("guide/<path:name>", guide_views.chapter, name="guide-chapter"),
     path("favicon.ico", views.favicon, name="favicon"),
 ]

@@ -31,7 +31,7 @@ BROKER = [Requirement(text) for text in METADATA["project"]["optional-dependenci
 BASE_MODULES = ("click", "lz4", "markdown_it", "mdurl", "msgspec", "pygments", "rich", "zstandard")
 """What pip installs for the base: its dependencies and theirs."""
 START_SECONDS = 120
-IN_WHEEL = ("api", "bridge", "broker_core", "config", "dashboard", "spark_jobs", "static", "templates")
+IN_WHEEL = ("api", "bridge", "broker_core", "config", "dashboard", "docs", "spark_jobs", "static", "templates")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_it_contains_every_file_of_the_broker_and_no_other(wheel: Path) -> None:
     )
     files = {name for name in listed.stdout.splitlines() if (PROJECT / name).is_file()}
     wanted = {name if name.startswith("broker_core/") else f"glassmq_broker/{name}" for name in files}
-    more = {"manage.py", "docs/asyncapi.yaml", "requirements/base.txt", "requirements/spark.txt"}
+    more = {"manage.py", "requirements/base.txt", "requirements/spark.txt"}
     wanted |= {f"glassmq_broker/{name}" for name in more}
     assert {name for name in names if ".dist-info/" not in name} == wanted
     assert wheel.name == f"glassmq-{VERSION}-py3-none-any.whl"

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 from inspect import cleandoc
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -201,7 +202,8 @@ def _responses(
 
 @lru_cache(1)
 def _page() -> bytes:
-    return render_to_string("api/docs.html").encode("utf-8")
+    frame = {"request": SimpleNamespace(path="/api/docs")}  # of a request, the frame of the site reads the path alone
+    return render_to_string("api/docs.html", frame).encode("utf-8")
 
 
 async def docs_page(request: Request[Params]) -> Answer:

@@ -5,7 +5,7 @@ from typing import Any
 from django import template
 from django.conf import settings
 
-from dashboard.navigation import NAVIGATION, is_current
+from dashboard.navigation import NAVIGATION, guide_path, is_current
 
 register = template.Library()
 
@@ -17,5 +17,7 @@ def navigation(context: dict[str, Any]) -> dict[str, Any]:
     path = request.path if request is not None else ""
     return {
         "items": [(item, is_current(item, path)) for item in NAVIGATION],
+        "guide": guide_path(path),
+        "is_guide": path == "/guide" or path.startswith("/guide/"),
         "signs_out": request is not None and bool(settings.GLASSMQ_API_TOKEN),
     }

@@ -124,6 +124,12 @@ async def test_the_page_has_nothing_inline_and_nothing_from_elsewhere(client: ht
         assert (PROJECT / "static" / path).is_file(), path
 
 
+async def test_the_page_has_the_frame_of_the_site(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/api/docs")).text
+    assert '<a href="/api/docs" aria-current="page">API</a>' in page
+    assert 'name="theme" value="dark"' in page and 'href="/groups"' in page
+
+
 def test_vendored_files_have_their_checksums() -> None:
     sums = dict(reversed(line.split()) for line in (VENDORED / "SHA256SUMS").read_text().splitlines())
     assert {"swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "VERSION"} <= set(sums)

@@ -1,0 +1,74 @@
+"""The chapters of the guide, which are the files of docs/, as HTML."""
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from posixpath import dirname, join, normpath
+from typing import TYPE_CHECKING, NamedTuple
+
+from markdown_it import MarkdownIt
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+FIRST = "dashboard"
+_OUTSIDE = re.compile(r"^(?:https?:|#)")
+_CHAPTER = re.compile(r"^(?P<name>[^#]+)\.md(?P<anchor>#.*)?$")
+
+
+class Chapter(NamedTuple):
+    """``title`` is text; ``html`` is safe, because raw HTML in a chapter is shown as text."""
+
+    title: str
+    html: str
+
+
+@lru_cache(1)
+def names() -> list[str]:
+    """The names of all chapters: paths below docs/ without ``.md``, the decisions last."""
+    found = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
+    return sorted(found, key=lambda name: ("/" in name, name))
+
+
+@lru_cache(64)
+def chapter(name: str) -> Chapter:
+    """The chapter with this name, one of ``names()``. KeyError for any other."""
+    if name not in names():
+        raise KeyError(name)
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse((DOCS / f"{name}.md").read_text(encoding="utf-8"))
+    title = name
+    for token, following in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", anchor(following.content))
+            if token.tag == "h1":
+                title = following.content
+    for token in tokens:
+        if token.children:
+            token.children = _follow_links(token.children, name)
+    return Chapter(title, markdown.renderer.render(tokens, markdown.options, {}))
+
+
+def anchor(heading: str) -> str:
+    """The id of a heading, as GitHub makes it: links between the files of docs/ rely on it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _follow_links(tokens: "list[Token]", name: str) -> "list[Token]":
+    """Links between chapters lead to the guide's pages. A link to a file that is no chapter becomes text."""
+    shown: list[Token] = []
+    is_dropped = False
+    for token in tokens:
+        if token.type == "link_open":
+            address = str(token.attrs["href"])
+            is_dropped = False
+            if not _OUTSIDE.match(address):
+                match = _CHAPTER.match(address)
+                target = normpath(join(dirname(name), match["name"])) if match else ""
+                is_dropped = target not in names()
+                token.attrs["href"] = f"/guide/{target}{(match and match['anchor']) or ''}"
+        if token.type not in ("link_open", "link_close") or not is_dropped:
+            shown.append(token)
+    return shown

@@ -1,0 +1,18 @@
+"""The pages of the guide."""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from dashboard import guide
+
+
+@require_safe
+def chapter(request: HttpRequest, name: str = guide.FIRST) -> HttpResponse:
+    """One chapter beside the list of all."""
+    try:
+        shown = guide.chapter(name)
+    except KeyError as error:
+        raise Http404(f"the guide has no chapter {name}") from error
+    chapters = [(other, guide.chapter(other).title) for other in guide.names()]
+    return render(request, "dashboard/guide.html", {"name": name, "chapter": shown, "chapters": chapters})

@@ -1,0 +1,57 @@
+"""The guide's chapters, and the links to them."""
+
+import html
+import re
+
+import pytest
+from django.template import Context, Template
+from django.test import Client, RequestFactory
+
+from dashboard import guide
+from dashboard.navigation import NAVIGATION, guide_path
+
+LINK = re.compile(r'href="(/guide/[^"]*)"')
+
+
+def exists(address: str) -> bool:
+    name, _, place = address.removeprefix("/guide/").partition("#")
+    return name in guide.names() and (not place or f'id="{place}"' in guide.chapter(name).html)
+
+
+@pytest.mark.parametrize("name", guide.names())
+def test_a_chapter_has_a_title_and_its_links_lead_somewhere(name: str) -> None:
+    chapter = guide.chapter(name)
+    assert chapter.title != name and "<h1" in chapter.html
+    wrong = [link for link in LINK.findall(chapter.html) if not exists(html.unescape(link))]
+    own = [link for link in re.findall(r'href="#([^"]+)"', chapter.html) if f'id="{link}"' not in chapter.html]
+    assert (wrong, own) == ([], [])
+
+
+def test_every_page_links_to_its_part_of_the_guide() -> None:
+    for item in NAVIGATION:
+        assert exists(guide_path(item.path)), item
+    assert guide_path("/groups/billing") == "/guide/dashboard#groups"
+    assert guide_path("/reports") == "/guide/reports"
+    assert guide_path("/nowhere") == "/guide/dashboard"
+
+
+def test_a_page_shows_its_chapter() -> None:
+    page = Client().get("/guide/verdicts").content.decode()
+    assert '<a href="/guide/verdicts" aria-current="page">' in page and "filter_rejects_all" in page
+
+
+@pytest.mark.parametrize("name", ["nothing", "../README", "..%2FREADME", "decisions/../dashboard"])
+def test_what_is_no_chapter_is_not_found(name: str) -> None:
+    assert Client().get(f"/guide/{name}").status_code == 404
+
+
+def test_links_to_files_that_are_no_chapters_are_text() -> None:
+    assert "README.md" not in guide.chapter("coming-from-rocketmq").html
+
+
+def test_the_header_links_to_the_guide_from_anywhere() -> None:
+    header = Template("{% load glassmq %}{% navigation %}")
+    assert 'href="/guide/dashboard#topics"' in header.render(
+        Context({"request": RequestFactory().get("/topics/orders")})
+    )
+    assert 'href="/guide/dashboard"' in header.render(Context())

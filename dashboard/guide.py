@@ -7,6 +7,7 @@ from pathlib import Path
 from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, NamedTuple
 
+from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ _CHAPTER = re.compile(r"^(?P<name>[^#]+)\.md(?P<anchor>#.*)?$")
 
 
 class Chapter(NamedTuple):
-    """``title`` is text; ``html`` is safe, because raw HTML in a chapter is shown as text."""
+    """``title`` is text; ``html`` is safe: a chapter is a file of this project, and raw HTML in it is shown as text."""
 
     title: str
-    html: str
+    html: SafeString
 
 
 @lru_cache(1)
@@ -48,7 +49,7 @@ def chapter(name: str) -> Chapter:
     for token in tokens:
         if token.children:
             token.children = _follow_links(token.children, name)
-    return Chapter(title, markdown.renderer.render(tokens, markdown.options, {}))
+    return Chapter(title, SafeString(markdown.renderer.render(tokens, markdown.options, {})))
 
 
 def anchor(heading: str) -> str:

@@ -178,6 +178,28 @@ def test_shutdown_waits_for_the_sends_that_wait_for_their_turn() -> None:
     run_virtually(story)
 
 
+def test_shutdown_waits_for_a_send_that_begins_meanwhile() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        ended: list[bool] = []
+        producer = producer_of(cluster, back_pressure_for_async_send_num=1)
+        await producer.start()
+        await producer.send(Message("orders", b"x"))
+        broker.ignore.add(SEND)
+        begin = cluster.loop.time()
+        for timeout_ms in (1000, 2000):
+            send = producer.send_async(
+                Message("orders", b"x"), lambda _, error: ended.append(error is None), timeout_ms=timeout_ms
+            )
+            start_task(send, "send")
+        await asyncio.sleep(0)
+        await producer.shutdown()
+        assert ended == [False, False] and cluster.loop.time() - begin == pytest.approx(2, abs=0.01)
+
+    run_virtually(story)
+
+
 def test_a_cancelled_shutdown_is_finished() -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker = cluster.add_broker()

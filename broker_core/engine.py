@@ -13,7 +13,6 @@ step took. All calls must be made from one thread.
 import logging
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -31,7 +30,7 @@ from broker_core.processor_table import GATHERED, PROCESSORS, WALKS
 from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import Context, FindQueues, Request, Waking
-from broker_core.processors.group_commit import GroupCommit
+from broker_core.processors.group_commit import DeletionCommit, GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
 from broker_core.processors.outcome import failed
@@ -41,7 +40,7 @@ from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 from broker_core.processors.why.refusals import refused
 from broker_core.store.clean_commit_log import Clean
-from broker_core.store.config_tables import TableWrite
+from broker_core.store.config_tables import TableWrite, load_as
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
@@ -73,18 +72,6 @@ class Out(msgspec.Struct, frozen=True, gc=False):
 
 
 FileWork = TableWrite | Clean | Removal
-Table = TypeVar("Table")
-
-
-def _load(store: MessageStore, name: str, make: Callable[[dict[Any, Any] | None], Table]) -> Table:
-    """Load a table of ``config`` and pass it to ``make``. StoreCorruptError if its JSON has another form."""
-    try:
-        return make(store.load_table(name))
-    except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
-        raise StoreCorruptError(
-            f"{name}.json in {store.root / 'config'} does not have RocketMQ's form ({error}); "
-            "correct it, or replace it by its .bak file"
-        ) from error
 
 
 class Engine:
@@ -94,6 +81,7 @@ class Engine:
         self._context = context
         self._stats = context.stats
         self._commit = GroupCommit(context)
+        self._deletions = DeletionCommit(context)
         self._keys = IdempotencyKeys(context)
         self._gathered: list[Prepared] = []
         self._steps_reported = 0
@@ -114,10 +102,11 @@ class Engine:
         """Open or create the store in ``root``, recover it, and return its engine. Raises StoreError and subclasses."""
         now = clock.now()
         store = MessageStore.open(root, options, files, now, adopt=adopt)
+        tables = (store.files, root / "config")
         try:
-            topics = _load(store, "topics", lambda table: TopicConfigManager(options, table, now))
-            offsets = _load(store, "consumerOffset", ConsumerOffsetManager)
-            groups = _load(store, "subscriptionGroup", lambda table: SubscriptionGroupManager(options, table, now))
+            topics = load_as(*tables, "topics", lambda table: TopicConfigManager(options, table, now))
+            offsets = load_as(*tables, "consumerOffset", ConsumerOffsetManager)
+            groups = load_as(*tables, "subscriptionGroup", lambda table: SubscriptionGroupManager(options, table, now))
         except StoreCorruptError:
             store.close(now)
             raise
@@ -235,6 +224,7 @@ class Engine:
         if transactions_due_ns is not None and now.mono_ns >= transactions_due_ns:
             check_transaction.tick(context, now)
         self._commit.tick(now)
+        self._deletions.tick(now)
         context.offsets.work(OFFSETS_A_TURN)
         context.store.look_for_room(now)
         client_manage.expire_clients(context, now, WORK_A_TURN)
@@ -277,6 +267,7 @@ class Engine:
             for when in (
                 context.holds.next_deadline_ns(),
                 self._commit.next_deadline_ns(),
+                self._deletions.next_deadline_ns(),
                 self._delayed_due_ns(),
                 None if context.draining else store.transactions.next_due_ns(store.flushed_offset),
                 store.next_step_ns,
@@ -313,7 +304,10 @@ class Engine:
 
     def next_flush(self, now: Now) -> Flush | None:
         """The flush that is due by flushDiskType's rules; None if none is, or while one is under way."""
-        return self._context.store.next_flush(now)
+        flush = self._context.store.next_flush(now)
+        if flush is not None and flush.with_queues:
+            self._deletions.begin(DeletionCommit.MARKS)
+        return flush
 
     def flushed(self, flush: Flush, took_us: int, now: Now) -> Out:
         """After ``flush.run()`` has returned: acknowledge, and under SYNC_FLUSH dispatch, the messages on the disk."""
@@ -326,13 +320,21 @@ class Engine:
         if context.store.dispatched_offset < context.store.confirmed_offset:
             dispatch(context, now)
         self._commit.flushed()
+        self._deletions.done(DeletionCommit.MARKS)
         return self._end_turn(now)
 
     def flush_failed(self, error: BaseException, now: Now) -> Out:
         """After ``flush.run()`` has failed: no sender is acknowledged, and the store accepts no more messages."""
         self._context.store.flush_failed(error)
         self._commit.give_up()
+        self._deletions.give_up()
         return self._end_turn(now)
+
+    @property
+    def has_urgent_file_work(self) -> bool:
+        """Whether an answer waits for a table to be written."""
+        context = self._context
+        return bool(context.deletions) and (context.topics.dirty or context.offsets.urgent)
 
     def next_file_work(self, now: Now) -> FileWork | None:
         """The slow work on files that is due, if any: deleting expired segments or topics, or writing a changed table.
@@ -351,13 +353,16 @@ class Engine:
             return removal
         if context.topics.dirty:
             context.topics.dirty = False
+            self._deletions.begin("topics")
             return context.store.table_write("topics", context.topics.as_table())
         if context.subscription_groups.dirty:
             context.subscription_groups.dirty = False
             return context.store.table_write("subscriptionGroup", context.subscription_groups.as_table())
         offsets = context.offsets
-        if offsets.dirty and not offsets.has_work and now.mono_ns >= self._next_offsets_write_ns:
+        is_due = offsets.urgent or now.mono_ns >= self._next_offsets_write_ns
+        if offsets.dirty and not offsets.has_work and is_due:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
+            self._deletions.begin("consumerOffset")
             offsets.begin_copy()
             offsets.work(OFFSETS_A_TURN)
         copy = offsets.take_copy()
@@ -376,11 +381,14 @@ class Engine:
                 self._context.events.emit(SegmentDeleted, now, physical_offset, reason)
         elif isinstance(work, Removal):
             self._context.store.removed_folders.removed(work)
+        else:
+            self._deletions.done(work.name)
         return self._end_turn(now)
 
     def file_work_failed(self, work: FileWork, now: Now) -> None:
         """A table that could not be written stays dirty and is written again later."""
         if isinstance(work, TableWrite):
+            self._context.offsets.urgent |= work.name == "consumerOffset" and bool(self._context.deletions)
             self._context.topics.dirty |= work.name == "topics"
             self._context.subscription_groups.dirty |= work.name == "subscriptionGroup"
             self._context.offsets.dirty |= work.name == "consumerOffset"
@@ -469,6 +477,7 @@ class Engine:
         A disk error is logged, and the next start recovers the store. Requests that wait are answered in any case.
         """
         context = self._context
+        is_written = True
         try:
             check_transaction.end_before_stop(context, now)
             if not context.store.read_only:
@@ -476,11 +485,14 @@ class Engine:
                 context.store.table_write("subscriptionGroup", context.subscription_groups.as_table()).run()
                 context.store.table_write("consumerOffset", context.offsets.as_table()).run()
         except OSError as error:
+            is_written = False
             log.error("topics and offsets could not be written: %s", error)
         try:
             context.store.close(now)
         except OSError as error:
+            is_written = False
             log.error("the store could not be closed cleanly; the next start recovers it: %s", error)
         self._commit.flushed()
         self._commit.give_up()
+        self._deletions.give_up(is_written=is_written)
         return self._end_turn(now)

@@ -15,7 +15,7 @@ STEP = 25
 
 
 class ConsumerOffsetManager:
-    """RocketMQ's ConsumerOffsetManager. ``dirty``: changes are not on the disk yet."""
+    """RocketMQ's ConsumerOffsetManager. ``dirty``: changes are not on the disk yet; ``urgent``: answers wait for it."""
 
     def __init__(self, loaded: dict[str, Any] | None) -> None:
         self._rest = dict(loaded or {})
@@ -24,7 +24,7 @@ class ConsumerOffsetManager:
         self._removed: list[dict[str, dict[int, int]]] = []
         self._copying: Generator[int, None, dict[str, Any]] | None = None
         self._copy: dict[str, Any] | None = None
-        self.dirty = False
+        self.dirty = self.urgent = False
         for key, offsets in (self._rest.pop("offsetTable", None) or {}).items():
             topic, _, group = key.rpartition(SEPARATOR)
             if topic and group:
@@ -59,8 +59,8 @@ class ConsumerOffsetManager:
 
     def begin_copy(self) -> None:
         """Begin a copy for consumerOffset.json. A change from now on may be missing in it, and sets ``dirty`` again."""
-        self.dirty = False
-        self._copying = self.copy_table()
+        self.dirty = self.urgent = False
+        self._copy, self._copying = None, self.copy_table()
 
     def take_copy(self) -> dict[str, Any] | None:
         """The copy, if it is complete and was not taken yet."""
@@ -114,9 +114,10 @@ class ConsumerOffsetManager:
         return self._table.get(group, {})
 
     def remove_topic(self, topic: str) -> None:
+        """Forget every offset in a deleted topic. After a kill, they would be those of a new topic with its name."""
+        self.dirty = self.urgent = True
         for topics in self._table.values():
-            if topics.pop(topic, None) is not None:
-                self.dirty = True
+            topics.pop(topic, None)
         for group, resets in list(self._resets.items()):
             for key in [key for key in resets if key[0] == topic]:
                 self.erase_reset(group, *key)

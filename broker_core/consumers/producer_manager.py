@@ -29,5 +29,6 @@ class ProducerManager(Memberships):
 
     def _remove(self, group: str, client_id: str) -> None:
         super()._remove(group, client_id)
-        if not self.groups_of(self._channels[client_id].connection):
+        client = self._channels.get(client_id)  # None if an older connection of this client was in the group
+        if client is not None and not self.groups_of(client.connection):
             del self._channels[client_id]

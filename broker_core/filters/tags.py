@@ -15,9 +15,11 @@ SUB_ALL = "*"
 MAX_EXPRESSION_LENGTH = 4096
 _TAGS = b"TAGS\x01"
 _SQL92 = re.compile(
-    r"[\s)](and|or|not|in|is|between|like)([\s(]|$)|^not[\s(]|\s(=|<>|[<>]=?)\s|[=<>]\s*'[^']*'", re.IGNORECASE
+    r"\s(=|<>|[<>]=?)\s|[=<>]\s*'[^']*'|\w[=<>]+\w+\s+(and|or)\b|\sis\s+(not\s+)?null\b"
+    r"|\sbetween\s.+\sand\s|\s(in\s*\(|like\s*')",
+    re.IGNORECASE,
 )
-"""What SQL92 expressions have and tags do not: a word or a comparison after a space, or a comparison with a text."""
+"""What SQL92 expressions have and tags do not: comparisons. Words alone, as in ``made in china``, may be in a tag."""
 
 
 class TagFilter:

@@ -256,12 +256,17 @@ class PullRequestHold:
         """Check the next ``limit`` holds; remove and return those for which the store has a message.
 
         No arrival woke these holds: either their filter rejects the messages, or an arrival was missed, which must
-        never happen.
+        never happen. The holds of a deleted topic are passed over: a new topic with its name is not theirs.
         """
         passed: list[PullRequest] = []
         for _ in range(min(limit, len(self._to_check))):
             request = self._by_id.get(self._to_check.pop())
-            if request and max_offset_of(request.many.topic, request.many.queue_id) > request.pull_from_offset:
+            if request is None:
+                continue
+            many = request.many
+            if self._table.get(many.topic, {}).get(many.queue_id) is not many:
+                continue
+            if max_offset_of(many.topic, many.queue_id) > request.pull_from_offset:
                 self._remove(request)
                 passed.append(request)
         return passed

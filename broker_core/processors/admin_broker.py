@@ -37,7 +37,8 @@ from broker_core.commands import (
 from broker_core.errors import RequestError
 from broker_core.events import ConfigChanged, TopicChanged
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
-from broker_core.processors.context import Context, Request
+from broker_core.processors.context import Context, Deletion, Request
+from broker_core.processors.group_commit import DeletionCommit
 from broker_core.topics import TopicConfig, validate_topic
 from broker_core.version import VERSION
 from broker_core.walk import Steps, page_limit, pieces_of
@@ -148,7 +149,8 @@ def get_topic_stats(context: Context, request: Request, now: Now) -> Reply:
     )
 
 
-def delete_topic(context: Context, request: Request, now: Now) -> Reply:
+def delete_topic(context: Context, request: Request, now: Now) -> Reply | None:
+    """Delete a topic at once. ``DeletionCommit`` answers when no kill of the broker can bring it back."""
     command: DeleteTopic = request.command
     context.require_writable()
     if command.missing_ok and context.topics.get(validate_topic(command.topic)) is None:
@@ -163,7 +165,9 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply:
         TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums, config.perm
     )
     context.holds.leave_topic(command.topic)
-    return Done()
+    deadline_ns = now.mono_ns + context.options.sync_flush_timeout * 1_000_000
+    context.deletions.append(Deletion(request.connection, request.request_id, deadline_ns, set(DeletionCommit.LEFT)))
+    return None
 
 
 def get_queues(context: Context, request: Request, now: Now) -> Steps[Reply]:

@@ -58,6 +58,15 @@ class Waking(msgspec.Struct, frozen=True, gc=False):
     arrival: Arrival | None = None
 
 
+class Deletion(msgspec.Struct, gc=False):
+    """A deletion of a topic. It is answered when what ``left`` names is on the disk without the topic."""
+
+    connection: Any
+    request_id: int
+    deadline_ns: int
+    left: set[str]
+
+
 class Lateness:
     """When commands waited long for their turn lately: the engine is busier than it can be.
 
@@ -96,6 +105,7 @@ class Context:
         "connection_numbers",
         "consumers",
         "counters",
+        "deletions",
         "draining",
         "epoch",
         "events",
@@ -173,6 +183,8 @@ class Context:
         self.second_notices: Leases[str] = Leases()
         """Groups to be notified once more, and when."""
         self.replies: list[tuple[Any, int, Reply]] = []
+        self.deletions: list[Deletion] = []
+        """Deletions of topics that are not answered yet."""
         self.draining = False
         self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}
         """RocketMQ's DataVersion of the options."""

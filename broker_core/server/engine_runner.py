@@ -112,6 +112,7 @@ class EngineRunner:
         self._flush: Future[Flush] | None = None
         self._file_work: Future[FileWork] | None = None
         self._file_work_timer: asyncio.TimerHandle | None = None
+        self._retries_file_work = False
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
         self._stopped = False
         self.topic_listeners: list[Callable[[set[str]], None]] = []
@@ -223,6 +224,7 @@ class EngineRunner:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
+        self._hurry_file_work()
         if not self._tick_waits:
             self._arm(pause)
 
@@ -337,10 +339,18 @@ class EngineRunner:
         self._start_flush()
         self._arm()
 
+    def _hurry_file_work(self) -> None:
+        """Write a table at once if an answer waits for it. After a failure that has its pause."""
+        if self.engine.has_urgent_file_work and self._file_work is None and not self._retries_file_work:
+            if self._file_work_timer is not None:
+                self._file_work_timer.cancel()
+            self._look_for_file_work()
+
     def _look_for_file_work(self) -> None:
         """Write changed tables and delete expired segments, one thing at a time."""
         if self._stopped:
             return
+        self._retries_file_work = False
         if self._file_work is None:
             try:
                 work = self.engine.next_file_work(self._clock.now())
@@ -369,6 +379,7 @@ class EngineRunner:
         log.error("%s failed; the broker will try again: %s", type(work).__name__, error)
         self.engine.file_work_failed(work, now)
         if not self._stopped:
+            self._retries_file_work = True
             self._file_work_timer = self._loop.call_later(RETRY_FILE_WORK_SECONDS, self._look_for_file_work)
 
 

@@ -34,6 +34,8 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.GetEvents,
     commands.QueryCorrectionOffset,
     commands.GetMessageTimeline,
+    commands.QueryMessageByTime,
+    commands.GetMetrics,
 )
 WHOLE_TABLES: dict[type[Command], tuple[str, ...]] = dict.fromkeys(_ALWAYS, ()) | {
     commands.GetTopicConfigs: ("topic",),

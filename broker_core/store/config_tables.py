@@ -1,11 +1,17 @@
 """The JSON tables in ``config/``, such as topics and offsets."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+
+from broker_core.errors import StoreCorruptError
 from broker_core.formats import rocketmq_json
 from broker_core.formats.rocketmq_json import RocketmqJsonError
 from broker_core.store.files import Files
+
+Table = TypeVar("Table")
 
 
 class TableWrite:
@@ -48,3 +54,14 @@ def load_table(files: Files, folder: Path, name: str) -> dict[Any, Any] | None:
         except RocketmqJsonError:
             continue
     return None
+
+
+def load_as(files: Files, folder: Path, name: str, make: Callable[[dict[Any, Any] | None], Table]) -> Table:
+    """Load a table and pass it to ``make``. StoreCorruptError if its JSON has another form."""
+    try:
+        return make(load_table(files, folder, name))
+    except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
+        raise StoreCorruptError(
+            f"{name}.json in {folder} does not have RocketMQ's form ({error}); "
+            "correct it, or replace it by its .bak file"
+        ) from error

@@ -88,6 +88,10 @@ class FlushSchedule:
         """When queues, index and checkpoint are due; None when they are clean."""
         return self._queues_ns + self._options().flush_interval_consume_queue * MS if dirty else None
 
+    def hurry_queues(self) -> None:
+        """Queues, index and checkpoint are due at once."""
+        self._queues_ns = -(1 << 62)
+
     def begun(self, now: Now, *, log: bool, queues: bool) -> None:
         """A flush begins. ``queues``: the queues were due; if they could not be included, they wait another period."""
         self.under_way = True

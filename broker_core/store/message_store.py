@@ -16,7 +16,7 @@ from broker_core.formats.safe_end import SafeEnd
 from broker_core.options import Options
 from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessage
-from broker_core.store.config_tables import TableWrite, load_table
+from broker_core.store.config_tables import TableWrite
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import DelayLevels
 from broker_core.store.files import DISK_FULL, CopyingFiles, Files, Lock, ReadOnlyFiles
@@ -60,8 +60,7 @@ class MessageStore:
         self._options = options
         self.files = files
         self._lock = lock
-        self._failure = ""
-        self._no_room = ""  # why there is no disk space for the next message, in a sentence
+        self._failure = self._no_room = ""  # a failed disk, no space for the next message: why, in sentences
         self._look_for_room_ns = 0
         self._refused_size = 1  # about how many bytes of the log the last refused messages needed
         self._dispatch_failed = False
@@ -80,6 +79,7 @@ class MessageStore:
         )
         self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
         self.removed_folders = self._queues.removed_folders
+        self.removed_folders.wait = lambda: self._marked_offset < 0 and not self.problem
         self._index = (
             IndexService(files, maps, root / "index", options.max_hash_slot_num, options.max_index_num)
             if options.message_index_enable
@@ -99,7 +99,6 @@ class MessageStore:
         self.offset_by_time = self.query.offset_by_time
         self.store_time = self.query.store_time
         self.message_count = self.query.message_count
-        self.load_table = partial(load_table, files, root / "config")
         self.table_write = partial(TableWrite, files, root / "config")
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
@@ -357,6 +356,7 @@ class MessageStore:
         self._queues.delete_topic(topic)
         self._reput.touched = {queue for queue in self._reput.touched if not queue.deleted}
         self._marked_offset = self._marking_offset = -1  # the marks of a flush under way still count these queues
+        self._schedule.hurry_queues()
 
     # --- reading --------------------------------------------------------------------------------------------------
 

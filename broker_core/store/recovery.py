@@ -162,6 +162,8 @@ class Recovery:
             complete = (
                 self._queues.unit_count >= safe_end.unit_count and self._queues.queue_count >= safe_end.queue_count
             )
+            # Killed after a topic was deleted and before marks without it were written: its folder is still there.
+            complete = complete or bool(self._queues.removed_folders.due)
             if complete and not index_missing:
                 return safe_end.dispatched_offset, "the safe end"
             if not complete:

@@ -4,9 +4,13 @@ consumequeue/orders --(rename)--> deleted/7 --(Removal.run, in another thread)--
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker_core.clock import Now
 from broker_core.store.files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER = "deleted"
 TRY_AGAIN_NS = 10_000_000_000
@@ -41,6 +45,9 @@ class RemovedFolders:
         self._number = max(map(int, names), default=0)
         self._parents: set[Path] = set()
         self._next_ns = 0
+        self.wait: Callable[[], bool] = lambda: False
+        """Whether the marks still count queues in these folders. Until they do not, the folders explain to recovery why
+        there are fewer queues than the marks count. On a full disk they make room at once."""
 
     def take(self, folder: Path) -> None:
         """Rename a folder, so that its name is free at once. It need not exist."""
@@ -60,7 +67,7 @@ class RemovedFolders:
 
     def next_removal(self, now: Now) -> Removal | None:
         """The removal that is due, if any; one that failed is due again 10 s later."""
-        if not self.due or now.mono_ns < self._next_ns:
+        if not self.due or now.mono_ns < self._next_ns or self.wait():
             return None
         self._next_ns = now.mono_ns + TRY_AGAIN_NS
         return Removal(self._files, list(self.due), sorted(self._parents))

@@ -275,15 +275,27 @@ def test_postponed_recovery_takes_one_step_each_ten_milliseconds() -> None:
     assert len(files.names(ROOT / "quarantine")) == count
 
 
+def test_the_periodic_check_passes_over_the_holds_of_a_deleted_topic(bench: Bench) -> None:
+    requests = hold_pulls(bench, "c", 5 * engine.WORK_A_TURN)
+    bench.clock.advance(5_001)
+    bench.submit(c.DeleteTopic(topic="orders"))
+    bench.send("orders", b"anew", queue_id=1)
+    bench.tick()
+    assert bench.context.counters.woken["missed_arrival"] == 0
+    answers = [bench.final(request) for request in requests]
+    assert all(isinstance(answer, c.Failed) for answer in answers)
+
+
 def test_deleting_a_topic_removes_no_file_in_the_turn(bench: Bench) -> None:
     for queue_id in range(4):
         bench.send("orders", b"one", queue_id=queue_id)
     bench.send("kept", b"one")
     bench.file_work()
     removals = bench.files.count("remove")
-    bench.call(c.DeleteTopic(topic="orders"))
+    bench.submit(c.DeleteTopic(topic="orders"))
     assert bench.files.count("remove") == removals
     assert bench.files.names(ROOT / "consumequeue") == ["kept"]
+    assert bench.flush()
     bench.file_work()
     assert bench.files.names(ROOT / "deleted") == []
 

@@ -5,7 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from broker_core.clock import Now
-from broker_core.commands import Command, Held, OutgoingMessage, Pulled, PullMessage, Reply, SendMessage, Sent
+from broker_core.commands import (
+    Command,
+    DeleteTopic,
+    Held,
+    OutgoingMessage,
+    Pulled,
+    PullMessage,
+    Reply,
+    SendMessage,
+    Sent,
+)
 from broker_core.engine import Engine, Out
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
 from broker_core.formats.message_id import UniqKeyGenerator
@@ -66,8 +76,14 @@ class Bench:
         return ids
 
     def call(self, command: Command, connection: Any = "c") -> Reply:
-        """Handle a command that is answered at once; returns its one reply."""
+        """Handle a command that is answered at once, or a deletion, which waits for the disk; returns its one reply."""
         (request_id,) = self.submit(command, connection=connection)
+        if isinstance(command, DeleteTopic) and (connection, request_id) not in self.replies:
+            self.flush()
+            self.file_work()
+            while (connection, request_id) not in self.replies:  # many offsets are copied in several turns
+                self.take(self.engine.tick(self.clock.now()))
+                self.file_work()
         (reply,) = self.replies[connection, request_id]
         return reply
 

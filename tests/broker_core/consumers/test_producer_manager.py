@@ -29,3 +29,14 @@ def test_producers_are_in_their_groups_until_they_go() -> None:
     assert bench.context.producers.groups_of("A") == ["CLIENT_INNER_PRODUCER"]
     bench.tick(1)
     assert bench.context.producers.groups_of("A") == []
+
+
+def test_an_older_connection_of_a_client_closes_after_the_newer_one() -> None:
+    bench = Bench()
+    for connection, groups in (("old", ["A", "B"]), ("new", ["A"])):
+        bench.call(c.OpenConnection(client_id="", protocol="remoting"), connection=connection)
+        heartbeat = c.HeartBeat(client_id="x@1", protocol="remoting", producer_groups=groups, consumers=[])
+        assert not isinstance(bench.call(heartbeat, connection=connection), c.Failed)
+    for connection in ("new", "old"):
+        assert bench.call(c.CloseConnection(), connection=connection) == c.Done()
+    assert list(bench.context.producers) == [] and bench.context.producers.find_channel("x@1") is None

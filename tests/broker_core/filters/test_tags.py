@@ -58,7 +58,8 @@ def test_invalid_expressions_are_refused(expression: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["a=b AND", "a IS NULL", "color = 'red'", "color='red'", "a > 5", "a in (1)", "not (a > 5)", "x or y"]
+    "expression",
+    ["a=b AND", "a IS NULL", "color = 'red'", "color='red'", "a > 5", "a in (1)", "not (a > 5)", "a BETWEEN 1 AND 5"],
 )
 def test_sql92_is_refused_as_tags_with_a_hint(expression: str) -> None:
     with pytest.raises(RequestError) as caught:
@@ -67,7 +68,13 @@ def test_sql92_is_refused_as_tags_with_a_hint(expression: str) -> None:
     assert "needs filter_type=sql92" in caught.value.remark
 
 
-@pytest.mark.parametrize("expression", ["IN", "not", "AND || OR", "v=2", "a=b", "new order", "land", "a<b"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("IN", "not", "AND || OR", "v=2", "a=b", "new order", "land", "a<b"),
+        *("not found", "made in china", "red or blue || x", "in transit", "is like new"),
+    ],
+)
 def test_tags_that_only_remind_of_sql92_are_tags(expression: str) -> None:
     assert parse_subscription(expression) is not None
 

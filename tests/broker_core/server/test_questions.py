@@ -10,8 +10,9 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.engine import Engine
+from broker_core.processor_table import WALKS
 from broker_core.server.engine_runner import MAX_BATCH, Connection
-from broker_core.server.questions import ANSWER_NS
+from broker_core.server.questions import ANSWER_NS, WHOLE_TABLES
 from tests.broker_core.server.test_engine_runner import Client, running
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import send
@@ -85,14 +86,16 @@ async def test_a_piece_that_takes_long_is_the_only_one_of_its_turn(monkeypatch: 
 async def test_other_commands_are_answered_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ticking(monkeypatch) as (client, turns):
         question, other = client.ask(c.GetTopics(system=False)), Client(client.runner)
+        deletions = []
         for number in range(5):
             began = turns.number
             assert isinstance(await other.ask(send("orders", b"x")), c.Sent)
             await other.ask(c.UpdateAndCreateTopic(topic=f"u{number}"))
-            await other.ask(c.DeleteTopic(topic=f"t{TOPICS - 1 - number}"))
+            deletions.append(other.ask(c.DeleteTopic(topic=f"t{TOPICS - 1 - number}")))
             assert turns.number - began <= 3
-        assert not question.done() and client.runner.backlog == 1
+        assert not question.done() and client.runner.backlog == 2  # it, and the last deletion
         answer = await question
+        assert {*await asyncio.gather(*deletions)} == {c.Done()}
         assert isinstance(answer, c.Topics)
         names = {topic.topic for topic in answer.topics}
         assert names >= {f"t{number}" for number in range(TOPICS - 5)}
@@ -166,3 +169,7 @@ async def test_stopping_waits_for_the_answer(monkeypatch: pytest.MonkeyPatch) ->
             await asyncio.sleep(0)
         await client.runner.stop()
         assert isinstance(question.result(), c.Topics)
+
+
+def test_every_question_that_can_be_answered_in_pieces_is() -> None:
+    assert {*WALKS} <= {*WHOLE_TABLES}

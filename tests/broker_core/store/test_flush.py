@@ -2,6 +2,7 @@ import errno
 from pathlib import Path
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.formats.safe_end import decode
 from broker_core.options import Options
 from broker_core.store.flush import PAGE, FlushSchedule
@@ -93,12 +94,87 @@ def test_checkpoints_written_during_a_topic_deletion_are_written_again() -> None
     bench.tick(20_000)
     flush = bench.engine.next_flush(bench.clock.now())
     assert flush is not None and flush.with_queues
-    bench.call(c.DeleteTopic(topic="deleted"))
+    (request,) = bench.submit(c.DeleteTopic(topic="deleted"))
+    bench.file_work()
     flush.run()
     bench.take(bench.engine.flushed(flush, 0, bench.clock.now()))
-    bench.tick(20_000)
-    while bench.flush():
-        pass
+    assert bench.final(request) is None
+    assert bench.flush() and bench.final(request) == c.Done()
     bench.files.kill()
     again = Bench(files=bench.files, clock=bench.clock)
     assert again.context.store.queues() == [("kept", 0)]
+
+
+def restarted(bench: Bench) -> Bench:
+    """The bench's broker after a kill."""
+    bench.files.kill()
+    return Bench(files=bench.files, clock=bench.clock)
+
+
+def flush_all(bench: Bench) -> None:
+    bench.tick(20_000)
+    while bench.flush():
+        pass
+    bench.file_work()
+
+
+def test_a_deletion_is_answered_when_a_kill_cannot_bring_the_topic_back() -> None:
+    bench = Bench()
+    for topic in ("first", "second", "kept"):
+        bench.send(topic, b"1")
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="second", queue_id=0, offset=1)]))
+    flush_all(bench)
+    bench.call(c.DeleteTopic(topic="first"))
+    bench.send("kept", b"2")
+    flush_all(bench)
+    (request,) = bench.submit(c.DeleteTopic(topic="second"))
+    assert bench.flush() and bench.final(request) is None  # its tables are not written yet
+    bench.file_work()
+    assert bench.final(request) == c.Done()
+    again = restarted(bench)
+    assert again.context.store.queues() == [("kept", 0)] and again.context.topics.get("second") is None
+    assert again.context.offsets.query("g", "second", 0) is None
+
+
+def test_a_kill_during_a_deletion_brings_no_other_topic_back() -> None:
+    bench = Bench()
+    for topic in ("first", "second", "kept"):
+        bench.send(topic, b"1")
+    flush_all(bench)
+    bench.call(c.DeleteTopic(topic="first"))
+    bench.send("kept", b"2")
+    flush_all(bench)
+    (request,) = bench.submit(c.DeleteTopic(topic="second"))
+    bench.file_work()
+    assert bench.final(request) is None
+    assert restarted(bench).context.store.queues() == [("kept", 0)]
+
+
+def test_the_offsets_of_a_deleted_topic_are_not_those_of_its_successor_after_a_kill() -> None:
+    bench = Bench()
+    bench.send("orders", *[b"old"] * 10)
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=10)]))
+    bench.file_work()  # the offsets are not due again for 5 s
+    bench.call(c.DeleteTopic(topic="orders"))
+    bench.send("orders", b"new")
+    assert restarted(bench).context.offsets.query("g", "orders", 0) is None
+
+
+def test_a_deletion_that_the_disk_does_not_confirm_is_answered_as_such() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    (request,) = bench.submit(c.DeleteTopic(topic="orders"))
+    bench.tick(5_000)
+    late = bench.final(request)
+    assert isinstance(late, c.Failed) and late.code == ResponseCode.FLUSH_DISK_TIMEOUT
+    bench.flush()
+    bench.file_work()
+    assert bench.final(request) is late
+
+
+def test_a_deletion_is_answered_at_the_latest_when_the_broker_stops() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    (request,) = bench.submit(c.DeleteTopic(topic="orders"))
+    bench.take(bench.engine.close(bench.clock.now()))
+    assert bench.final(request) == c.Done()

@@ -52,9 +52,9 @@ class ResetConsumerOffset(Command, frozen=True):
     """Move a group's offsets in a topic to ``min``, ``max`` or a store time in ms (decimal text). -> OffsetsReset
 
     A ``queue_id`` below 0 means every queue of the topic. ``offset`` is an exact offset, which takes precedence over
-    ``to``. With ``dry_run``, the reply contains the changes, but they are not made; an unknown group is Failed
-    SUBSCRIPTION_GROUP_NOT_EXIST. The answer to the next pull of a
-    consuming member is OFFSET_RESET with the new offset; held pulls get this answer at once.
+    ``to``. With ``dry_run``, the reply contains the changes, but they are not made. An unknown group is Failed
+    SUBSCRIPTION_GROUP_NOT_EXIST. The answer to the next pull of a consuming member is OFFSET_RESET with the new offset;
+    held pulls get this answer at once.
     """
 
     group: str

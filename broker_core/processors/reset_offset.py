@@ -20,8 +20,6 @@ def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply
     """Store the new offsets. Members get them with the answer to their next pull; held pulls are answered now."""
     command: ResetConsumerOffset = request.command
     validate_group(command.group)
-    if command.dry_run and not is_known_group(context, command.group):
-        raise not_exist(command.group)
     context.require_complete_queues()
     topic = context.topics.require(command.topic)
     if command.queue_id >= topic.read_queue_nums:
@@ -34,6 +32,8 @@ def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply
         targets.append(QueueOffset(topic=command.topic, queue_id=queue_id, offset=after))
         if before != after:
             changes.append(OffsetChange(topic=command.topic, queue_id=queue_id, before=before, after=after))
+    if not is_known_group(context, command.group):
+        raise not_exist(command.group)
     if not command.dry_run:
         require_room(context, command.group)
         for target in targets:

@@ -191,7 +191,7 @@ _TABLE: tuple[Situation, ...] = (
         "catching_up",
         ("info",),
         "the group consumes messages that have waited for more than 30 s (`patience_ms`), and its lag does not grow",
-        "Wait.",
+        "Wait while the lag shrinks. If it stays the same, add members (up to one for each queue).",
     ),
     Situation(
         "consuming",

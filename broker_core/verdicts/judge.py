@@ -166,7 +166,14 @@ def _catching_up(group: Group, evidence: dict[str, int | None]) -> Verdict:
             f"{group.name} consumes: {what}, and nothing is committed yet.", evidence | {"handed": handed}
         )
     growth = group.progress.growth
-    trend = f", {-growth:,} fewer than at an earlier commit" if growth else ""
+    if growth is not None and growth >= 0:
+        trend = f"{growth:,} more than" if growth else "as many as"
+        return CATALOGUE["catching_up"].verdict(
+            f"{group.name} keeps its distance: {_waiting(group)}, {trend} at an earlier commit.",
+            evidence | {"growth": growth},
+            advice="Add members (up to one for each queue), or make the listener faster: the lag does not shrink.",
+        )
+    trend = "" if growth is None else f", {-growth:,} fewer than at an earlier commit"
     return CATALOGUE["catching_up"].verdict(
         f"{group.name} catches up: {_waiting(group)}{trend}.", evidence | {"growth": growth}
     )

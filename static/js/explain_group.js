@@ -38,9 +38,11 @@ export function queueState(queue) {
 
 /** Whether a client other than the one that the queue is assigned to pulled from it within the last 20 s. */
 export function isPolledByAnother(queue) {
-  return Boolean(queue.assigned_to && queue.polled_by && queue.polled_by !== queue.assigned_to
-    && queue.polled_ms_ago !== null && queue.polled_ms_ago < RECENTLY_MS);
+  return Boolean(queue.assigned_to && queue.polled_by !== queue.assigned_to && isRecentlyPolled(queue));
 }
+
+/** Whether a client pulled from the queue within the last 20 s. */
+export const isRecentlyPolled = ({ polled_by: by, polled_ms_ago: ago }) => Boolean(by && isKnown(ago) && ago < RECENTLY_MS);
 
 /** Whether the queue is stalled, polled by the wrong client, or locked by another member. */
 export const hasProblem = (queue) => ["bad", "warn"].includes(queueState(queue).tone) || isPolledByAnother(queue)

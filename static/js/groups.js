@@ -1,11 +1,11 @@
 /** The Groups page. */
 
 import { count } from "./format.js";
-import { request } from "./http.js";
+import { requestPages } from "./http.js";
 import { startPage } from "./page.js";
 import { groupState, knownSum, lagText, mergeBrokers, sum } from "./explain_group.js";
 import { clientEventsPanel } from "./panels/client_events.js";
-import { groupsPanel } from "./panels/groups.js";
+import { MOST_GROUPS, groupsPanel } from "./panels/groups.js";
 
 /** The answer with its 64-bit integers as numbers, and one entry for a group on several brokers. */
 function parse(answer) {
@@ -13,9 +13,9 @@ function parse(answer) {
     dead_letters: group.dead_letters === undefined ? null : Number(group.dead_letters) }))) };
 }
 
-function figures({ groups }) {
+function figures({ groups, hasMore }) {
   return [
-    ["groups", count(groups.length), "Groups that have members, offsets or held pulls"],
+    ["groups", `${hasMore ? "≥ " : ""}${count(groups.length)}`, "Groups that have members, offsets or held pulls"],
     ["members", count(sum(groups, "members")), "Members of all groups"],
     ["lag", lagText({ lag: knownSum(groups, "lag"), unknown_queues: sum(groups, "unknown_queues") }),
       "Messages behind the committed offsets of all groups; ≥ if some queue has no committed offset"],
@@ -26,6 +26,6 @@ function figures({ groups }) {
 }
 
 startPage({
-  ask: async () => parse(await request("GET", "/groups")), figures,
+  ask: async () => parse(await requestPages("/groups", "groups", MOST_GROUPS)), figures,
   panels: [groupsPanel(), clientEventsPanel()],
 });

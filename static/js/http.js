@@ -11,15 +11,29 @@ export class Problem extends Error {
   }
 }
 
-/** The JSON answer of the page's broker. 64-bit integers are strings, because JavaScript numbers cannot hold them. */
-export async function request(method, path, body = undefined) {
-  return requestOfAll(method, withBroker(path), body);
+/** The JSON answer of the page's broker. 64-bit integers are strings, because JavaScript numbers cannot hold them.
+ * `more` has further headers. */
+export async function request(method, path, body = undefined, more = {}) {
+  return requestOfAll(method, withBroker(path), body, more);
 }
 
-/** The same, from all brokers. */
-export async function requestOfAll(method, path, body = undefined) {
+/** All pages of a list, until it has `most` entries or more: the last page's answer with all entries, and `hasMore`. */
+export async function requestPages(path, name, most) {
+  let entries = [];
+  let answer = { next: "" };
+  const unavailable = new Set();
+  do {
+    answer = await request("GET", answer.next ? `${path}?after=${encodeURIComponent(answer.next)}` : path);
+    entries = entries.concat(answer[name]);
+    for (const broker of answer.unavailable ?? []) unavailable.add(broker);
+  } while (answer.next !== undefined && entries.length < most);
+  return { ...answer, [name]: entries, unavailable: [...unavailable], hasMore: answer.next !== undefined };
+}
+
+/** The same as `request`, from all brokers. */
+export async function requestOfAll(method, path, body = undefined, more = {}) {
   const separator = path.includes("?") ? "&" : "?";
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const token = document.querySelector('meta[name="csrf-token"]')?.content;
   if (token && method !== "GET") headers["X-CSRFToken"] = token;

@@ -78,8 +78,9 @@ function showBody() {
   part("body").toggleAttribute("data-empty", !text);
   part("body").dataset.view = shown.view;
   setText(part("size", "body"), shown.message.body_encoding === "base64" ? "not UTF-8" : "UTF-8");
-  setText(part("cut"), part_ < total ? `The first ${count(part_)} of ${plural(total, unit)}.` : `${plural(total, unit)}.`);
-  part("more").hidden = part_ >= total || shown.limit >= MOST_SHOWN;
+  const isCut = total === null || part_ < total;
+  setText(part("cut"), total === null ? `The first ${plural(part_, unit)}, indented.` : isCut ? `The first ${count(part_)} of ${plural(total, unit)}.` : `${plural(total, unit)}.`);
+  part("more").hidden = !isCut || shown.limit >= MOST_SHOWN;
   for (const button of part("views").children) setAttribute(button, "aria-pressed", button.dataset.view === shown.view);
 }
 

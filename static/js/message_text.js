@@ -25,34 +25,43 @@ function parsed(body) {
   }
 }
 
-/** The first `limit` characters of a body in one view, or of its bytes for "hex": {text, shown, total, unit}. */
+/** The first `limit` characters of a body in one view, or of its bytes for "hex": {text, shown, total, unit}. JSON is only
+ * indented as far as it is shown, so its `total` is null if more follows. */
 export function bodyText(message, view, limit) {
   if (view === "hex") {
     const bytes = bytesOf(message);
     return { text: hexRows(bytes.subarray(0, limit)), shown: Math.min(limit, bytes.length), total: bytes.length, unit: "byte" };
   }
-  const text = view === "json" ? indented(message.body) : plain(message);
+  if (view === "json") {
+    const [text, isCut] = indented(message.body, limit);
+    return { text: visible(text.slice(0, limit)), shown: Math.min(limit, text.length), total: isCut ? null : text.length, unit: "character" };
+  }
+  const text = plain(message);
   return { text: visible(text.slice(0, limit)), shown: Math.min(limit, text.length), total: text.length, unit: "character" };
 }
 
-/** JSON with indentation; its numbers and the order of its names stay as they were sent. */
-function indented(body) {
-  const out = [];
+/** JSON with indentation, a little over `limit` characters at most: [text, whether more follows]. Its numbers and the
+ * order of its names stay as they were sent. */
+function indented(body, limit) {
+  let out = "";
   let depth = 0;
   let last = "";
-  const line = () => out.push(`\n${"  ".repeat(Math.min(depth, DEEPEST))}`);
+  const line = () => {
+    out += `\n${"  ".repeat(Math.min(depth, DEEPEST))}`;
+  };
   for (const [token] of body.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+    if (out.length > limit) return [out, true];
     if (token === "}" || token === "]") {
       depth -= 1;
       if (last !== "{" && last !== "[") line();
     } else if (last === "{" || last === "[" || last === ",") {
       line();
     }
-    out.push(token === ":" ? ": " : token);
+    out += token === ":" ? ": " : token;
     if (token === "{" || token === "[") depth += 1;
     last = token;
   }
-  return out.join("");
+  return [out, false];
 }
 
 /** A body as text; bytes that are not UTF-8 become �. */

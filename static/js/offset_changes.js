@@ -1,5 +1,6 @@
 /** A reset of offsets in words. Pure. */
 
+import { isRecentlyPolled, joinNames } from "./explain_group.js";
 import { count, plural } from "./format.js";
 
 /** The body of a reset from the fields of its form; throws an Error that says what is missing. */
@@ -32,4 +33,18 @@ export function changesText(changes) {
   const skipped = known.filter((moved) => moved > 0).reduce((sum, moved) => sum + moved, 0);
   const parts = [again && `${plural(again, "message")} again`, skipped && `${plural(skipped, "message")} skipped`].filter(Boolean);
   return `${parts.join(", ") || "New offsets"} in ${plural(changes.length, "queue")}.`;
+}
+
+/**
+ * Who continues from the new offsets: {text, isUndone}. Clients that pull without being members do not hear of a reset;
+ * their next commit overwrites it. `members`, `queues` and `holds` are those of the group.
+ */
+export function continuesText({ members, queues, holds }) {
+  const ids = new Set(members.map(({ client_id: id }) => id));
+  const pullers = [...queues.filter(isRecentlyPolled).map(({ polled_by: id }) => id), ...holds.map(({ client_id: id }) => id || "a client")];
+  const strangers = [...new Set(pullers)].filter((id) => id && !ids.has(id)).sort();
+  const own = members.length ? `${members.length === 1 ? "One member is" : `${count(members.length)} members are`} online and will continue from the new offsets.` : "";
+  if (!strangers.length) return { text: own || "No member is online; the next one begins at the new offsets.", isUndone: false };
+  const [pull, them] = strangers.length === 1 ? ["pulls without being a member; its", "it"] : ["pull without being members; their", "them"];
+  return { text: `${joinNames(strangers)} ${pull} next commit overwrites the reset. Stop ${them} first.${own && ` ${own}`}`, isUndone: true };
 }

@@ -1,6 +1,6 @@
 /** The messages of the publish form. Pure. */
 
-import { plural } from "./format.js";
+import { count, plural } from "./format.js";
 
 const MOST_MESSAGES = 1_000;
 
@@ -42,3 +42,35 @@ function propertiesOf(text) {
 
 /** The messages in groups that one request takes: a delayed message is published alone. */
 export const requestsOf = (messages) => (messages[0].properties?.DELAY && messages.length > 1 ? messages.map((one) => [one]) : [messages]);
+
+/**
+ * Sends the messages with `send(some, key)`, which promises their places; each request has an Idempotency-Key of its own
+ * under `key`. Promises all places. An error says how many messages were stored before it; without an answer, at least.
+ */
+export async function sendAll(messages, key, send) {
+  const places = [];
+  for (const [turn, some] of requestsOf(messages).entries()) {
+    try {
+      places.push(...await send(some, `${key}-${turn}`));
+    } catch (error) {
+      const least = [0, 504].includes(error.status) ? "at least " : "";
+      if (places.length) error.message = `${least}${count(places.length)} of ${plural(messages.length, "message")} stored; ${error.message}`;
+      throw error;
+    }
+  }
+  return places;
+}
+
+/** The Idempotency-Key of each press of a button: a new one, unless the press before failed with the same content. */
+export function pressKeys(random) {
+  let last = { content: "", key: "", failed: false };
+  return {
+    keyOf(content) {
+      last = { content, key: last.failed && last.content === content ? last.key : random(), failed: false };
+      return last.key;
+    },
+    pressFailed() {
+      last.failed = true;
+    },
+  };
+}

@@ -5,7 +5,7 @@ import { dialog } from "./dialogs.js";
 import { cell, el, panel, setText } from "./dom.js";
 import { count, rate } from "./format.js";
 import { sum } from "./explain_group.js";
-import { request, topicPath } from "./http.js";
+import { request, requestPages, topicPath } from "./http.js";
 import { messagesHref, topicHref } from "./links.js";
 import { startPage } from "./page.js";
 import { unavailableText } from "./panels/clients.js";
@@ -49,7 +49,7 @@ function topicsPanel() {
     const { shown, matching } = choice.of(visible);
     rows.show(shown, ({ topic, broker }) => `${topic} ${broker}`);
     setText(part("count"), `${count(visible.length)}${unavailableText(view.answer)}`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching, total: visible.length, what: "topic" });
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total: visible.length, what: "topic", hasMore: view.answer.hasMore });
     part("empty").hidden = matching > 0;
     setText(part("empty-title"), visible.length ? "No topic matches this filter." : "No topics yet.");
   }
@@ -62,23 +62,32 @@ function parse(answer) {
   return { ...answer, topics: answer.topics.map((topic) => ({ ...topic, messages: Number(topic.messages) })) };
 }
 
-function figures({ topics }) {
+function figures({ topics, hasMore }) {
   const own = topics.filter((topic) => !isOwnTopic(topic));
   return [
-    ["topics", count(own.length), "Topics of applications"],
+    ["topics", `${hasMore ? "≥ " : ""}${count(own.length)}`, "Topics of applications"],
     ["messages", count(sum(own, "messages")), "Messages that are still in their queues"],
     ["stored/s", rate(sum(own, "put_tps")), "Messages stored per second, over the last minute"],
   ];
+}
+
+async function isThere(topic) {
+  try {
+    await request("GET", topicPath(topic));
+    return true;
+  } catch (error) {
+    if (error.status === 404) return false;
+    throw error;
+  }
 }
 
 dialog("create-dialog", {
   canSubmit: ({ elements }) => elements.topic.value.trim() !== "" && Number(elements.queues.value) >= 1,
   async submit({ elements }) {
     const topic = elements.topic.value.trim();
-    const { topics } = await request("GET", "/topics");
-    if (topics.some((known) => known.topic === topic)) throw new Error(`Topic ${topic} exists already; change it on its page.`);
+    if (await isThere(topic)) throw new Error(`Topic ${topic} exists already; change it on its page.`);
     await request("PUT", topicPath(topic), { queues: Number(elements.queues.value), perm: Number(elements.perm.value) });
     location.assign(topicHref(topic));
   },
 });
-startPage({ ask: async () => parse(await request("GET", "/topics")), figures, panels: [topicsPanel()] });
+startPage({ ask: async () => parse(await requestPages("/topics", "topics", MOST_TOPICS)), figures, panels: [topicsPanel()] });

@@ -29,8 +29,12 @@ describe("a body", () => {
   test("that is deep or large is shown in a moment", () => {
     const deep = `${"[".repeat(4000)}${"]".repeat(4000)}`;
     assert.ok(bodyText(text(deep), "json", 100).text.startsWith("[\n  ["));
+    const whole = bodyText(text("[1]"), "json", 100);
+    assert.deepEqual([whole.shown, whole.total], [7, 7]);
     const long = JSON.stringify(Array.from({ length: 200_000 }, (_, i) => i));
     assert.equal(bodyText(text(long), "json", 10).text, "[\n  0,\n  1");
+    const nested = bodyText(text("[".repeat(4_000_000)), "json", 100);
+    assert.deepEqual([nested.text.length, nested.shown, nested.total], [100, 100, null]);
   });
   test("shows characters that would hide or turn text", () => {
     assert.equal(visible("a\u202Egpj.exe\u0000\u200b\n\t"), "a⟨U+202E⟩gpj.exe⟨U+0000⟩⟨U+200B⟩\n\t");

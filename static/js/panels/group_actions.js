@@ -4,7 +4,7 @@ import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
 import { isRetryTopic } from "../explain_group.js";
 import { request } from "../http.js";
-import { changeText, changesText, resetBody } from "../offset_changes.js";
+import { changeText, changesText, continuesText, resetBody } from "../offset_changes.js";
 
 const MOST_CHANGES = 200;
 
@@ -28,9 +28,9 @@ function resetDialog(path, answer) {
     opened() {
       const topics = [...new Set(answer().queues.map(({ topic }) => topic))].sort((a, b) => isRetryTopic(a) - isRetryTopic(b));
       form.elements.topic.replaceChildren(...topics.map((topic) => el("option", { value: topic }, topic)));
-      const online = answer().members.length;
-      setText(part("members"), online ? `${online === 1 ? "One member is" : `${online} members are`} online and will continue from the new offsets.`
-        : "No member is online; the next one begins at the new offsets.");
+      const { text, isUndone } = continuesText(answer());
+      setText(part("members"), text);
+      part("members").className = isUndone ? "dialog-problem" : "quiet";
       showFields();
     },
     canSubmit: () => previewed !== null,

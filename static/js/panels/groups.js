@@ -11,7 +11,7 @@ import { byText, showLeftOut, tableChoice } from "./sorting.js";
 import { Sparkline } from "./sparkline.js";
 import { VirtualRows } from "./virtual_rows.js";
 
-const MOST_GROUPS = 20_000;
+export const MOST_GROUPS = 20_000;
 const MOST_LAGS = 60;
 const byNumber = (name) => (a, b) => (b[name] ?? -1) - (a[name] ?? -1) || byName(a, b);
 const byName = (a, b) => byText(a.group, b.group);
@@ -43,9 +43,9 @@ export function groupsPanel() {
     history.answer = answer;
     const known = new Set(answer.groups.map(({ group }) => group));
     for (const group of history.keys()) if (!known.has(group)) history.delete(group);
-    for (const { group, lag } of answer.groups) {
+    for (const { group, lag, unknown_queues: unknown } of answer.groups) {
       const lags = history.get(group) ?? [];
-      lags.push(lag);
+      lags.push(unknown && !lag ? null : lag);
       if (lags.length > MOST_LAGS) lags.shift();
       history.set(group, lags);
     }
@@ -115,14 +115,14 @@ export function groupsPanel() {
   function render(view) {
     latest = view;
     if (view.answer === null) return;
-    const { groups } = view.answer;
+    const { groups, hasMore } = view.answer;
     several = showsAllBrokers();
     remember(view.answer);
     const { shown, matching } = choice.of(groups.filter((group) => !state || group.state === state));
     rows.show(shown, (group) => group.group);
     showStates(groups);
     setText(part("count"), `${groups.length ? "" : "none"}${unavailableText(view.answer)}`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group" });
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group", hasMore });
     part("empty").hidden = matching > 0;
     setText(part("empty-title"), groups.length ? "No group matches this filter." : "No consumer groups yet.");
   }

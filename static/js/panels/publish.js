@@ -4,9 +4,10 @@ import { el, panel } from "../dom.js";
 import { clockTime, count, plural } from "../format.js";
 import { request, topicPath } from "../http.js";
 import { messageHref } from "../links.js";
-import { messagesOf, requestsOf } from "../publish_fields.js";
+import { messagesOf, pressKeys, sendAll } from "../publish_fields.js";
 
 const MOST_TIMES = 200;
+const presses = pressKeys(() => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
 
 export function publishPanel() {
   const { part } = panel("publish");
@@ -30,13 +31,16 @@ export function publishPanel() {
 
   /** Publishes the messages of the form, and shows where the last one was stored. */
   async function publishAll(topic, messages) {
-    let stored = null;
-    let total = 0;
-    for (const some of requestsOf(messages)) {
-      const answer = await request("POST", `${topicPath(topic)}/messages`, some.length === 1 ? some[0] : { messages: some });
-      total += answer.messages.length;
-      stored = answer.messages.at(-1);
-      showStored(stored, total);
+    const key = presses.keyOf(JSON.stringify([topic, messages]));
+    try {
+      const places = await sendAll(messages, key, async (some, ownKey) => {
+        const body = some.length === 1 ? some[0] : { messages: some };
+        return (await request("POST", `${topicPath(topic)}/messages`, body, { "Idempotency-Key": ownKey })).messages;
+      });
+      showStored(places.at(-1), places.length);
+    } catch (error) {
+      presses.pressFailed();
+      throw error;
     }
   }
 

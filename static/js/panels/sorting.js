@@ -63,9 +63,10 @@ export function tableChoice({ root, part, sorts, first, textOf, changed, most = 
 const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
 /** The foot of a table: how many rows are left out, if any. */
-export function showLeftOut(node, { shown, matching, total, what }) {
+export function showLeftOut(node, { shown, matching, total, what, hasMore = false }) {
   const left = [];
   if (matching < total) left.push(`${count(matching)} of ${count(total)} match`);
   if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}; filter to see others`);
+  if (hasMore) left.push(`the first ${count(total)} ${what}s by name; the others are not looked at`);
   setText(node, left.join("; ") || (total ? `all ${what}s are shown` : ""));
 }

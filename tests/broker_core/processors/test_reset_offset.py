@@ -68,12 +68,14 @@ def test_a_reset_is_previewed_then_done() -> None:
         assert [target.queue_id for target in done.offsets] == list(range(4)) and done.offsets == preview.offsets
 
 
-def test_a_preview_for_a_group_that_does_not_exist_is_refused() -> None:
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_group_that_does_not_exist_is_not_reset(dry_run: bool) -> None:
     bench = Bench()
     bench.send("orders", b"1")
-    preview = bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="max", dry_run=True))
-    assert isinstance(preview, c.Failed)
-    assert (preview.code, preview.kind) == (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "not_found")
+    refused = bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="max", dry_run=dry_run))
+    assert isinstance(refused, c.Failed)
+    assert (refused.code, refused.kind) == (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "not_found")
+    assert bench.context.offsets.query("g", "orders", 0) is None
 
 
 def test_a_reset_sets_one_queue_to_an_offset(bench: Bench) -> None:

@@ -53,6 +53,12 @@ def test_catching_up_and_falling_behind() -> None:
         "g catches up: 50 messages wait, the oldest for 10 min 0 s, 30 fewer than at an earlier commit."
     )
     assert first(facts(queue(**behind, lag_before=49)))[0] == "catching up", "one message more is noise"
+    steady = verdicts(facts(queue(**behind, lag_before=50))).verdicts[0]
+    assert steady.sentence == (
+        "g keeps its distance: 50 messages wait, the oldest for 10 min 0 s, as many as at an earlier commit."
+    )
+    assert steady.advice.startswith("Add members")
+    assert "50 messages wait, the oldest for 10 min 0 s, 1 more than" in first(facts(queue(**behind, lag_before=49)))[2]
     behind["is_growing"] = True
     state, name, sentence = first(facts(queue(**behind, lag_before=20)))
     assert (state, name) == ("falling behind", "falling_behind")

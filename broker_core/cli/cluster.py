@@ -11,9 +11,11 @@ from broker_core.cli.default_mq_admin_ext import (
     DefaultMQAdminExt,
     OffsetWrapper,
 )
-from broker_core.cli.errors import NOT_FOUND, CommandError
+from broker_core.cli.errors import NOT_FOUND, UNREACHABLE, CommandError
 from broker_core.cli.output import local_time, number, print_json, print_line, print_table
 from broker_core.cli.target import Command, Target, pass_target
+from broker_core.client import MQBrokerException
+from broker_core.codes import ResponseCode
 from broker_core.commands import MessageQueue
 
 END_OF_QUEUE = -1
@@ -26,7 +28,7 @@ END_OF_QUEUE = -1
 def topics(target: Target, with_system: bool) -> None:
     """List the topics with their queues and stored messages."""
 
-    async def work(admin: DefaultMQAdminExt) -> list[dict[str, Any]]:
+    async def work(admin: DefaultMQAdminExt) -> dict[str, Any]:
         names = await admin.fetch_all_topic_list()
         if not with_system:
             system = await admin.system_topics()
@@ -42,11 +44,11 @@ def topics(target: Target, with_system: bool) -> None:
                 "last_store_time_ms": max((ends.last_update_timestamp for ends in queues.values()), default=0) or None,
             }
 
-        return await admin.gather(describe, names)
+        return {"topics": await admin.gather(describe, names), "unavailable": sorted(admin.unavailable)}
 
-    rows = target.run_admin(work)
+    answer = target.run_admin(work)
     if target.as_json:
-        print_json({"topics": rows})
+        print_json(answer)
         return
     print_table(
         ("TOPIC", "BROKERS", "#QUEUES", "#MESSAGES", "LAST STORED"),
@@ -58,7 +60,7 @@ def topics(target: Target, with_system: bool) -> None:
                 number(row["messages"]),
                 local_time(row["last_store_time_ms"]),
             )
-            for row in rows
+            for row in answer["topics"]
         ),
     )
 
@@ -68,27 +70,55 @@ def topics(target: Target, with_system: bool) -> None:
 def groups(target: Target) -> None:
     """List the consumer groups with their members and lag."""
 
-    async def work(admin: DefaultMQAdminExt) -> list[dict[str, Any]]:
+    async def work(admin: DefaultMQAdminExt) -> dict[str, Any]:
         async def describe(group: str) -> dict[str, Any]:
-            queues = await admin.examine_consume_stats(group)
+            queues = await consumed_queues(admin, group)
             members = await admin.examine_consumer_connection_info(group)
             return {
                 "group": group,
                 "members": len(members.connection_set) if members else 0,
                 "topics": sorted({queue.topic for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}),
                 "lag": known_lag(queues),
+                "queues_without_offset": without_offset(queues),
             }
 
-        return await admin.gather(describe, await admin.consumer_groups())
+        rows = await admin.gather(describe, await admin.consumer_groups())
+        return {"groups": rows, "unavailable": sorted(admin.unavailable)}
 
-    rows = target.run_admin(work)
+    answer = target.run_admin(work)
     if target.as_json:
-        print_json({"groups": rows})
+        print_json(answer)
         return
+    rows = answer["groups"]
     print_table(
         ("GROUP", "#MEMBERS", "#LAG", "TOPICS"),
         ((row["group"], number(row["members"]), number(row["lag"]), ", ".join(row["topics"])) for row in rows),
     )
+    if missing := sum(row["queues_without_offset"] for row in rows):
+        print_line(
+            f"The lag is without {missing} queue{'' if missing == 1 else 's'} in which nothing is committed; "
+            "glassmq lag GROUP lists them."
+        )
+
+
+async def consumed_queues(admin: DefaultMQAdminExt, group: str) -> dict[MessageQueue, OffsetWrapper]:
+    """The group in all queues of its topics, sorted. A broker reports no queue of a topic unless the group is there."""
+    queues = await admin.examine_consume_stats(group)
+    for topic in sorted({queue.topic for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}):
+        try:
+            ends = await admin.examine_topic_stats(topic)
+        except MQBrokerException as error:
+            if error.response_code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            continue  # it was deleted, and its offsets were not
+        for queue, end in ends.items():
+            queues.setdefault(queue, OffsetWrapper(end.max_offset, -1))
+    return dict(sorted(queues.items(), key=lambda item: (item[0].topic, item[0].broker_name, item[0].queue_id)))
+
+
+def without_offset(queues: dict[MessageQueue, OffsetWrapper]) -> int:
+    """In how many queues nothing is committed."""
+    return sum(offsets.lag is None for offsets in queues.values())
 
 
 def known_lag(queues: dict[MessageQueue, OffsetWrapper]) -> int | None:
@@ -104,7 +134,7 @@ def lag(target: Target, group: str) -> None:
     """Show how far a group is behind in each queue: the messages after its committed offset."""
 
     async def work(admin: DefaultMQAdminExt) -> dict[str, Any]:
-        queues = await admin.examine_consume_stats(group)
+        queues = await consumed_queues(admin, group)
         members = await admin.examine_consumer_connection_info(group)
         if not queues and members is None:
             raise CommandError(f"no broker knows a group {group!r} with offsets or members", NOT_FOUND)
@@ -124,6 +154,8 @@ def lag(target: Target, group: str) -> None:
                 }
                 for queue, offsets in queues.items()
             ],
+            "queues_without_offset": without_offset(queues),
+            "unavailable": sorted(admin.unavailable),
         }
 
     answer = target.run_admin(work)
@@ -146,7 +178,9 @@ def lag(target: Target, group: str) -> None:
             for queue in answer["queues"]
         ),
     )
-    print_line(f"lag {number(answer['lag'])}, {members} member{'' if members == 1 else 's'}")
+    missing = answer["queues_without_offset"]
+    note = f", without {missing} queue{'' if missing == 1 else 's'} in which nothing is committed" if missing else ""
+    print_line(f"lag {number(answer['lag'])}{note}, {members} member{'' if members == 1 else 's'}")
 
 
 @click.command("reset-offset", cls=Command)
@@ -167,9 +201,17 @@ def reset_offset(target: Target, group: str, topic: str, to: str, yes: bool) -> 
     async def work(admin: DefaultMQAdminExt) -> dict[str, Any]:
         changes = await preview_reset(admin, group, topic, timestamp_ms)
         has_members = await admin.examine_consumer_connection_info(group) is not None
+        if yes and admin.unavailable:
+            raise CommandError(f"nothing was reset: {'; '.join(admin.unavailable.values())}", UNREACHABLE)
         if yes:
             await apply_reset(admin, group, topic, timestamp_ms, changes, has_members=has_members)
-        return {"group": group, "topic": topic, "dry_run": not yes, "changes": changes}
+        return {
+            "group": group,
+            "topic": topic,
+            "dry_run": not yes,
+            "changes": changes,
+            "unavailable": sorted(admin.unavailable),
+        }
 
     answer = target.run_admin(work)
     if target.as_json:

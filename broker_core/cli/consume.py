@@ -120,7 +120,8 @@ class Printer:
     callback=read_start,
     default="last",
     metavar="first|last|TIME",
-    help="Where a group begins that has committed nothing: last is the end of the queues.",
+    help="Where a group begins that has committed nothing: last is the end of the queues. As in RocketMQ, a group of a "
+    "young topic, whose first messages are still in memory, begins at the first one; reset-offset moves it.",
 )
 @click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
 @click.option("--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when none came for so long.")

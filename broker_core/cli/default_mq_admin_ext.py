@@ -85,13 +85,15 @@ class ConsumerConnection(msgspec.Struct, frozen=True, rename="camel"):
 class DefaultMQAdminExt:
     """RocketMQ's DefaultMQAdminExt, as far as the command line needs it.
 
-    Calls raise MQBrokerException if a server refuses, and an OSError if it does not answer.
+    Calls raise MQBrokerException if a server refuses, and an OSError if it does not answer. If some of several brokers
+    do not answer, calls that ask all brokers return what the others have, and ``unavailable`` says why, by broker name.
     """
 
     def __init__(self, namesrv_addr: str) -> None:
         """MQClientException for an address that is none."""
         self._name_servers = [address.strip() for address in namesrv_addr.split(";") if address.strip()]
         self.instance = MQClientInstance(namesrv_addr)
+        self.unavailable: dict[str, str] = {}
         self._slots = asyncio.Semaphore(CALLS_AT_ONCE)
 
     async def __aenter__(self) -> "DefaultMQAdminExt":
@@ -127,6 +129,21 @@ class DefaultMQAdminExt:
     async def gather(self, call: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
         """``call`` for all items, some at a time; the results in their order."""
         return list(await asyncio.gather(*(call(item) for item in items)))
+
+    async def ask_masters(self, masters: dict[str, str], ask: Callable[[str, str], Awaitable[R]]) -> list[R]:
+        """The answers to ``ask(broker name, address)`` of those masters that answer. OSError if none does."""
+        results: dict[str, R] = {}
+
+        async def ask_one(name: str, address: str) -> None:
+            try:
+                results[name] = await ask(name, address)
+            except OSError as error:
+                self.unavailable[name] = f"broker {name} at {address}: {error}"
+
+        await asyncio.gather(*(ask_one(*item) for item in masters.items() if item[0] not in self.unavailable))
+        if masters and not results:
+            raise OSError("; ".join(self.unavailable[name] for name in masters))
+        return [results[name] for name in masters if name in results]
 
     # --- The cluster ------------------------------------------------------------------------------------------
 
@@ -167,11 +184,11 @@ class DefaultMQAdminExt:
         """Topics that brokers create for themselves."""
         masters = await self.masters()
 
-        async def ask(address: str) -> list[str]:
+        async def ask(_: str, address: str) -> list[str]:
             answer = await self.call(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
             return list(_decode(answer.body).get("topicList") or [])
 
-        lists = await self.gather(ask, masters.values())
+        lists = await self.ask_masters(masters, ask)
         return {AUTO_CREATE_TOPIC, *masters, *(name for names in lists for name in names)}
 
     async def fetch_broker_runtime_stats(self, address: str) -> dict[str, str]:
@@ -184,11 +201,11 @@ class DefaultMQAdminExt:
     async def examine_topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """The ends of a topic's queues on all brokers."""
 
-        async def ask(address: str) -> dict[MessageQueue, TopicOffset]:
+        async def ask(_: str, address: str) -> dict[MessageQueue, TopicOffset]:
             answer = await self.call(address, RequestCode.GET_TOPIC_STATS_INFO, topic=topic)
             return _offset_table(TopicOffset, answer.body)
 
-        return _merged(await self.gather(ask, (await self.topic_masters(topic)).values()))
+        return _merged(await self.ask_masters(await self.topic_masters(topic), ask))
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
         return await self._queue_offset(address, RequestCode.GET_MIN_OFFSET, queue)
@@ -209,11 +226,11 @@ class DefaultMQAdminExt:
     async def consumer_groups(self) -> list[str]:
         """Names of all groups except RocketMQ's own, sorted: those that brokers know, and those with a retry topic."""
 
-        async def ask(address: str) -> list[str]:
+        async def ask(_: str, address: str) -> list[str]:
             answer = await self.call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
             return list(_decode(answer.body).get("subscriptionGroupTable") or {})
 
-        known = await self.gather(ask, (await self.masters()).values())
+        known = await self.ask_masters(await self.masters(), ask)
         retried = [
             topic.removeprefix(RETRY_PREFIX)
             for topic in await self.fetch_all_topic_list()
@@ -224,7 +241,7 @@ class DefaultMQAdminExt:
     async def examine_consume_stats(self, group: str) -> dict[MessageQueue, OffsetWrapper]:
         """The group in all queues of the topics that it consumes, sorted; empty if no broker knows any."""
 
-        async def ask(address: str) -> dict[MessageQueue, OffsetWrapper]:
+        async def ask(_: str, address: str) -> dict[MessageQueue, OffsetWrapper]:
             try:
                 answer = await self.call(address, RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic="")
             except MQBrokerException as error:
@@ -233,12 +250,12 @@ class DefaultMQAdminExt:
                 raise
             return _offset_table(OffsetWrapper, answer.body)
 
-        return _merged(await self.gather(ask, (await self.masters()).values()))
+        return _merged(await self.ask_masters(await self.masters(), ask))
 
     async def examine_consumer_connection_info(self, group: str) -> ConsumerConnection | None:
         """The group's members at all brokers; None if it has none."""
 
-        async def ask(address: str) -> ConsumerConnection | None:
+        async def ask(_: str, address: str) -> ConsumerConnection | None:
             try:
                 answer = await self.call(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=group)
             except MQBrokerException as error:
@@ -247,7 +264,7 @@ class DefaultMQAdminExt:
                 raise
             return _convert(ConsumerConnection, _decode(answer.body))
 
-        views = [view for view in await self.gather(ask, (await self.masters()).values()) if view is not None]
+        views = [view for view in await self.ask_masters(await self.masters(), ask) if view is not None]
         if not views:
             return None
         members = {member.client_id: member for view in views for member in view.connection_set}
@@ -295,8 +312,7 @@ class DefaultMQAdminExt:
     async def query_message(self, topic: str, key: str, *, unique: bool = False, max_num: int = 32) -> list[MessageExt]:
         """The messages of a topic with a key; with ``unique``, the one with this id. At most ``max_num`` a broker."""
 
-        async def ask(broker: tuple[str, str]) -> list[MessageExt]:
-            name, address = broker
+        async def ask(name: str, address: str) -> list[MessageExt]:
             fields: dict[str, Any] = {"_UNIQUE_KEY_QUERY": True} if unique else {}
             try:
                 answer = await self.call(
@@ -315,7 +331,7 @@ class DefaultMQAdminExt:
                 raise
             return _messages(answer, name)
 
-        found = await self.gather(ask, (await self.topic_masters(topic)).items())
+        found = await self.ask_masters(await self.topic_masters(topic), ask)
         return [message for messages in found for message in messages]
 
 

@@ -82,4 +82,9 @@ class GlassmqApi:
         if error.code == 401:
             detail += " (--token, or the variable GLASSMQ_API_TOKEN)"
         code = {404: NOT_FOUND, 503: UNREACHABLE, 504: UNREACHABLE}.get(error.code, FAILED)
-        return CommandError(detail[:REMARK_CHARACTERS], code)
+        return CommandError(with_options(detail)[:REMARK_CHARACTERS], code)
+
+
+def with_options(text: str) -> str:
+    """A text of the API, with the option of the command line in place of the parameter of the API."""
+    return text.replace("?broker=", "--broker")

@@ -18,6 +18,8 @@ from broker_core.cli.errors import FAILED, CommandError, OutputError, client_err
 from broker_core.cli.output import UNKNOWN, print_json, print_line, printable
 from broker_core.cli.target import Command, Target, pass_target, topic_argument
 from broker_core.client import DefaultMQProducer, Message, MQClientException, SendResult
+from broker_core.client.message import RESERVED
+from broker_core.formats.message_properties import IDEMPOTENCY_KEY, TRANSACTION_CHECK_TIMES, TRANSACTION_ID
 from broker_core.tasks import start_task
 
 PRODUCER_GROUP = "glassmq-cli"
@@ -43,6 +45,8 @@ IGNORED = frozenset(
     )
 )
 """What ``consume --json`` prints in addition, so that its output can be sent again."""
+GIVEN = RESERVED | {"MSG_REGION", "TRACE_ON", "CLUSTER", TRANSACTION_ID, TRANSACTION_CHECK_TIMES, IDEMPOTENCY_KEY}
+"""Properties that clients and brokers gave a message that was consumed. The copy gets its own, and is not delayed."""
 
 
 class MessageLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,6 +169,8 @@ def read_line(line: bytes, form: Literal["auto", "jsonl", "text"], defaults: Mes
         return msgspec.structs.replace(defaults, body=line.decode("utf-8"))
     value = msgspec.json.decode(line)
     if isinstance(value, dict):
+        if "offset_message_id" in value and isinstance(value.get("properties"), dict):
+            value["properties"] = {name: text for name, text in value["properties"].items() if name not in GIVEN}
         value = {name: entry for name, entry in value.items() if name not in IGNORED}
     return msgspec.convert(value, MessageLine)
 

@@ -39,7 +39,10 @@ class Target:
         async def run() -> T:
             async with DefaultMQAdminExt(self.namesrv) as admin:
                 await self.check_name_server(admin)
-                return await work(admin)
+                result = await work(admin)
+                for problem in admin.unavailable.values():
+                    click.echo(f"glassmq: without what this broker has, which does not answer: {problem}", err=True)
+                return result
 
         with client_errors():
             return asyncio.run(run())
@@ -69,6 +72,9 @@ def read_group(context: click.Context, parameter: click.Parameter, value: str) -
 
 
 topic_argument = click.argument("topic", callback=read_topic)
+
+
+broker_option = click.option("--broker", default="", metavar="NAME", help="Of several brokers, the one to ask.")
 
 
 def check_name_servers(text: str) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from broker_core.cli.errors import UNREACHABLE, CommandError
 from broker_core.cli.output import UNKNOWN, make_table, number, output_errors, print_json, printable
-from broker_core.cli.target import Command, Target, pass_target
+from broker_core.cli.target import Command, Target, broker_option, pass_target
 
 ROWS_MAX = 2000
 NO_BREAK = "\xa0"
@@ -37,7 +37,7 @@ RATES = {"messages_stored": "in", "messages_delivered": "out", "woken": "wake-up
 @click.command(cls=Command)
 @click.option("--interval", type=click.FloatRange(0.2, 60), default=1.0, metavar="SECONDS", help="Between two looks.")
 @click.option("--once", is_flag=True, help="Print one page and end.")
-@click.option("--broker", default="", help="Of several brokers, the one to show.")
+@broker_option
 @pass_target
 def top(target: Target, interval: float, once: bool, broker: str) -> None:
     """Show held pulls, wake-ups, queues and groups live. Needs a GlassMQ (--url). Ctrl-C ends it."""

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
+from broker_core.cli.glassmq_api import with_options
 from broker_core.cli.output import UNKNOWN, local_time, number, print_json, print_line, print_table, printable
-from broker_core.cli.target import Command, Target, pass_target
+from broker_core.cli.target import Command, Target, broker_option, pass_target
 
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "blue", "ok": "green"}
 HOLDS_SHOWN = 1000
@@ -16,10 +17,11 @@ HOLDS_SHOWN = 1000
 @click.option("--topic", default="", help="Only pulls from this topic.")
 @click.option("--group", default="", help="Only pulls of this group.")
 @click.option("--limit", type=click.IntRange(1, 5000), default=HOLDS_SHOWN, help="At most so many.")
+@broker_option
 @pass_target
-def holds(target: Target, topic: str, group: str, limit: int) -> None:
+def holds(target: Target, topic: str, group: str, limit: int, broker: str) -> None:
     """List the held pulls: RocketMQ's pullRequestTable. Needs a GlassMQ (--url)."""
-    answer = target.api.get("/api/v1/holds", topic=topic, group=group, limit=limit)
+    answer = target.api.get("/api/v1/holds", topic=topic, group=group, limit=limit, broker=broker)
     if target.as_json:
         print_json(answer)
         return
@@ -42,7 +44,10 @@ def holds(target: Target, topic: str, group: str, limit: int) -> None:
             for hold in answer["holds"]
         ),
     )
-    print_line(f"{number(answer['total'])} held pulls" + _without(answer))
+    total = f"{number(answer['total'])} held pulls"
+    if topic or group:  # the broker's total is that of all pulls
+        total = f"{number(len(answer['holds']))} of {total}"
+    print_line(total + _without(answer))
 
 
 def clock_time(ms: int) -> str:
@@ -58,11 +63,12 @@ def _without(answer: dict[str, Any]) -> str:
 @click.command(cls=Command)
 @click.argument("group")
 @click.option("--patience", type=click.FloatRange(0.1, 86_400), metavar="SECONDS", help="Longer waits are explained.")
+@broker_option
 @pass_target
-def why(target: Target, group: str, patience: float | None) -> None:
+def why(target: Target, group: str, patience: float | None, broker: str) -> None:
     """Say why a group's consumers wait, the worst reason first. Needs a GlassMQ (--url)."""
     patience_ms = None if patience is None else round(patience * 1000)
-    answer = target.api.get("/api/v1/groups/{}/verdicts", group, patience_ms=patience_ms)
+    answer = target.api.get("/api/v1/groups/{}/verdicts", group, patience_ms=patience_ms, broker=broker)
     if target.as_json:
         print_json(answer)
         return
@@ -70,7 +76,7 @@ def why(target: Target, group: str, patience: float | None) -> None:
     for verdict in answer["verdicts"]:
         mark = click.style(f"{verdict['severity']:7}", fg=SEVERITY_STYLES.get(verdict["severity"]))
         print_line(f"  {mark} {printable(verdict['sentence'])}")
-        print_line(f"          {printable(verdict['advice'])}")
+        print_line(f"          {printable(with_options(verdict['advice']))}")
 
 
 @click.command(cls=Command)

@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
+from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt, TopicOffset
 from broker_core.client.sync import DefaultMQPushConsumer
+from broker_core.commands import MessageQueue
 from broker_core.testing.running_broker import RunningBroker
 from tests.broker_core.cli.conftest import Done, Glassmq
 
@@ -98,6 +100,63 @@ def test_a_reset_reaches_a_running_consumer(glassmq: Glassmq, broker: RunningBro
             changed.acquire()
         assert done.code == 0, done.err
         assert changed.wait_for(lambda: len(seen) == 2, 30)
+
+
+@pytest.fixture
+def silent_broker(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second broker is registered, has all topics, and does not answer."""
+
+    async def masters(*_: object) -> dict[str, str]:
+        return {"broker-a": broker.broker_addr, "broker-b": "127.0.0.1:1"}
+
+    monkeypatch.setattr(DefaultMQAdminExt, "masters", masters)
+    monkeypatch.setattr(DefaultMQAdminExt, "topic_masters", masters)
+
+
+def test_the_others_are_shown_when_a_broker_does_not_answer(glassmq: Glassmq, silent_broker: None) -> None:
+    glassmq("produce", "with-silent", stdin=b"a\nb\n")
+    consume(glassmq, "with-silent", "silent-g", 1)
+    for command in (("topics",), ("groups",), ("lag", "silent-g"), RESET):
+        done = glassmq(*command)
+        assert done.code == 0, done.err
+        assert "broker broker-b at 127.0.0.1:1" in done.err and "broker-b" not in done.out
+        assert "with-silent" in done.out or command == RESET
+        assert glassmq(*command, "--json").json["unavailable"] == ["broker-b"]
+
+
+RESET = ("reset-offset", "silent-g", "with-silent", "--to", "first")
+
+
+def test_nothing_is_reset_while_a_broker_does_not_answer(glassmq: Glassmq, silent_broker: None) -> None:
+    glassmq("produce", "with-silent", "--body", "x")
+    consume(glassmq, "with-silent", "silent-g", 1)
+    before = glassmq("lag", "silent-g", "--json").json
+    done = glassmq(*RESET, "--yes")
+    assert done.code == 3 and "nothing was reset: broker broker-b at 127.0.0.1:1" in done.err
+    assert glassmq("lag", "silent-g", "--json").json == before
+
+
+def test_queues_in_which_nothing_is_committed_are_counted(
+    glassmq: Glassmq, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("partly-committed", 2)
+    ends = DefaultMQAdminExt.examine_topic_stats
+
+    async def with_queue_elsewhere(admin: DefaultMQAdminExt, topic: str) -> dict:
+        elsewhere = MessageQueue(topic=topic, broker_name="broker-b", queue_id=0)
+        return {**await ends(admin, topic), elsewhere: TopicOffset(0, 7)}
+
+    glassmq("produce", "partly-committed", stdin=b"a\n")
+    consume(glassmq, "partly-committed", "partly-g", 1)
+    monkeypatch.setattr(DefaultMQAdminExt, "examine_topic_stats", with_queue_elsewhere)
+    answer = glassmq("lag", "partly-g", "--json").json
+    (missing,) = (queue for queue in answer["queues"] if queue["broker"] == "broker-b")
+    assert (missing["offset"], missing["max_offset"], missing["lag"], answer["lag"]) == (None, 7, None, 0)
+    assert glassmq("lag", "partly-g").out.splitlines()[-1] == (
+        "lag 0, without 1 queue in which nothing is committed, 0 members"
+    )
+    (group,) = (group for group in glassmq("groups", "--json").json["groups"] if group["group"] == "partly-g")
+    assert group["queues_without_offset"] == 1
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,17 @@ def test_what_consume_prints_can_be_sent_again(glassmq: Glassmq) -> None:
     assert [copy[name] for name in ("body", "tag", "keys")] == ["again", "T", ["k"]]
 
 
+def test_what_clients_and_brokers_gave_a_message_is_not_sent_again(glassmq: Glassmq) -> None:
+    printed = {"offset_message_id": "x", "body": "again", "properties": {"own": "kept", "DELAY": "3", "KEYS": "k"}}
+    printed["properties"] |= {"MSG_REGION": "r", "TRACE_ON": "true", "CLUSTER": "c", "UNIQ_KEY": "u"}
+    done = glassmq("produce", "stripped", stdin=json.dumps(printed).encode())
+    assert done.code == 0, done.err
+    (copy,) = consumed(glassmq, "stripped", 1)
+    assert copy["properties"]["own"] == "kept"
+    assert not {"DELAY", "KEYS"} & copy["properties"].keys()
+    assert (copy["properties"]["MSG_REGION"], copy["properties"]["CLUSTER"]) == ("DefaultRegion", "DefaultCluster")
+
+
 @pytest.mark.parametrize(
     ("stdin", "words"),
     [

@@ -40,10 +40,12 @@ def test_holds(run_command: Glassmq, web: Web) -> None:
     web.answers["/api/v1/holds"] = (200, {"holds": [HOLD], "total": 2, "unavailable": ["b"]})
     done = run_command("--url", web.url, "holds", "--group", "g", "--limit", "1")
     assert web.asked[0][1] == "/api/v1/holds?group=g&limit=1"
+    assert run_command("--url", web.url, "holds", "--broker", "b").out.splitlines()[-1].startswith("2 held pulls")
+    assert web.asked[1][1] == "/api/v1/holds?limit=1000&broker=b"
     header, row, total = done.out.splitlines()
     assert header.split()[:4] == ["ID", "BROKER", "TOPIC", "QUEUE"]
     assert row.split()[:8] == ["7", "broker-a", "orders", "2", "g", "c\\x1b", "12", "12"]
-    assert total == "2 held pulls, without b, which did not answer"
+    assert total == "1 of 2 held pulls, without b, which did not answer"
 
 
 def test_why(run_command: Glassmq, web: Web) -> None:
@@ -57,7 +59,8 @@ def test_why(run_command: Glassmq, web: Web) -> None:
         "  new kind It rests.",
         "          Nothing.",
     ]
-    assert run_command("--url", web.url, "why", "g", "--json").json == VERDICTS
+    assert run_command("--url", web.url, "why", "g", "--json", "--broker", "b").json == VERDICTS
+    assert web.asked[1][1].endswith("?broker=b")
 
 
 def test_timeline(run_command: Glassmq, web: Web) -> None:
@@ -71,3 +74,9 @@ def test_timeline(run_command: Glassmq, web: Web) -> None:
 
 def test_an_unknown_group_is_not_found(run_command: Glassmq, web: Web) -> None:
     assert run_command("--url", web.url, "why", "nobody").code == 4
+
+
+def test_a_hint_names_the_option_and_not_the_parameter_of_the_api(run_command: Glassmq, web: Web) -> None:
+    web.answers["/api/v1/snapshot"] = (400, {"title": "Bad", "detail": "choose one of a, b with ?broker="})
+    done = run_command("--url", web.url, "top", "--once")
+    assert (done.code, done.err) == (1, "glassmq: choose one of a, b with --broker\n")

@@ -1,5 +1,6 @@
 """Template tags for all pages."""
 
+import re
 from typing import Any
 
 from django import template
@@ -8,6 +9,14 @@ from django.conf import settings
 from dashboard.navigation import NAVIGATION, guide_path, is_current
 
 register = template.Library()
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""The same as UNSEEN in ``static/js/format.js``."""
+
+
+@register.filter
+def visible(text: str) -> str:
+    """Text from outside, in which characters that hide or turn text are shown by their codes: ⟨U+202E⟩."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 @register.inclusion_tag("dashboard/navigation.html", takes_context=True)

@@ -198,6 +198,8 @@ export function heartbeat(client, now) {
 const LEFT = { unregister: "it unregistered", channel_closed: "its connection closed", expired: "it sent no heartbeat for 120 s" };
 const NOTIFIED = { joined: "a member joined", reconnected: "a member reconnected", left: "a member left",
   subscription: "a subscription changed", retry_topic: "the group's retry topic was created" };
+/** Whether the event is about a dead letter that was sent again: a consumer's own retries begin at 1. */
+export const isResent = ({ reconsume_times: times }) => Number(times) === 0;
 /** Why a message is dead, by the `reason` of its event. */
 export const DEAD = { exhausted: "the group's maximum of retries is reached", asked: "its consumer asked for it",
   ordered: "the group consumes in order, and its consumer gave the message up" };
@@ -220,8 +222,9 @@ const EVENTS = {
     `The lock on ${queueKey(e.topic, e.queue_id)} ended: ${e.client_id} ${UNLOCKED[e.cause] ?? e.cause}.`],
   offset_reset: (e) => ["⇤", "offset reset", "warn", `The offset of ${queueKey(e.topic, e.queue_id)} was reset to ${count(e.offset)}${
     e.previous >= 0 ? `; it was ${count(e.previous)}` : ""}.`],
-  message_sent_back: (e) => ["↩", "retry", "warn",
-    `Message ${e.message_id} of ${e.topic} was sent back and will be delivered again (retry ${count(e.reconsume_times)}).`],
+  message_sent_back: (e) => (isResent(e) ? ["↪", "sent again", "calm",
+    `The dead letter ${e.message_id} of ${e.topic} was sent to the group again, as a first attempt.`] : ["↩", "retry", "warn",
+    `Message ${e.message_id} of ${e.topic} was sent back and will be delivered again (retry ${count(e.reconsume_times)}).`]),
   message_dead_lettered: (e) => ["✖", "dead letter", "bad",
     `Message ${e.message_id} of ${e.topic} was moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}.`],
   subscription_group_changed: (e) => ["✎", "configuration", "none", `The group's configuration was ${e.action}.`],

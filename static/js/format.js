@@ -108,7 +108,7 @@ export function isoTime(wallMs) {
   return Number.isNaN(date.getTime()) ? UNKNOWN : date.toISOString();
 }
 
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** Text from outside, in which control characters and those that change the direction of text are shown by their codes:
  * a right-to-left override becomes "⟨U+202E⟩". Line ends and tabs stay. */

@@ -49,10 +49,11 @@ function queryOf({ topic, key, last, from, to, broker }) {
   return query;
 }
 
-async function begin() {
+/** Searches with the form's fields. An id has a page of its own: `isLink` leaves no step back to this one. */
+async function begin({ isLink = false } = {}) {
   const fields = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
   if (fields.id) {
-    location.assign(messageHref({ message_id: fields.id, topic: fields.topic }) + brokerOf(fields));
+    location[isLink ? "replace" : "assign"](messageHref({ message_id: fields.id, topic: fields.topic }) + brokerOf(fields));
     return;
   }
   Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0 });
@@ -104,7 +105,7 @@ function show() {
 function showProblem(text) {
   setText(part("problem"), text);
   part("problem").hidden = !text;
-  if (text) setText(part("count"), "none");
+  if (text && !search.found.length) setText(part("count"), "none");
 }
 
 function showFields() {
@@ -115,31 +116,45 @@ async function offerNames() {
   try {
     const [{ topics }, { brokers }] = await Promise.all([request("GET", "/topics"), requestOfAll("GET", "/brokers")]);
     part("topics").replaceChildren(...topics.slice(0, MOST_TOPICS).map(({ topic }) => el("option", { value: topic })));
-    if (brokers.length > 1) {
-      const select = form.elements.broker;
-      const chosen = new URLSearchParams(location.search).get("broker") ?? "";
-      select.append(...brokers.map(({ broker }) => new Option(broker, broker, false, broker === chosen)));
-      select.closest("label").hidden = false;
-    }
+    if (brokers.length > 1) offerBrokers(brokers.map(({ broker }) => broker));
   } catch (error) {
     showProblem(error.message);
   }
 }
 
+/** Adds brokers to the select that it does not have yet. */
+function offerBrokers(names) {
+  const select = form.elements.broker;
+  const known = [...select.options].map(({ value }) => value);
+  select.append(...names.filter((name) => !known.includes(name)).map((name) => new Option(name)));
+  select.closest("label").hidden = false;
+}
+
+/** The search in the page's address; without one, an empty form. */
+function readSearch() {
+  const broker = new URLSearchParams(location.search).get("broker");
+  if (broker) offerBrokers([broker]); // a select takes only a value that it has
+  readAddress(form);
+  showFields();
+  if (form.elements.topic.value || form.elements.id.value) {
+    begin({ isLink: true });
+    return;
+  }
+  Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0 });
+  showProblem("");
+  show();
+}
+
 form.addEventListener("change", showFields);
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  writeAddress(form, { isNew: true });
+  if (!form.elements.id.value.trim()) writeAddress(form, { isNew: true });
   begin();
 });
 part("older").addEventListener("click", () => load().catch((error) => showProblem(error.message)));
 window.addEventListener("popstate", () => {
   form.reset();
-  readAddress(form);
-  showFields();
-  if (form.elements.topic.value) begin();
+  readSearch();
 });
-readAddress(form);
-showFields();
+readSearch();
 offerNames();
-if (form.elements.topic.value) begin();

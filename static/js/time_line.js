@@ -1,7 +1,7 @@
 /** The story of a message, from its events. Pure. */
 
 import { count, isKnown, micros, millis, plural, span } from "./format.js";
-import { DEAD, capitalize } from "./explain_group.js";
+import { DEAD, capitalize, isResent } from "./explain_group.js";
 import { queueKey } from "./reducer.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
@@ -23,7 +23,7 @@ const STEPS = {
   pull_woken: (e) => ["woken", "good", `a pull that was held for ${millis(number(e.held_us) / 1000)}: ${wokenBy(e)}`],
   messages_delivered: (e) => ["delivered", "good", `to ${e.client_id || "a client"}${others(e)}`],
   offset_committed: (e) => ["committed", "good", `${e.client_id || "the group"} moved the offset of ${queueKey(e.topic, e.queue_id)} to ${count(e.offset)}`],
-  message_sent_back: (e) => ["sent back", "warn", `to be delivered again (retry ${count(e.reconsume_times)})`],
+  message_sent_back: (e) => (isResent(e) ? ["sent again", "calm", "a dead letter, as a first attempt"] : ["sent back", "warn", `to be delivered again (retry ${count(e.reconsume_times)})`]),
   message_dead_lettered: (e) => ["dead", "bad", `moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}`],
 };
 
@@ -72,28 +72,29 @@ export function groupsOf(message, events, complete) {
   const groups = new Map();
   for (const event of events) {
     if (!event.group) continue;
-    if (!groups.has(event.group)) groups.set(event.group, { delivered: [], committed: null, sentBack: 0, dead: null });
+    if (!groups.has(event.group)) groups.set(event.group, { delivered: [], committed: null, sentBack: 0, resent: 0, dead: null });
     const entry = groups.get(event.group);
     if (event.type === "messages_delivered") entry.delivered.push(number(event.wall_ms));
     if (event.type === "offset_committed") entry.committed = number(event.wall_ms);
-    if (event.type === "message_sent_back") entry.sentBack += 1;
+    if (event.type === "message_sent_back") entry[isResent(event) ? "resent" : "sentBack"] += 1;
     if (event.type === "message_dead_lettered") entry.dead = event.reason;
   }
   const stored = number(message.store_time_ms);
   return [...groups].map(([group, entry]) => ({ group, ...outcome(entry, stored, complete) }));
 }
 
-function outcome({ delivered, committed, sentBack, dead }, stored, complete) {
+function outcome({ delivered, committed, sentBack, resent, dead }, stored, complete) {
   const after = (at) => `${millis(Math.max(0, at - stored))} after it was stored`;
   const parts = [];
   if (delivered.length) parts.push(`delivered ${after(delivered[0])}${delivered.length > 1 ? `, ${count(delivered.length)} times in all` : ""}`);
   if (sentBack) parts.push(`sent back ${sentBack === 1 ? "once" : `${count(sentBack)} times`}`);
+  if (resent) parts.push(`sent again ${resent === 1 ? "once" : `${count(resent)} times`} after it was dead`);
   if (committed !== null) parts.push(`committed ${after(committed)}`);
   const text = capitalize(`${parts.join("; ")}.`);
   if (dead !== null) return { word: "dead", tone: "bad", text };
-  if (!delivered.length && !sentBack) return passed(after(committed), complete);
+  if (committed !== null && !delivered.length && !sentBack && !resent) return passed(after(committed), complete);
   if (committed !== null) return { word: sentBack ? "sent back" : "committed", tone: sentBack ? "warn" : "good", text };
-  return { word: "delivered", tone: "calm", text: `${text.slice(0, -1)}; not committed yet, as far as is known.` };
+  return { word: delivered.length ? "delivered" : sentBack ? "sent back" : "sent again", tone: "calm", text: `${text.slice(0, -1)}; not committed yet, as far as is known.` };
 }
 
 /** The offset moved past a message that no event delivers: it is consumed only if an event is missing. */

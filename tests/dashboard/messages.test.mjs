@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import { dateTime, visible } from "../../static/js/format.js";
 import { messageHref } from "../../static/js/links.js";
 import { bodyLine, bodyText, viewsOf } from "../../static/js/message_text.js";
+import { explainEvent } from "../../static/js/explain_group.js";
 import { eventsOf, groupsOf, stepsOf } from "../../static/js/time_line.js";
 
 const text = (body) => ({ body, body_encoding: "utf8" });
@@ -38,6 +39,7 @@ describe("a body", () => {
   });
   test("shows characters that would hide or turn text", () => {
     assert.equal(visible("a\u202Egpj.exe\u0000\u200b\n\t"), "a⟨U+202E⟩gpj.exe⟨U+0000⟩⟨U+200B⟩\n\t");
+    assert.equal(visible("\u061c\u180e"), "⟨U+061C⟩⟨U+180E⟩");
     assert.equal(bodyLine(text("a\n\u202eb")), "a ⟨U+202E⟩b");
     assert.deepEqual([bodyLine(text("")), bodyLine(text(" \n"))], ["empty", "blank"]);
   });
@@ -91,6 +93,15 @@ describe("the time line", () => {
     assert.deepEqual(groupsOf(message, events, true).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
     assert.equal(groupsOf(message, events, true)[0].text, "Delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
     assert.match(groupsOf(message, events, true)[1].text, /not committed yet, as far as is known\.$/);
+  });
+  test("calls a dead letter that was sent again so, not a retry 0", () => {
+    const again = [{ type: "message_sent_back", wall_ms: "3000", topic: "orders", group: "c", message_id: "M", reconsume_times: 0 }];
+    assert.deepEqual(stepsOf(message, again).at(-1).word, "sent again");
+    const [outcome] = groupsOf(message, again, true);
+    assert.equal(outcome.word, "sent again");
+    assert.match(outcome.text, /^Sent again once after it was dead; not committed yet/);
+    assert.match(explainEvent(again[0]).text, /^The dead letter M of orders was sent to the group again, as a first attempt\.$/);
+    assert.match(explainEvent({ ...again[0], reconsume_times: 1 }).text, /delivered again \(retry 1\)/);
   });
   test("calls a message that was skipped passed, not committed", () => {
     const skipped = [{ type: "offset_committed", wall_ms: "3000", topic: "orders", queue_id: 0, group: "c", client_id: "c1", offset: "9" }];

@@ -47,3 +47,12 @@ def test_a_groups_page_contains_its_escaped_name() -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_only_reading_is_allowed(path: str) -> None:
     assert Client(headers={"host": "localhost"}).post(path).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/groups/a%E2%80%AEb", "/groups/a%E2%80%AEb/dead-letters", "/topics/a%E2%80%AEb", "/messages/a%E2%80%AEb"]
+)
+def test_a_name_cannot_turn_the_text_of_its_page(path: str) -> None:
+    text = get(path)
+    assert "a⟨U+202E⟩b" in text
+    assert "\u202e" not in re.sub(r"<body[^>]*>", "", text), "only the name that scripts read is as it was sent"

@@ -2,9 +2,9 @@
 
 import base64
 import re
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import Broker
 
@@ -39,6 +39,40 @@ def test_a_message_is_found_by_topic_key_and_id(broker: Broker, page: Page) -> N
     expect(page.locator(".message-body")).to_have_text('{\n  "order": 7\n}')
     page.get_by_role("button", name="Hex").click()
     expect(page.locator(".message-body")).to_contain_text("00000000  7b 22 6f 72 64 65 72 22")
+
+
+def test_a_linked_search_keeps_its_broker_its_id_and_its_rows(broker: Broker, page: Page) -> None:
+    asked: list[dict[str, list[str]]] = []
+    message = {"broker": "b", "topic": "t", "queue_id": 0, "queue_offset": "0", "store_time_ms": "1000", "tag": ""}
+    message |= {"keys": [], "body": "x", "body_encoding": "utf8", "problem": "", "size": 9, "message_id": "M"}
+
+    def answer(route: Route) -> None:
+        asked.append(parse_qs(urlsplit(route.request.url).query))
+        if "before" in asked[-1]:
+            route.fulfill(status=404, json={"detail": "It is gone."})
+        else:
+            route.fulfill(json={"messages": [message | {"offset_message_id": "O"}], "next": "5"})
+
+    brokers = [{"broker": name, "available": True} for name in ("a", "b")]
+    page.route("**/api/v1/brokers?*", lambda route: route.fulfill(json={"brokers": brokers}))
+    page.route("**/api/v1/messages?*", answer)
+    page.goto(f"{broker.address}/messages")
+    page.get_by_label("Topic").fill("t")
+    page.get_by_role("button", name="Search").click()
+    rows = page.locator("[data-message-row]")
+    expect(rows).to_have_count(1)
+    page.go_back()
+    expect(rows).to_have_count(0)
+    expect(page.get_by_text("Choose a topic.")).to_be_visible()
+    page.goto(f"{broker.address}/messages?topic=t&broker=b")
+    expect(rows).to_have_count(1)
+    assert asked[-1]["broker"] == ["b"]
+    expect(page.get_by_label("Broker")).to_have_value("b")
+    page.get_by_role("button", name="Older messages").click()
+    expect(page.get_by_role("alert")).to_contain_text("It is gone.")
+    expect(page.locator('[data-part="count"]')).to_have_text("the newest 1 message")
+    page.goto(f"{broker.address}/messages?id=nowhere")
+    expect(page.get_by_role("heading", name="Message nowhere")).to_be_visible()
 
 
 def test_the_time_line_leads_from_the_producer_to_the_commit(broker: Broker, page: Page) -> None:

@@ -10,9 +10,10 @@ tables of requests that wait for answers. Each table has a limit.
 
 import asyncio
 import logging
+from collections import deque
 from typing import NamedTuple, Protocol
 
-from broker_core.codes import ResponseCode
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import (
     NOTICE_ID,
     CloseConnection,
@@ -46,6 +47,12 @@ threads at most."""
 
 MAX_RELAYED_BYTES = 16 << 20
 """Bytes of their bodies. One request is passed on however large it is."""
+
+MAX_WAITING_RELAYS = 1024
+"""Further requests of one connection, which are passed on as others are answered."""
+
+MAX_WAITING_BYTES = 16 << 20
+"""Bytes of their bodies. One request waits however large it is."""
 
 MAX_CALLS = 256
 """Questions that wait for one client's answer."""
@@ -151,8 +158,10 @@ class BrokerSession:
         self._pending: dict[int, RemotingCommand | _Several | _Named] = {}
         self._opaque = 0
         self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
-        self._relays: set[asyncio.Task[None]] = set()
+        self._relays: dict[asyncio.Task[None], bool] = {}  # and whether each pushes a reply
         self._relayed_bytes = 0
+        self._waiting_relays: deque[tuple[Relay, RemotingCommand, bool]] = deque()
+        self._waiting_bytes = 0
         self._speaks: SerializeType = "JSON"
         self._closed = False
         self._submit(
@@ -215,12 +224,21 @@ class BrokerSession:
         self._answer(reply, waiting.request)
 
     def closed(self) -> None:
-        """The connection has closed: fail the calls that wait for this client, and answer nothing more."""
+        """The connection has closed: fail the calls that wait for this client, and answer nothing more.
+
+        Its replies to others are pushed nevertheless.
+        """
         self._closed = True
-        self._pending.clear()
+        replies = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+        self._pending = {
+            number: request
+            for number, request in self._pending.items()
+            if type(request) is RemotingCommand and request.code in replies
+        }
         self._sessions.forget(self._peer.client_id, self)
-        for relay in self._relays:
-            relay.cancel()
+        for task, is_push in self._relays.items():
+            if not is_push:
+                task.cancel()
         for call in self._calls.values():
             if not call.done():
                 call.set_exception(ConnectionError("the connection was closed"))
@@ -231,9 +249,9 @@ class BrokerSession:
 
     def _take_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
         """Send all replies of one turn."""
-        if self._closed:
-            return
         for _, request_id, reply in replies:
+            if self._closed and type(reply) is not ReplyMessage:
+                continue  # a reply has another connection to go to
             waiting = self._pending.pop(request_id, None)
             if type(waiting) is RemotingCommand:
                 self._answer(reply, waiting)
@@ -259,11 +277,12 @@ class BrokerSession:
             return
         if isinstance(response, Relay):
             size = len(response.body)
-            if len(self._relays) < MAX_RELAYS and (not self._relays or self._relayed_bytes + size <= MAX_RELAYED_BYTES):
-                self._relayed_bytes += size
-                task = start_task(self._relay(response, request), "ask other clients for an answer")
-                self._relays.add(task)
-                task.add_done_callback(self._relays.discard)
+            if len(self._waiting_relays) < MAX_WAITING_RELAYS and (
+                not self._waiting_bytes or self._waiting_bytes + size <= MAX_WAITING_BYTES
+            ):
+                self._waiting_bytes += size
+                self._waiting_relays.append((response, request, type(reply) is ReplyMessage))
+                self._start_relays()
                 return
             response = request.response(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         if not request.is_oneway:
@@ -305,13 +324,31 @@ class BrokerSession:
 
     # --- questions of others -----------------------------------------------------------------------------------------
 
+    def _start_relays(self, ended: "asyncio.Task[None] | None" = None) -> None:
+        """Begin the relays for which there is room. After the connection has closed, only replies are pushed."""
+        if ended is not None:
+            del self._relays[ended]
+        waiting = self._waiting_relays
+        while waiting and len(self._relays) < MAX_RELAYS:
+            relay, request, is_push = waiting[0]
+            if self._relays and self._relayed_bytes + len(relay.body) > MAX_RELAYED_BYTES:
+                return
+            waiting.popleft()
+            self._waiting_bytes -= len(relay.body)
+            if self._closed and not is_push:
+                continue
+            self._relayed_bytes += len(relay.body)
+            task = start_task(self._relay(relay, request), "ask other clients for an answer")
+            self._relays[task] = is_push
+            task.add_done_callback(self._start_relays)
+
     async def _relay(self, relay: Relay, request: RemotingCommand) -> None:
         """Ask the clients whose answers the request needs, and answer it."""
         try:
             answers = await asyncio.gather(*(self._ask_client(client_id, relay) for client_id in relay.client_ids))
         finally:
             self._relayed_bytes -= len(relay.body)
-        if not request.is_oneway:
+        if not request.is_oneway and not self._closed:
             self._channel.send(_frame(relay.answer(list(answers)), request))
 
     async def _ask_client(self, client_id: str, relay: Relay) -> RemotingCommand | Failed:

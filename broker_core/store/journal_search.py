@@ -64,18 +64,20 @@ def _file_entries(files: Files, path: Path, places: Places, since_ms: int) -> It
     if header is None or header.entry_size != ENTRY.size:
         return
     strings = [""]
+    topics = {topic for topic, _ in places}
+    numbers: dict[str, int] = {}
+    wanted: dict[tuple[int, int], Set[int]] = {}
     at = header.length
     while (block := decode_block(data, at, header.entry_size)) is not None:
+        new = [(text, number) for number, text in enumerate(block.strings, len(strings)) if text in topics]
         strings += block.strings
+        if new:
+            numbers = dict(new) | numbers
+            wanted = {(numbers[key[0]], key[1]): offsets for key, offsets in places.items() if key[0] in numbers}
         at = block.end
         if block.max_ms < since_ms:
             yield [], 0
             continue
-        wanted = {
-            (strings.index(topic), queue_id): offsets
-            for (topic, queue_id), offsets in places.items()
-            if topic in strings
-        }
         for start in range(block.entries_at, block.end, ENTRIES_LOOKED_AT * ENTRY.size):
             piece = memoryview(data)[start : min(start + ENTRIES_LOOKED_AT * ENTRY.size, block.end)]
             about = [decode_entry(fields, strings) for fields in ENTRY.iter_unpack(piece) if _is_about(fields, wanted)]

@@ -437,12 +437,16 @@ async def test_all_clients_of_a_group_are_asked_at_once(sessions: BrokerSessions
 
 async def test_too_many_questions_of_one_tool(sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_session, "MAX_RELAYS", 1)
+    monkeypatch.setattr(broker_session, "MAX_WAITING_RELAYS", 1)
     admin, client = Client(sessions), Client(sessions, 50_001)
     client.beat("c1")
+    ask(admin, 307, client_view("c1"))
     ask(admin, 307, client_view("c1"))
     ((request_id, _),) = admin.send(307, opaque=6)
     (refused,) = admin.reply((request_id, c.Clients(seq=1, total=1, clients=[client_view("c1")])))
     assert (refused.code, refused.opaque) == (2, 6)
+    client.answer(await next_frame(client), b"info")
+    assert (await next_frame(admin)).opaque == 5
     client.answer(await next_frame(client), b"info")
     assert (await next_frame(admin)).opaque == 5
 
@@ -552,6 +556,23 @@ async def test_a_one_way_reply_is_pushed_and_not_answered(sessions: BrokerSessio
     assert consumer.channel.sent == []
 
 
+async def test_more_one_way_replies_than_can_be_pushed_at_once_are_pushed_after_their_consumer_has_gone(
+    sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_session, "MAX_RELAYS", 1)
+    consumer, requester = Client(sessions), Client(sessions, 50_001)
+    requester.beat("c1")
+    for opaque in range(5):
+        send_reply(consumer, oneway=True, opaque=opaque)
+    consumer.session.closed()
+    for _ in range(5):
+        requester.answer(await next_frame(requester))
+    async with asyncio.timeout(PATIENCE):
+        while consumer.session._relays:
+            await asyncio.sleep(0)
+    assert consumer.channel.sent == [] and consumer.session._waiting_bytes == 0
+
+
 async def test_the_bytes_of_replies_on_their_way_are_limited(
     sessions: BrokerSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,22 +581,12 @@ async def test_the_bytes_of_replies_on_their_way_are_limited(
     requester.beat("c1")
     send_reply(consumer, body=b"more than 8 bytes")
     push = await next_frame(requester)
-    ((request_id, _),) = consumer.send(325, opaque=8)
-    reply = c.ReplyMessage(
-        client_id="c1",
-        properties="",
-        body=b"x",
-        born_host="",
-        store_host="",
-        store_time_ms=0,
-        offset_message_id="",
-        queue_id=0,
-        queue_offset=0,
-    )
-    (refused,) = consumer.reply((request_id, reply))
-    assert (refused.code, refused.opaque) == (2, 8)
+    send_reply(consumer, opaque=8)
+    assert len(consumer.session._relays) == 1
     requester.answer(push)
     assert (await next_frame(consumer)).code == 0
+    requester.answer(await next_frame(requester))
+    assert (await next_frame(consumer)).opaque == 8
     send_reply(consumer, opaque=9)
     requester.answer(await next_frame(requester))
     assert (await next_frame(consumer)).opaque == 9

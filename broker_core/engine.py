@@ -126,14 +126,14 @@ class Engine:
             subscription_groups=groups,
         )
         store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
-        store.recovery_steps += load_transactions(context)
         engine = cls(context)
         engine._report_recovery(now)
         return engine
 
     def _report_recovery(self, now: Now) -> None:
-        """Report the steps of the store's recovery since the last call. Some may wait until the disk has space."""
+        """Report the steps of the store's recovery since the last call; load the transactions after its last step."""
         steps = self._context.store.recovery_steps
+        steps += load_transactions(self._context)
         for step, detail in steps[self._steps_reported :]:
             self._context.events.emit(RecoveryStep, now, step, detail)
             if step in ("damage", "tail"):
@@ -227,6 +227,8 @@ class Engine:
         self._deletions.tick(now)
         context.offsets.work(OFFSETS_A_TURN)
         context.store.look_for_room(now)
+        if not context.store.transactions.loaded:
+            self._report_recovery(now)
         client_manage.expire_clients(context, now, WORK_A_TURN)
         lock_batch_mq.expire_locks(context, now, WORK_A_TURN)
         notify_again(context, now, WORK_A_TURN)

@@ -33,26 +33,34 @@ TIMER_REQUESTS = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
     """Redirect a message with the property DELAY to its level's queue. Returns the level, 0 if it is not delayed.
 
-    Raises RequestError for a DELAY that is not a number, and for a timer message, which this broker does not support.
+    Raises RequestError as ``checked_level`` does.
     """
-    level = delay_level(message.properties)
-    if level is None:
-        raise RequestError("DELAY is the number of a delay level", code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+    level = min(checked_level(message.properties, pointer), len(context.store.delayed.delay_levels))
     if level <= 0:
-        if any(message_properties.find(message.properties, name) for name in TIMER_REQUESTS):
-            raise RequestError(
-                "this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
-                "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
-                code=ResponseCode.SYSTEM_ERROR,
-                pointer=pointer,
-            )
         return 0
-    level = min(level, len(context.store.delayed.delay_levels))
     message.properties = message_properties.put(
         message_properties.without(message.properties, TIMER_REQUESTS),
         {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)},
     )
     message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+    return level
+
+
+def checked_level(properties: str, pointer: str = "") -> int:
+    """The delay level that a message asks for, 0 or less if it is not delayed. It may be above the highest one.
+
+    Raises RequestError for a DELAY that is not a number, and for a timer message, which this broker does not support.
+    """
+    level = delay_level(properties)
+    if level is None:
+        raise RequestError("DELAY is the number of a delay level", code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
+    if level <= 0 and any(message_properties.find(properties, name) for name in TIMER_REQUESTS):
+        raise RequestError(
+            "this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
+            "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
+            code=ResponseCode.SYSTEM_ERROR,
+            pointer=pointer,
+        )
     return level
 
 

@@ -29,7 +29,7 @@ from broker_core.processors.retry_message import (
     report_retry,
     sent_to_retry_topic,
 )
-from broker_core.processors.schedule_message import delay
+from broker_core.processors.schedule_message import checked_level, delay
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
 
@@ -139,8 +139,10 @@ def _redirect(context: Context, command: SendMessage, message: PendingMessage, i
                 code=ResponseCode.MESSAGE_ILLEGAL,
                 pointer=pointer,
             )
+        checked_level(message.properties, pointer)  # otherwise its commit would be refused
         make_half(context, message, pointer)
         return None
+    message.sys_flag &= ~TRANSACTION_MASK  # consumers never see a message that is flagged as a half message
     if command.topic.startswith(RETRY_PREFIX):
         return sent_to_retry_topic(context, command, message, pointer, now)
     if delay(context, message, pointer) and len(command.messages) > 1:

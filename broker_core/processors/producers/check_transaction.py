@@ -16,7 +16,6 @@ from broker_core.formats.message_properties import REAL_QID, REAL_TOPIC, TRANSAC
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.producers.end_transaction import immunity_of, names_of, store_ops
-from broker_core.processors.producers.half_message import load_transactions
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.transactional_message_service import HALF_TOPIC, Half
 from broker_core.topics import PERM_READ, PERM_WRITE
@@ -32,8 +31,6 @@ BYTES_A_TURN = 1 << 20
 def tick(context: Context, now: Now) -> None:
     """Do what is due: a turn's worth of the round of checks, and op messages."""
     store, transactions = context.store, context.store.transactions
-    if not transactions.loaded:
-        store.recovery_steps += load_transactions(context)
     if context.draining:
         return
     if transactions.pending and not transactions.to_check and now.mono_ns >= transactions.next_check_ns:

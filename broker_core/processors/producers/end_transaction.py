@@ -30,7 +30,7 @@ from broker_core.formats.message_properties import (
 )
 from broker_core.processors.context import Context, Request
 from broker_core.processors.message_stored import message_stored
-from broker_core.processors.producers.half_message import GROUP, load_transactions
+from broker_core.processors.producers.half_message import GROUP, require_loaded
 from broker_core.processors.schedule_message import delay, real_copy
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.transactional_message_service import HALF_TOPIC, OP_TOPIC, REMOVE_TAG
@@ -49,7 +49,7 @@ def end_transaction(context: Context, request: Request, now: Now) -> Reply:
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     context.require_writable()
-    context.store.recovery_steps += load_transactions(context)
+    require_loaded(context)
     record = _half_record(context, command, now)
     if command.decision == "commit":
         _commit(context, record, now)

@@ -33,6 +33,12 @@ def load_transactions(context: Context) -> list[tuple[str, str]]:
     return store.transactions.load(offsets.query(GROUP, HALF_TOPIC, 0), offsets.query(GROUP, OP_TOPIC, 0))
 
 
+def require_loaded(context: Context) -> None:
+    """UnavailableError while the pending half messages are not known, because recovery waits for disk space."""
+    if not context.store.transactions.loaded:
+        raise UnavailableError(f"transactions wait until recovery is finished: {context.store.problem}")
+
+
 def is_half(properties: str) -> bool:
     """Whether a message with these properties is the first half of a transaction."""
     return message_properties.find(properties, TRAN_MSG).lower() == "true"
@@ -53,7 +59,7 @@ def make_half(context: Context, message: PendingMessage, pointer: str) -> None:
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=pointer,
         )
-    context.store.recovery_steps += load_transactions(context)
+    require_loaded(context)
     pending = len(context.store.transactions.pending)
     if pending >= MAX_PENDING:
         raise UnavailableError(f"{pending} transactions are pending; the limit is {MAX_PENDING}")

@@ -13,7 +13,20 @@ from broker_core.processors.producers.half_message import GROUP
 from broker_core.store.transactional_message_service import ENDED_AT_ONCE, HALF_TOPIC, OP_TOPIC
 from tests.fakes.engine import Bench
 from tests.fakes.simulated_files import SimulatedFiles
-from tests.fakes.transactions import begin, end, ending, events, half, ops, pending, refused, seen, settle
+from tests.fakes.transactions import (
+    asked,
+    begin,
+    connect,
+    end,
+    ending,
+    events,
+    half,
+    ops,
+    pending,
+    refused,
+    seen,
+    settle,
+)
 
 
 def outcomes(bench: Bench) -> list[str]:
@@ -224,6 +237,27 @@ def test_a_kill_between_the_copy_and_its_op_message_commits_nothing_twice() -> N
     assert seen(bench) == [b"0"]
     settle(bench)
     assert ops(bench) == [b"0,"]
+
+
+def test_transactions_are_loaded_when_a_postponed_recovery_ends() -> None:
+    bench = Bench()
+    sent = begin(bench)
+    bench.send("other", b"x")
+    bench.files.kill()
+    for path in [path for path in bench.files._names if "consumequeue" in str(path)]:
+        del bench.files._names[path]  # so that recovery needs space
+    bench.files.full = True
+    bench = again(bench)
+    assert not bench.context.store.transactions.loaded
+    failed = refused(bench, ending(sent))
+    assert failed.kind == "unavailable" and "recovery" in failed.remark
+    bench.files.full = False
+    connect(bench)
+    for _ in range(100):
+        bench.tick(1000)
+    assert pending(bench) == [0] and len(asked(bench)) == 3
+    end(bench, sent)
+    assert seen(bench) == [b"x"]
 
 
 class Transactions:

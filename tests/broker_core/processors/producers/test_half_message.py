@@ -87,13 +87,25 @@ def test_the_number_of_pending_transactions_is_limited(monkeypatch: pytest.Monke
     begin(bench)
 
 
-def test_an_old_client_that_sends_a_message_of_a_transaction_back() -> None:
+@pytest.mark.parametrize("sys_flag", [0, 4])
+def test_an_old_client_that_sends_a_message_of_a_transaction_back(sys_flag: int) -> None:
     """RocketMQ's clients before 4.6.1 leave TRAN_MSG in it."""
     bench = Bench()
     message = half(DELAY="3").messages[0]
-    again = c.OutgoingMessage(body=b"again", properties=message.properties, queue_id=0, reconsume_times=1)
+    again = c.OutgoingMessage(
+        body=b"again", properties=message.properties, queue_id=0, reconsume_times=1, sys_flag=sys_flag
+    )
     bench.call(c.SendMessage(topic="%RETRY%g", messages=[again]))
     assert pending(bench) == [] and bench.engine.counters.messages_delayed == 1
+    bench.tick(10_000)
+    assert seen(bench, "%RETRY%g", 0) == [b"again"]
+
+
+@pytest.mark.parametrize("delay", [{"DELAY": "abc"}, {"TIMER_DELAY_SEC": "1"}, {"TIMER_DELIVER_MS": "1"}])
+def test_a_half_message_whose_commit_would_be_refused_for_its_delay_is_refused(delay: dict[str, str]) -> None:
+    bench = Bench()
+    failed = refused(bench, half(**delay))
+    assert failed.pointer == "/messages/0/properties" and pending(bench) == []
 
 
 def test_the_brokers_own_group_is_not_among_those_that_stand_still() -> None:

@@ -125,8 +125,17 @@ def find_store(path: Path) -> tuple[Path, int | None]:
 
 def _records(store: Path, offset: int, end: int | None, *, follow: bool) -> Iterator[CommitLogRecord]:
     """The records of the log up to ``end``; with ``follow`` also those that are written later."""
+
+    def warn(place: int) -> None:
+        if end is None or place < end:
+            click.echo(
+                f"glassmq: the log ends at physical offset {place}, where no valid record begins, although bytes are "
+                "written there: it is damaged, or a broker is writing to it",
+                err=True,
+            )
+
     while True:
-        for record in read_records(store, offset):
+        for record in read_records(store, offset, None if follow else warn):
             if end is not None and record.physical_offset >= end:
                 return
             offset = record.physical_offset + record.size

@@ -1,7 +1,10 @@
 """``glassmq top``: what a GlassMQ does at the moment, in a terminal, until Ctrl-C."""
 
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -56,8 +59,23 @@ def top(target: Target, interval: float, once: bool, broker: str) -> None:
         with output_errors():
             console.print(page(first, None, console.width, rows=20))
         return
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with exit_at_signals(), Live(console=console, screen=True, auto_refresh=False) as live:
         watch(look, first, live, interval)
+
+
+@contextmanager
+def exit_at_signals() -> Iterator[None]:
+    """SIGTERM, and SIGHUP of a terminal that goes away, end the program by an exception, so that the screen is left."""
+
+    def leave(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    handlers = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def watch(look: Callable[[], dict[str, Any]], first: dict[str, Any], live: Live, interval: float) -> None:

@@ -5,7 +5,7 @@ The log ends at the safe end if the store has one (``safe_end.py``), else at its
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,12 +39,17 @@ def read_safe_end(store: Path) -> safe_end.SafeEnd | None:
     return None
 
 
-def read_records(store: Path, offset: int = 0) -> Iterator[CommitLogRecord]:
+def read_records(
+    store: Path, offset: int = 0, on_damage: Callable[[int], None] | None = None
+) -> Iterator[CommitLogRecord]:
     """The records from physical offset ``offset`` on, up to the end of the log at the time of the call.
 
     An offset below the first byte that the store still has means that byte. To go on later, pass the end of the last
     record. Raises FileNotFoundError for a folder that is no store, RecordError for an invalid record before the safe
     end, as there is when ``offset`` is not the beginning of a record.
+
+    A store without a safe end ends at its first invalid record. If bytes are written there, ``on_damage`` is called
+    with the physical offset: the log is damaged, or a broker is writing a record at the moment.
     """
     published = read_safe_end(store)
     if published is not None:
@@ -73,8 +78,16 @@ def read_records(store: Path, offset: int = 0) -> Iterator[CommitLogRecord]:
                 if not is_blank(file.read(BLANK_SIZE), 0):
                     if published is not None:
                         raise RecordError(f"no valid record begins at physical offset {offset}")
+                    file.seek(offset - base)
+                    _check_rest(file.read(RECORD_SIZE_MIN), offset, on_damage)
                     return
                 offset = segment_end
+
+
+def _check_rest(data: bytes, offset: int, on_damage: Callable[[int], None] | None) -> None:
+    """Report the end of the log unless nothing is written behind it."""
+    if on_damage is not None and any(data):
+        on_damage(offset)
 
 
 def _read_record(file: BinaryIO, offset: int, end: int) -> CommitLogRecord | None:

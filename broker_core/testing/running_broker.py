@@ -63,7 +63,9 @@ class RunningBroker:
         self._parts: _Parts | None = None
 
     def start(self) -> None:
-        """Start it, and return when it serves. Raises CannotServe and StoreError."""
+        """Start it, and return when it serves. Raises CannotServe and StoreError, RuntimeError if it runs already."""
+        if self._folder is not None:
+            raise RuntimeError("the broker runs already: call stop() first")
         self._folder = tempfile.TemporaryDirectory(prefix="glassmq-", ignore_cleanup_errors=True)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="glassmq-broker", daemon=True)

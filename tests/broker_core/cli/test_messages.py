@@ -69,6 +69,22 @@ def test_logdump_of_a_store_and_of_one_file(run_command: Glassmq, store: Path) -
     assert line.split()[0] == files[1].name.lstrip("0") and line.endswith(" a -:0@2 - - m2\n")
 
 
+def test_logdump_names_the_place_of_damage(run_command: Glassmq, store: Path) -> None:
+    first, second = sorted((store / "commitlog").iterdir())
+    whole = run_command("logdump", str(store), "--json")
+    assert whole.err == ""
+    with second.open("r+b") as file:
+        file.truncate(second.stat().st_size + 100)  # zeros, as in a file that is not full
+    assert run_command("logdump", str(store), "--json") == whole
+    with second.open("r+b") as file:
+        file.seek(4)
+        file.write(b"damage")
+    done = run_command("logdump", str(store), "--json")
+    assert (done.code, bodies(done)) == (0, ["m0", "m1"])
+    assert f"the log ends at physical offset {int(second.name)}, where no valid record begins" in done.err
+    assert run_command("logdump", str(first)).err == ""
+
+
 def test_logdump_follows_the_log(run_command: Glassmq, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = sorted((store / "commitlog").iterdir())[1]
 

@@ -1,6 +1,8 @@
 """The page of ``glassmq top``."""
 
+import io
 import re
+import signal
 from typing import Any
 
 import pytest
@@ -166,3 +168,23 @@ def test_one_page_is_printed_where_there_is_no_terminal(run_command: Glassmq, we
     done = run_command("--url", web.url, "top")
     assert done.code == 0 and done.out.startswith("broker-a")
     assert run_command("--url", web.url, "top", "--json").json["groups"][0]["state"] == "stalled"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_alternate_screen(
+    run_command: Glassmq, web: Web, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    web.answers["/api/v1/snapshot"] = (200, {name: value for name, value in snapshot().items() if name != "groups"})
+    web.answers["/api/v1/groups"] = (200, {"groups": []})
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, force_interactive=True, width=100, height=40, _environ={})
+    monkeypatch.setattr("broker_core.cli.top.Console", lambda **_: terminal)
+    monkeypatch.setattr("broker_core.cli.top.watch", lambda *_: signal.raise_signal(number))
+    handler = signal.signal(number, signal.SIG_IGN)  # without the mend, the test fails and does not end pytest
+    try:
+        with pytest.raises(SystemExit) as ended:
+            run_command("--url", web.url, "top")
+    finally:
+        signal.signal(number, handler)
+    assert ended.value.code == 128 + number
+    assert "\x1b[?1049l" in screen.getvalue()

@@ -59,3 +59,11 @@ def test_wrong_options_and_names_are_refused() -> None:
         RunningBroker().create_topic("t")
     with RunningBroker(autoCreateTopicEnable=False) as broker, pytest.raises(RequestError, match="contains characters"):
         broker.create_topic("a b")
+
+
+def test_a_broker_that_runs_is_not_started_again() -> None:
+    with RunningBroker() as broker:
+        address = broker.broker_addr
+        with pytest.raises(RuntimeError, match="the broker runs already"):
+            broker.start()
+        assert broker.broker_addr == address

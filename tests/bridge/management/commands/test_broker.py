@@ -2,12 +2,14 @@
 
 import io
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError
 from django.db import OperationalError
 
-from bridge.management.commands.broker import BrokerProcess, Command
+from bridge.management.commands.broker import BrokerProcess, Command, banner
 
 
 class ClosedTerminal:
@@ -47,3 +49,9 @@ def test_a_database_that_cannot_be_migrated_is_reported_in_a_sentence(monkeypatc
     monkeypatch.setattr("bridge.management.commands.broker.has_no_space", lambda folder: False)
     with pytest.raises(CommandError, match="The database cannot be brought up to date: database or disk is full"):
         Command()._migrate()
+
+
+def test_an_installed_broker_does_not_advise_make(settings: Any, tmp_path: Path) -> None:
+    assert "make demo" in banner([], "")
+    settings.BASE_DIR = tmp_path
+    assert "make demo" not in banner([], "")

@@ -63,8 +63,8 @@ MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
 
 LATE_NS = 100_000_000
-"""Commands that waited as long as this for their turn are reported: the engine is busy. Sends are refused after twice
-this time by default."""
+"""Commands that waited as long as this for their turn are reported, and turns that took so long: the engine is busy.
+Sends are refused after twice this time by default."""
 
 DRAIN_SECONDS = 5.0
 RETRY_FILE_WORK_SECONDS = 1.0
@@ -224,9 +224,16 @@ class EngineRunner:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
         self._start_flush()
+        self._note_long_turn(now)
         self._hurry_file_work()
         if not self._tick_waits:
             self._arm(pause)
+
+    def _note_long_turn(self, now: Now) -> None:
+        """Report a turn that took so long that whatever was submitted at its beginning was late."""
+        took_ns = self._clock.mono_ns() - now.mono_ns
+        if took_ns >= LATE_NS:
+            self.engine.was_late(took_ns, 0, now)
 
     def _next_batch(self, now: Now) -> tuple[list[Submission], list[tuple[Connection, int, Reply]]]:
         """Take the commands of the next turn. Also returns the answers to those that have waited too long.

@@ -52,7 +52,7 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "engine_busy",
         ("warning",),
-        "within the last 30 s commands waited 100 ms or longer for their turn, or were refused for that (SYSTEM_BUSY)",
+        "within the last 30 s commands waited 100 ms or longer for their turn or its end, or were refused for that",
         "Look at the broker's processor, and who sends so much: the page of connections lists the clients.",
     ),
     Situation(

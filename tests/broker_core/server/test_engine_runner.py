@@ -501,3 +501,21 @@ async def test_file_work_goes_on_after_a_defect_in_what_follows_it(monkeypatch: 
             await client.ask(send("more", b"1"))
             while done.count("topics") < 2:
                 await asyncio.sleep(0.001)
+
+
+async def test_a_turn_that_takes_long_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = VirtualClock()
+    async with running(clock=clock) as client:
+        engine = client.runner.engine
+        handle_batch = engine.handle_batch
+
+        def handle_slowly(batch: Any, now: Any) -> Any:
+            clock.advance(600)
+            return handle_batch(batch, now)
+
+        assert isinstance(await client.ask(send("orders", b"x")), c.Sent)
+        assert context_of(engine).lateness.waited_ns == 0
+        monkeypatch.setattr(engine, "handle_batch", handle_slowly)
+        assert isinstance(await client.ask(send("orders", b"x")), c.Sent)
+        await asyncio.sleep(0)
+        assert context_of(engine).lateness.waited_ns == 600_000_000

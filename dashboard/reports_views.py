@@ -2,12 +2,10 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 
 @require_safe
-@ensure_csrf_cookie
 def reports(request: HttpRequest) -> HttpResponse:
     """All reports with their runs, progress and files."""
     return render(request, "dashboard/reports.html")

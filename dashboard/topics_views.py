@@ -2,19 +2,16 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 
 @require_safe
-@ensure_csrf_cookie
 def topics(request: HttpRequest) -> HttpResponse:
     """All topics with their rates."""
     return render(request, "dashboard/topics.html")
 
 
 @require_safe
-@ensure_csrf_cookie
 def topic(request: HttpRequest, name: str) -> HttpResponse:
     """One topic: queues, groups, configuration. The API, not this view, checks that the topic exists."""
     return render(request, "dashboard/topic.html", {"topic": name})

@@ -3,12 +3,10 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
-from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 
 @require_safe
-@ensure_csrf_cookie
 def live(request: HttpRequest) -> HttpResponse:
     """Held pulls, queues, wake-ups, the path of a pull, and a consumer to try them with."""
     return render(request, "dashboard/live.html")

@@ -35,8 +35,6 @@ export async function requestOfAll(method, path, body = undefined, more = {}) {
   const separator = path.includes("?") ? "&" : "?";
   const headers = { Accept: "application/json", ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const token = document.querySelector('meta[name="csrf-token"]')?.content;
-  if (token && method !== "GET") headers["X-CSRFToken"] = token;
   let response;
   try {
     response = await fetch(`/api/v1${path}${separator}int64=string`, {

@@ -3,8 +3,6 @@ import { test } from "node:test";
 
 import { requestPages } from "../../static/js/http.js";
 
-globalThis.document ??= { querySelector: () => null };
-
 test("a list is followed to its end, or to the most entries that a page takes", async () => {
   const asked = [];
   const pages = { "": [["a", "b"], "b"], b: [["c"], "c&d"], "c&d": [["e"], undefined] };

@@ -56,3 +56,9 @@ def test_a_name_cannot_turn_the_text_of_its_page(path: str) -> None:
     text = get(path)
     assert "a⟨U+202E⟩b" in text
     assert "\u202e" not in re.sub(r"<body[^>]*>", "", text), "only the name that scripts read is as it was sent"
+
+
+def test_a_page_sets_no_cookie() -> None:
+    """The Origin header and SameSite protect the API, not a token of the page."""
+    answer = Client(headers={"host": "localhost"}).get("/groups")
+    assert not answer.cookies and b"csrf" not in answer.content

@@ -185,7 +185,9 @@ class Engine:
         except Exception as error:
             self._refuse(request, error, now)
         else:
-            if reply is not None:
+            if type(request.command) is commands.EndTransaction and reply is not None:
+                self._commit.acknowledge(request, reply, request.command.decision == "commit", now)
+            elif reply is not None:
                 self._context.reply(request.connection, request.request_id, reply)
 
     def _refuse(self, request: Request, error: Exception, now: Now) -> None:
@@ -220,9 +222,7 @@ class Engine:
         delayed_due_ns = self._delayed_due_ns()
         if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
             deliver_due(context, now)
-        transactions_due_ns = context.store.transactions.next_due_ns(context.store.flushed_offset)
-        if transactions_due_ns is not None and now.mono_ns >= transactions_due_ns:
-            check_transaction.tick(context, now)
+        check_transaction.tick(context, now)
         self._commit.tick(now)
         self._deletions.tick(now)
         context.offsets.work(OFFSETS_A_TURN)

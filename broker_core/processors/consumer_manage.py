@@ -18,6 +18,7 @@ from broker_core.consumers.subscription_group_manager import MAX_GROUPS, not_exi
 from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError
 from broker_core.events import ConsumerListQueried, OffsetCommitted
 from broker_core.processors.context import Context, Request
+from broker_core.processors.producers.half_message import GROUP
 from broker_core.topics import validate_group
 from broker_core.walk import Steps, pieces_of
 
@@ -28,7 +29,11 @@ MAX_OFFSETS = 20_000
 def commit_offset(
     context: Context, group: str, topic: str, queue_id: int, offset: int, client_id: str, now: Now
 ) -> None:
-    """Store one offset, which may move forwards or backwards. StoreReadOnlyError if the store was not adopted."""
+    """Store one offset, which may move forwards or backwards.
+
+    RequestError for the broker's own group; StoreReadOnlyError if the store was not adopted.
+    """
+    require_clients_group(group)
     if context.store.read_only:
         raise StoreReadOnlyError("the store belongs to another broker and is open read-only; offsets are not stored")
     previous = context.offsets.commit(group, topic, queue_id, offset)
@@ -47,6 +52,16 @@ def commit_offset(
             -1 if previous is None else previous,
             client_id,
             end,
+        )
+
+
+def require_clients_group(group: str) -> None:
+    """RequestError for the group whose offsets say how far the broker is done with transactions."""
+    if group == GROUP:
+        raise RequestError(
+            f"group {GROUP} is the broker's own: its offsets are the broker's progress with transactions",
+            code=ResponseCode.NO_PERMISSION,
+            pointer="/group",
         )
 
 

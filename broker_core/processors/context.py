@@ -204,6 +204,7 @@ class Context:
         self.topics.change_options(options)
         self.subscription_groups.change_options(options)
         self.store.change_options(options)
+        self.store.transactions.check_by(now.mono_ns + options.transaction_check_interval * 1_000_000)
 
     def require_writable(self) -> None:
         """StoreReadOnlyError if the store was not adopted."""

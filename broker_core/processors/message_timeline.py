@@ -13,6 +13,7 @@ import msgspec
 from broker_core.clock import Now
 from broker_core.commands import GetMessageTimeline, Reply, Timeline
 from broker_core.consumers.subscription_group_manager import retry_topic
+from broker_core.errors import NotFoundError
 from broker_core.event_log import Note, Recorded
 from broker_core.events import (
     DelayedMessagesLost,
@@ -85,8 +86,7 @@ Places = dict[tuple[str, int], set[int]]
 
 def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetMessageTimeline = request.command
-    found = yield from find_message(context, command.message_id, command.topic)
-    record = commit_log_record.decode(found, check_crc=False)
+    record = yield from _message(context, command.message_id, command.topic)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
     places = _places(context, record, message_id)
     story = _Story(places, message_id)
@@ -116,6 +116,20 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
         events=[msgspec.to_builtins(event) for event in events],
         journal=[msgspec.to_builtins(entry) for entry in journal],
     )
+
+
+def _message(context: Context, message_id: str, topic: str) -> Steps[CommitLogRecord]:
+    """The record of a message; of its half message, if it is in no topic's queues because it was not committed."""
+    try:
+        found = yield from find_message(context, message_id, topic)
+    except NotFoundError:
+        for half in context.store.query_message(HALF_TOPIC, message_id, 1, 0, 1 << 62):
+            record = commit_log_record.decode(half, check_crc=False)
+            names = [message_properties.find(record.properties, name) for name in (UNIQ_KEY, REAL_TOPIC)]
+            if names == [message_id, topic]:
+                return record
+        raise
+    return commit_log_record.decode(found, check_crc=False)
 
 
 def _places(context: Context, record: CommitLogRecord, message_id: str) -> Places:

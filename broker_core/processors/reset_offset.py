@@ -9,7 +9,7 @@ from broker_core.commands import OffsetChange, OffsetsReset, QueueOffset, Reply,
 from broker_core.consumers.subscription_group_manager import not_exist
 from broker_core.errors import RequestError
 from broker_core.events import OffsetReset
-from broker_core.processors.consumer_manage import commit_offset, require_room
+from broker_core.processors.consumer_manage import commit_offset, require_clients_group, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import is_known_group
 from broker_core.processors.pull_message import answer_reset, release
@@ -20,6 +20,7 @@ def reset_consumer_offset(context: Context, request: Request, now: Now) -> Reply
     """Store the new offsets. Members get them with the answer to their next pull; held pulls are answered now."""
     command: ResetConsumerOffset = request.command
     validate_group(command.group)
+    require_clients_group(command.group)
     context.require_complete_queues()
     topic = context.topics.require(command.topic)
     if command.queue_id >= topic.read_queue_nums:

@@ -20,6 +20,7 @@ from broker_core.processors.context import Context
 from broker_core.processors.schedule_message import delay
 from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
+from broker_core.store.transactional_message_service import HALF_TOPIC, OP_TOPIC
 from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, TopicConfig
 
 RETRY_PREFIX = retry_topic("")
@@ -88,12 +89,12 @@ def message_back(context: Context, command: ConsumerSendMsgBack, now: Now) -> tu
 def _record(context: Context, physical_offset: int) -> CommitLogRecord:
     data = context.store.look_message_by_offset(physical_offset)
     try:
-        if data is not None:
-            return decode(data)
+        if data is not None and (record := decode(data)).topic not in (HALF_TOPIC, OP_TOPIC):
+            return record
     except RecordError:  # the body does not have its checksum
         pass
     raise NotFoundError(
-        f"no whole message begins at physical offset {physical_offset}",
+        f"no whole message that a group can consume begins at physical offset {physical_offset}",
         code=ResponseCode.SYSTEM_ERROR,
         pointer="/physical_offset",
     )

@@ -54,6 +54,8 @@ class TransactionalMessageService:
         self.to_check: deque[int] = deque()
         """The half messages that the present round of checks has yet to look at."""
         self.next_check_ns = 0
+        self.next_turn_ns = 0
+        """When the present round goes on, monotonic ns."""
         self.loaded = False
         self._log = log
         self._queues = queues
@@ -153,11 +155,16 @@ class TransactionalMessageService:
             self._ended_ns = now_ns
         self._ended.append((physical_end, offset))
 
+    def check_by(self, when_ns: int) -> None:
+        """Let the next round of checks begin no later than at this monotonic time."""
+        self.next_check_ns = min(self.next_check_ns, when_ns)
+
     def next_due_ns(self, flushed_offset: int) -> int | None:
         """Monotonic ns of the next round of checks or the next op message; None if neither is to come."""
         if self.to_check:
-            return 0
-        check_ns = self.next_check_ns if self.pending else None
+            check_ns: int | None = self.next_turn_ns
+        else:
+            check_ns = self.next_check_ns if self.pending else None
         ops_ns = self.ops_due_ns(flushed_offset)
         if check_ns is None or ops_ns is None:
             return ops_ns if check_ns is None else check_ns

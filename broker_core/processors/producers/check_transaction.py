@@ -26,17 +26,21 @@ CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 HALVES_A_TURN = 64
 BYTES_A_TURN = 1 << 20
 """The half message that reaches them is the turn's last."""
+BYTES_A_SECOND = 20 << 20
+"""Sent to producers at most. A channel with too many unsent bytes is closed, and so many messages may be pending."""
 
 
 def tick(context: Context, now: Now) -> None:
     """Do what is due: a turn's worth of the round of checks, and op messages."""
     store, transactions = context.store, context.store.transactions
-    if context.draining:
+    due_ns = transactions.next_due_ns(store.flushed_offset)
+    if due_ns is None or now.mono_ns < due_ns or context.draining:
         return
     if transactions.pending and not transactions.to_check and now.mono_ns >= transactions.next_check_ns:
         transactions.to_check.extend(transactions.pending)
         transactions.next_check_ns = now.mono_ns + context.options.transaction_check_interval * 1_000_000
-    _check_some(context, now)
+    if now.mono_ns >= transactions.next_turn_ns:
+        _check_some(context, now)
     ops_due_ns = transactions.ops_due_ns(store.flushed_offset)
     if ops_due_ns is not None and now.mono_ns >= ops_due_ns:
         store_ops(context, now)
@@ -73,6 +77,9 @@ def _check(context: Context, offset: int, half: Half, now: Now) -> int:
         _report_given_up(context, ("", "", ""), offset, "its record is missing from the log or incomplete", now)
         return 0
     age_ms = now.wall_ms - half.stored_ms
+    if age_ms > options.file_reserved_time * 3_600_000:  # whatever its immunity: soon its file is deleted
+        _give_up(context, record, "it is older than fileReservedTime", now)
+        return record.size
     immunity_ms = immunity_of(record)
     if 0 <= age_ms < (options.transaction_time_out if immunity_ms is None else immunity_ms):
         return record.size
@@ -81,8 +88,6 @@ def _check(context: Context, offset: int, half: Half, now: Now) -> int:
         half.checks = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
     if half.checks >= options.transaction_check_max:
         _give_up(context, record, f"its producer group did not end it in {half.checks} checks", now)
-    elif age_ms > options.file_reserved_time * 3_600_000:
-        _give_up(context, record, "it is older than fileReservedTime", now)
     else:
         half.checks += 1
         _ask(context, record, half.checks, now)
@@ -94,7 +99,6 @@ def _ask(context: Context, record: CommitLogRecord, checks: int, now: Now) -> No
     message_id, group = names_of(record)
     topic = message_properties.find(record.properties, REAL_TOPIC)
     client = context.producers.available_channel(group, checks)
-    context.counters.transactions_checked += 1
     context.events.emit(
         TransactionChecked,
         now,
@@ -107,6 +111,10 @@ def _ask(context: Context, record: CommitLogRecord, checks: int, now: Now) -> No
     )
     if client is None:
         return
+    context.counters.transactions_checked += 1
+    transactions = context.store.transactions
+    due_ns = max(transactions.next_turn_ns, now.mono_ns)
+    transactions.next_turn_ns = due_ns + record.size * 1_000_000_000 // BYTES_A_SECOND
     queue = message_properties.find(record.properties, REAL_QID)
     context.reply(
         client.connection,
@@ -179,7 +187,13 @@ def _report_given_up(context: Context, names: tuple[str, str, str], offset: int,
 
 
 def end_before_stop(context: Context, now: Now) -> None:
-    """Store the op messages that wait, so that neither the next start nor RocketMQ has to find the copies."""
+    """Store the op messages that wait, so that neither the next start nor RocketMQ has to find the copies.
+
+    If the disk fails, this is logged: the broker still has its tables to write.
+    """
     if context.store.transactions.has_ended and not context.store.problem:
-        context.store.flush_everything(now)
-        store_ops(context, now)
+        try:
+            context.store.flush_everything(now)
+            store_ops(context, now)
+        except OSError as error:
+            log.error("op messages of transactions could not be stored; the next start finds the copies: %s", error)

@@ -18,7 +18,8 @@ GROUP = "CID_RMQ_SYS_TRANS"
 """RocketMQ's consumer group of the half and op topics: its offsets say how far both are done with."""
 
 MAX_PENDING = 200_000
-"""Half messages that are pending at a time. With RocketMQ's limits a transaction that nobody ends takes 8 minutes."""
+"""Half messages of all groups that are pending at a time, which docs/operations.md names. With RocketMQ's limits a
+transaction that nobody ends takes 8 minutes; with CHECK_IMMUNITY_TIME_IN_SECONDS, up to fileReservedTime."""
 
 
 def load_transactions(context: Context) -> list[tuple[str, str]]:

@@ -4,8 +4,11 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.events import ConsumerListQueried, OffsetCommitted
+from broker_core.processors.producers.half_message import GROUP
+from broker_core.store.transactional_message_service import HALF_TOPIC
 from tests.fakes.engine import Bench
 from tests.fakes.members import client_ids, connect, events, failure, join
+from tests.fakes.transactions import begin
 
 
 def commit(group: str, offset: int, topic: str = "orders", queue_id: int = 0) -> c.UpdateConsumerOffset:
@@ -126,3 +129,18 @@ def test_a_request_for_the_members_is_an_event() -> None:
 @pytest.mark.parametrize("group", ["", "a/b", "x" * 121])
 def test_names_of_groups_are_checked(group: str) -> None:
     assert failure(Bench(), commit(group, 0)).pointer == "/group"
+
+
+def test_the_brokers_progress_with_transactions_cannot_be_moved() -> None:
+    bench = Bench()
+    begin(bench)
+    bench.call(commit("g", 1, HALF_TOPIC))
+    for command in (
+        commit(GROUP, 1, HALF_TOPIC),
+        c.ResetConsumerOffset(group=GROUP, topic=HALF_TOPIC, to="max"),
+        c.PullMessage(topic=HALF_TOPIC, queue_id=0, queue_offset=0, consumer_group=GROUP, commit_offset=1),
+        c.CloneGroupOffset(src_group="g", dest_group=GROUP, topic=HALF_TOPIC),
+    ):
+        reply = bench.call(command)
+        assert isinstance(reply, c.Failed) and reply.code == 16 and "broker's own" in reply.remark, command
+    assert bench.context.offsets.query(GROUP, HALF_TOPIC, 0) is None

@@ -19,6 +19,7 @@ from broker_core.store.files import RealFiles
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import Bench, context_of, records, send
 from tests.fakes.golden_store import unpack
+from tests.fakes.transactions import begin
 
 LEVELS = DelayLevels(Options().message_delay_level).ms
 
@@ -201,6 +202,15 @@ def test_bad_requests_to_send_back_are_refused() -> None:
     bench.take(bench.engine.drain(bench.clock.now()))
     stopping = bench.call(send_back_of(record))
     assert isinstance(stopping, c.Failed) and stopping.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_a_half_message_cannot_be_sent_back() -> None:
+    """Otherwise its group would consume it although its transaction was not committed."""
+    bench = Bench()
+    configure(bench)
+    sent = begin(bench)
+    reply = bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=sent.physical_offset))
+    assert isinstance(reply, c.Failed) and reply.code == ResponseCode.SYSTEM_ERROR
 
 
 def test_a_message_whose_body_is_damaged_is_not_copied() -> None:

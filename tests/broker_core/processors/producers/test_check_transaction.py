@@ -85,6 +85,7 @@ def test_checks_count_also_without_a_producer() -> None:
     for _ in range(5):
         bench.tick(30_000)
     assert [e.client_id for e in events(bench, TransactionChecked)] == ["", ""] and pending(bench) == []
+    assert bench.engine.counters.transactions_checked == 0, "nobody was asked"
 
 
 def test_the_members_of_a_group_are_asked_in_turn_and_others_never() -> None:
@@ -120,6 +121,47 @@ def test_a_turn_checks_so_many_and_the_next_goes_on(monkeypatch: pytest.MonkeyPa
         bench.engine.tick(now)
         counts.append(len(events(bench, TransactionChecked)))
     assert counts[:3] == [2, 4, 5]
+
+
+def test_a_round_sends_no_more_than_a_producer_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A channel with too many unsent bytes is closed, and with it the producer that is asked."""
+    monkeypatch.setattr(check_transaction, "HALVES_A_TURN", 2)
+    monkeypatch.setattr(check_transaction, "BYTES_A_SECOND", 1000)
+    bench = Bench()
+    connect(bench)
+    for _ in range(5):
+        begin(bench, b"x" * 1000)
+    bench.tick()
+    bench.tick(30_000)
+    assert len(asked(bench)) == 2
+    bench.tick(1000)
+    assert asked(bench) == []
+    bench.tick(3000)
+    assert len(asked(bench)) == 2
+    bench.tick(4000)
+    assert len(asked(bench)) == 1
+
+
+@pytest.mark.parametrize("seconds", ["99999999", ""])
+def test_a_half_message_is_given_up_before_its_file_expires(seconds: str) -> None:
+    bench = Bench(file_reserved_time=1, transaction_check_max=10_000)
+    begin(bench, CHECK_IMMUNITY_TIME_IN_SECONDS=seconds)
+    for _ in range(3):
+        bench.tick(20 * 60_000 + 1)
+    (ended,) = events(bench, TransactionEnded)
+    assert ended.outcome == "given_up" and "fileReservedTime" in ended.reason
+    assert seen(bench, check_transaction.CHECK_MAX_TIME_TOPIC, 0) == [b"x"]
+
+
+@pytest.mark.parametrize("interval", [1000, 60_000])
+def test_a_shorter_interval_of_checks_begins_at_once(interval: int) -> None:
+    bench = Bench(transaction_check_interval=600_000, transaction_time_out=0)
+    connect(bench)
+    begin(bench)
+    bench.tick()
+    bench.call(c.UpdateBrokerConfig(changes={"transactionCheckInterval": interval}))
+    bench.tick(interval)
+    assert len(asked(bench)) == 2
 
 
 def test_a_half_message_whose_record_is_lost_is_given_up() -> None:

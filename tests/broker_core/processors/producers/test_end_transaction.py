@@ -1,5 +1,6 @@
 """The end of a transaction: once, by its producer group, and never lost or repeated by a crash."""
 
+from errno import EIO
 from random import Random
 from typing import Any
 
@@ -146,6 +147,28 @@ def test_no_transaction_ends_while_the_broker_stops() -> None:
     assert refused(bench, ending(sent)).code == 14
 
 
+def test_under_sync_flush_a_commit_is_acknowledged_when_it_is_on_the_disk() -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    requests = bench.submit(half(b"1"), half(b"2"))
+    bench.flush()
+    first, second = [bench.final(request).messages[0] for request in requests]  # type: ignore[union-attr]
+    (request,) = bench.submit(ending(first))
+    assert bench.final(request) is None
+    end(bench, second, "rollback")
+    bench.flush()
+    assert bench.final(request) == c.Done() and seen(bench) == [b"1"]
+
+
+def test_a_disk_error_at_the_stop_does_not_lose_offsets() -> None:
+    bench = Bench()
+    end(bench, begin(bench))
+    bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=1, offset=1)]))
+    bench.files.fail("flush", 1, EIO)
+    bench.take(bench.engine.close(bench.clock.now()))
+    bench.files.mend()
+    assert again(bench).context.offsets.query("g", "orders", 1) == 1
+
+
 def test_a_commit_that_the_store_refuses_leaves_the_transaction_pending() -> None:
     bench = Bench()
     sent = begin(bench)
@@ -270,6 +293,8 @@ class Transactions:
         self.open: dict[bytes, c.SentMessage] = {}
         self.sent: dict[bytes, c.SentMessage] = {}
         self.ended: dict[bytes, str] = {}
+        self.ending: dict[int, bytes] = {}
+        self.confirmed: set[bytes] = set()
         self.bench = Bench(files=SimulatedFiles(Random(seed + 1)), flush_disk_type="SYNC_FLUSH")
 
     def begin(self) -> None:
@@ -285,12 +310,18 @@ class Transactions:
             if isinstance(reply, c.Sent) and reply.code == 0:  # else it was not on the disk in time
                 self.open[body] = self.sent[body] = reply.messages[0]
                 del self.waiting[request_id]
+        for request_id, body in list(self.ending.items()):
+            if self.bench.final(request_id) == c.Done():
+                self.confirmed.add(body)
+                del self.ending[request_id]
 
     def end(self) -> None:
         if self.open:
             body = self.chance.choice(list(self.open))
             self.ended[body] = self.chance.choice(("commit", "rollback"))
-            end(self.bench, self.open.pop(body), self.ended[body])
+            (request_id,) = self.bench.submit(ending(self.open.pop(body), self.ended[body]))
+            self.ending[request_id] = body
+            self.hear()
 
     def flush(self) -> None:
         self.bench.clock.advance(1000)
@@ -317,6 +348,7 @@ class Transactions:
 
     def start(self, *, lost: bool) -> None:
         self.waiting.clear()
+        self.ending.clear()
         self.bench = Bench(files=self.bench.files, clock=self.bench.clock, flush_disk_type="SYNC_FLUSH")
         while self.bench.flush():
             pass
@@ -329,7 +361,8 @@ class Transactions:
         assert set(self.open) <= still, "a half message that was acknowledged is lost"
         for body, decision in list(self.ended.items()):
             if body in still:  # the producer is asked again
-                assert lost or decision == "rollback", "a commit is lost"
+                assert decision == "rollback" or (lost and body not in self.confirmed), "a commit is lost"
+                self.confirmed.discard(body)
                 del self.ended[body]
                 self.open[body] = self.sent[body]
             else:
@@ -368,3 +401,14 @@ def test_the_time_line_of_a_message_shows_its_transaction() -> None:
         "messages_dispatched",
         "transaction_ended",
     ]
+
+
+@pytest.mark.parametrize("decision", ["unknown", "rollback"])
+def test_the_time_line_of_a_message_that_is_not_committed_shows_its_transaction(decision: str) -> None:
+    bench = Bench()
+    sent = begin(bench)
+    end(bench, sent, decision)
+    timeline = bench.call(c.GetMessageTimeline(message_id=sent.message_id, topic="orders"))
+    assert isinstance(timeline, c.Timeline) and timeline.topic == HALF_TOPIC
+    assert ("transaction_ended" in [event["type"] for event in timeline.events]) == (decision == "rollback")
+    assert refused(bench, c.GetMessageTimeline(message_id=sent.message_id, topic="other")).code == 22

@@ -37,7 +37,7 @@ SLOWNESS = 4
 TRIES = 3
 """After so many failures a message is sent to the dead letter queue, so that retries do not pile up."""
 NOT_OPEN = "QUERY_NOT_FOUND"
-"""The problem with a message that was sent back when its queue was another member's already."""
+"""The problem that answers a message sent back after its queue has moved to another member."""
 TO_DEAD_LETTERS, BY_TRIES = -1, 0
 """Delay levels of a message that is sent back: below 0 it is dead, 0 is the broker's default for its tries."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from api.http.limits import MAX_UNREAD_ANSWERS, SMALL_ANSWER
 
 PATIENCE = 4
-"""How many times as long a request waits while others that wait get room."""
+"""While other waiting requests get room, a request may wait this many times as long as it may otherwise."""
 
 
 class AnswerMemory:

@@ -130,7 +130,7 @@ async def brokers_with(topic: str) -> list[str]:
 
 
 def first_page(pages: Iterable[tuple[list[S], bool]], place: Callable[[S], P]) -> tuple[list[S], P | None]:
-    """One page of the brokers' pages, each of which is sorted and has whether it has a next one.
+    """One page, merged from the brokers' pages. Each of them is sorted, and says whether it has a next page.
 
     It ends where the first page ends that has a next one, so that nothing is left out. Returns the ``place`` of that
     end, None if there is no next page.

@@ -94,7 +94,7 @@ _OF_PATH: dict[str, dict[str, Any]] = {
     "/api/v1/asyncapi.json": {"": {"asyncapi": "3.0.0"}},
     "/api/v1/messages/{id}/timeline": {"id": _MESSAGE_ID},
 }
-"""Where a name means something else on one path."""
+"""Examples for fields whose name means something else on this path."""
 CONFIG_CHANGES = {"longPollingEnable": False}
 _TEXTS = {
     "/api/v1/events": 'id: 4711\nevent: pull_held\ndata: {"type":"pull_held","topic":"orders","queue_id":0}\n\n',
@@ -103,7 +103,7 @@ _TEXTS = {
     "/api/v1/reports/{name}/runs/{id}/log": "the run was cancelled\n",
     "/api/v1/reports/{name}/runs/{id}/files/{file}": "topic,group,lag\norders,billing,912\n",
 }
-"""Answers that are no JSON, by path."""
+"""Examples of answers that are not JSON, by path."""
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),

@@ -202,7 +202,7 @@ def _responses(
 
 @lru_cache(1)
 def _page() -> bytes:
-    frame = {"request": SimpleNamespace(path="/api/docs")}  # of a request, the frame of the site reads the path alone
+    frame = {"request": SimpleNamespace(path="/api/docs")}  # base.html reads nothing else of a request
     return render_to_string("api/docs.html", frame).encode("utf-8")
 
 

@@ -90,7 +90,7 @@ class DefaultMQAdminExt:
     """
 
     def __init__(self, namesrv_addr: str) -> None:
-        """MQClientException for an address that is none."""
+        """MQClientException for an invalid address."""
         self._name_servers = [address.strip() for address in namesrv_addr.split(";") if address.strip()]
         self.instance = MQClientInstance(namesrv_addr)
         self.unavailable: dict[str, str] = {}
@@ -282,7 +282,7 @@ class DefaultMQAdminExt:
         )
 
     async def reset_offset_by_timestamp(self, address: str, topic: str, group: str, timestamp_ms: int) -> None:
-        """Have a broker tell the group's members to go on from this time; -1 is the end."""
+        """Have a broker notify the group's members to continue from this time; -1 is the end."""
         await self.call(
             address,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,

@@ -1,4 +1,4 @@
-"""``glassmq doctor``: checks a set-up from the clients' side, and says what to mend."""
+"""``glassmq doctor``: checks a set-up from the clients' side, and says what to fix."""
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 @click.command(cls=Command)
 @pass_target
 def doctor(target: Target) -> int:
-    """Check the name server, the brokers and the HTTP API, and say what to mend. Exit code 1 if something is wrong."""
+    """Check the name server, the brokers and the HTTP API, and say what to fix. Exit code 1 if something is wrong."""
     findings = [Finding("ok", f"glassmq {VERSION}, Python {sys.version.split()[0]}")]
     findings += asyncio.run(check_cluster(target.namesrv))
     findings += check_api(target)
@@ -88,7 +88,7 @@ async def check_broker(admin: DefaultMQAdminExt, name: str, address: str, namesr
         findings.append(
             Finding(
                 "error",
-                f"broker {name} tells clients of other machines to connect to {address}, which is themselves",
+                f"broker {name} tells clients on other machines to connect to {address}, which is their own machine",
                 "Set brokerIP1 (GLASSMQ_BROKER_IP1) to an address that they can reach.",
             )
         )
@@ -135,7 +135,9 @@ def check_api(target: Target) -> list[Finding]:
     for broker in brokers:
         if broker["problem"]:
             findings.append(
-                Finding("error", f"broker {broker['broker']} accepts no messages: {broker['problem']}", "Mend that.")
+                Finding(
+                    "error", f"broker {broker['broker']} accepts no messages: {broker['problem']}", "Fix this problem."
+                )
             )
         if not broker["config"].get("longPollingEnable", True):
             findings.append(

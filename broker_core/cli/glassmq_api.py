@@ -68,7 +68,7 @@ class GlassmqApi:
             return json.loads(data)
         except ValueError as error:
             raise CommandError(
-                f"{self.url} answers, but not as a GlassMQ does ({error}). Is another program at this address?",
+                f"{self.url} answers, but not as GlassMQ does ({error}). Is another program at this address?",
                 NOT_POSSIBLE,
             ) from error
 
@@ -78,7 +78,7 @@ class GlassmqApi:
             problem = json.loads(error.read(MAX_ANSWER))
             detail = f"{problem.get('detail') or problem['title']}"
         except (ValueError, KeyError, AttributeError, TypeError, OSError):
-            detail = f"HTTP {error.code} {error.reason}; is this a GlassMQ?"
+            detail = f"HTTP {error.code} {error.reason}; is this GlassMQ?"
         if error.code == 401:
             detail += " (--token, or the variable GLASSMQ_API_TOKEN)"
         code = {404: NOT_FOUND, 503: UNREACHABLE, 504: UNREACHABLE}.get(error.code, FAILED)

@@ -68,7 +68,7 @@ def reader_gone() -> Iterator[None]:
 )
 @click.version_option(VERSION, prog_name=NAME)
 def glassmq() -> None:
-    """Produce, consume and look into a RocketMQ or GlassMQ cluster."""
+    """Produce to, consume from and inspect a RocketMQ or GlassMQ cluster."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -82,7 +82,7 @@ def up(arguments: tuple[str, ...]) -> None:
     """
     folder = next((folder for folder in APPLICATION_FOLDERS if (folder / "manage.py").is_file()), None)
     if folder is None or find_spec("django") is None:
-        raise CommandError("what a broker needs is not installed: pip install 'glassmq[broker]'")
+        raise CommandError("the packages that a broker needs are not installed; run: pip install 'glassmq[broker]'")
     environment = dict(os.environ)
     if folder.name == INSTALLED:
         environment |= folders_of_user(environment, Path.cwd())

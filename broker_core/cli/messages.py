@@ -27,8 +27,8 @@ LOOK_SECONDS = 0.2
 def message(target: Target, message_id: str, topic: str) -> None:
     """Show one message by its id.
 
-    Both ids of a message work with a GlassMQ (--url). Other brokers find a message by its offset message id, and with
-    --topic by the id of its producer.
+    GlassMQ (--url) finds a message by its message id or its offset message id. Other brokers find it by the offset
+    message id, and with --topic also by the message id.
     """
 
     found = target.run_admin(lambda admin: find_message(admin, message_id, topic))

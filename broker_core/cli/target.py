@@ -41,7 +41,7 @@ class Target:
                 await self.check_name_server(admin)
                 result = await work(admin)
                 for problem in admin.unavailable.values():
-                    click.echo(f"glassmq: without what this broker has, which does not answer: {problem}", err=True)
+                    click.echo(f"glassmq: a broker does not answer, so its part is missing: {problem}", err=True)
                 return result
 
         with client_errors():

@@ -1,4 +1,4 @@
-"""``glassmq top``: what a GlassMQ does at the moment, in a terminal, until Ctrl-C."""
+"""``glassmq top``: what a GlassMQ broker does at the moment, in a terminal, until Ctrl-C."""
 
 import signal
 import sys
@@ -38,12 +38,14 @@ RATES = {"messages_stored": "in", "messages_delivered": "out", "woken": "wake-up
 
 
 @click.command(cls=Command)
-@click.option("--interval", type=click.FloatRange(0.2, 60), default=1.0, metavar="SECONDS", help="Between two looks.")
+@click.option(
+    "--interval", type=click.FloatRange(0.2, 60), default=1.0, metavar="SECONDS", help="Time between two updates."
+)
 @click.option("--once", is_flag=True, help="Print one page and end.")
 @broker_option
 @pass_target
 def top(target: Target, interval: float, once: bool, broker: str) -> None:
-    """Show held pulls, wake-ups, queues and groups live. Needs a GlassMQ (--url). Ctrl-C ends it."""
+    """Show held pulls, wake-ups, queues and groups live. Needs GlassMQ (--url). Ctrl-C ends it."""
     api = target.api
 
     def look() -> dict[str, Any]:
@@ -79,7 +81,7 @@ def exit_at_signals() -> Iterator[None]:
 
 
 def watch(look: Callable[[], dict[str, Any]], first: dict[str, Any], live: Live, interval: float) -> None:
-    """Look again and again. While the broker is away, the last page stays, with a line that says so."""
+    """Update the page until Ctrl-C. While the broker does not answer, the last page stays, with a line that says so."""
     console = live.console
     previous: dict[str, Any] | None = None
     current, problem = first, ""
@@ -103,7 +105,7 @@ def rows_that_fit(height: int) -> int:
 def page(
     current: dict[str, Any], previous: dict[str, Any] | None, width: int, *, rows: int, problem: str = ""
 ) -> RenderableType:
-    """The page of one look; rates need the look before it."""
+    """The page for the snapshot ``current``. Rates need the ``previous`` snapshot."""
     share = max(LEAST_ROWS, rows // 3)
     parts: list[RenderableType] = [_head(current, previous)]
     if problem:
@@ -138,7 +140,7 @@ def _counter(name: str, snapshot: dict[str, Any]) -> int:
 def rate(
     current: dict[str, Any], previous: dict[str, Any] | None, value: Callable[[dict[str, Any]], int | None]
 ) -> float | None:
-    """The growth of a value in a second between two looks; None if it is not known."""
+    """The growth of a value per second between two snapshots; None if it is not known."""
     if previous is None or current["epoch"] != previous["epoch"] or current["wall_ms"] <= previous["wall_ms"]:
         return None
     after, before = value(current), value(previous)
@@ -153,7 +155,7 @@ def rate_text(value: float | None) -> str:
 
 
 def _median_us(current: dict[str, Any], previous: dict[str, Any] | None) -> str:
-    """The bucket in which the median of the wake-ups between two looks is; of all of them if there is one look."""
+    """The bucket with the median of the wake-ups between two snapshots, or of all wake-ups without ``previous``."""
     bounds, counts = current["wakeup_us"]["bounds"], list(current["wakeup_us"]["counts"])
     if previous is not None and previous["epoch"] == current["epoch"]:
         counts = [after - before for after, before in zip(counts, previous["wakeup_us"]["counts"], strict=True)]

@@ -20,7 +20,7 @@ HOLDS_SHOWN = 1000
 @broker_option
 @pass_target
 def holds(target: Target, topic: str, group: str, limit: int, broker: str) -> None:
-    """List the held pulls: RocketMQ's pullRequestTable. Needs a GlassMQ (--url)."""
+    """List the held pulls: RocketMQ's pullRequestTable. Needs GlassMQ (--url)."""
     answer = target.api.get("/api/v1/holds", topic=topic, group=group, limit=limit, broker=broker)
     if target.as_json:
         print_json(answer)
@@ -66,7 +66,7 @@ def _without(answer: dict[str, Any]) -> str:
 @broker_option
 @pass_target
 def why(target: Target, group: str, patience: float | None, broker: str) -> None:
-    """Say why a group's consumers wait, the worst reason first. Needs a GlassMQ (--url)."""
+    """Say why a group's consumers wait, the worst reason first. Needs GlassMQ (--url)."""
     patience_ms = None if patience is None else round(patience * 1000)
     answer = target.api.get("/api/v1/groups/{}/verdicts", group, patience_ms=patience_ms, broker=broker)
     if target.as_json:
@@ -84,7 +84,7 @@ def why(target: Target, group: str, patience: float | None, broker: str) -> None
 @click.option("--topic", default="", help="The message's topic; it makes the search for a client's id quicker.")
 @pass_target
 def timeline(target: Target, message_id: str, topic: str) -> None:
-    """Show what happened to a message, from its arrival to the commit. Needs a GlassMQ (--url)."""
+    """Show what happened to a message, from its arrival to the commit. Needs GlassMQ (--url)."""
     answer = target.api.get("/api/v1/messages/{}/timeline", message_id, topic=topic)
     if target.as_json:
         print_json(answer)

@@ -33,11 +33,11 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     back_pressure_for_async_send_num: Annotated[int, Meta(ge=1, le=60_000)] = 1024
     """Sends of ``send_async`` that may be under way; the others wait."""
     back_pressure_for_async_send_size: Annotated[int, Meta(ge=1 << 20)] = 100 << 20
-    """Bytes of their bodies together."""
+    """Bytes that the bodies of these sends may have together."""
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in MiB unless they say otherwise, times in ms unless they say otherwise."""
+    """Sizes are in MiB and times in ms, unless a field says otherwise."""
 
     message_model: MessageModel = "CLUSTERING"
     consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
@@ -51,19 +51,19 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     pull_threshold_size_for_queue: _UpTo1024 = 100
     consume_concurrently_max_span: _UpTo65535 = 2000
     max_reconsume_times: Annotated[int, Meta(ge=-1, le=10_000)] = -1
-    """-1 means 16, and without end in order."""
+    """-1 means 16 for a concurrent listener, and no limit for an orderly one."""
     suspend_current_queue_time_millis: Annotated[int, Meta(ge=10, le=30_000)] = 1000
     """In order: how long a queue pauses after a message has failed."""
     local_offset_store_dir: str = "~/.rocketmq_offsets"
     """In broadcasting: the folder of the offsets."""
     consume_timeout: Annotated[int, Meta(ge=1, le=10_000)] = 15
-    """Minutes after which a message is sent back whose listener has not returned."""
+    """A message is sent back if its listener has not returned after this time, in minutes."""
     await_termination_millis_when_shutdown: _Millis = 5000
     """How long ``shutdown`` waits for the listener. (RocketMQ does not wait.)"""
 
 
 class SuspendTimes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of pulls that a broker holds, in ms."""
+    """Timeouts of pulls that a broker holds, in ms."""
 
     broker_suspend_max_time_millis: Annotated[int, Meta(ge=1000, le=3_600_000)] = 20_000
     """How long a broker may hold a pull that finds nothing. If it did not, one pull would follow another at once."""
@@ -72,14 +72,14 @@ class SuspendTimes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PullConsumerConfig(SuspendTimes, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times in ms."""
+    """Options of DefaultMQPullConsumer. Times are in ms."""
 
     consumer_pull_timeout_millis: Annotated[int, Meta(ge=1, le=3_600_000)] = 10_000
     """How long the client waits for the answer of a pull that is not held."""
 
 
 class LitePullConsumerConfig(SuspendTimes, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in MiB, times in ms unless they say otherwise."""
+    """Options of DefaultLitePullConsumer. Sizes are in MiB and times in ms, unless a field says otherwise."""
 
     message_model: MessageModel = "CLUSTERING"
     consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"

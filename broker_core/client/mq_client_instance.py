@@ -70,7 +70,7 @@ class MQClientInstance:
 
         ``event_listener`` is called with what the client does (``client_events``).
 
-        Raises MQClientException for an address that is none.
+        Raises MQClientException for an invalid address.
         """
         self.clock = clock or SystemClock()
         self.events = EventHook(event_listener)

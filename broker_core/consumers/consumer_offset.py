@@ -11,7 +11,7 @@ from broker_core.walk import finish
 
 SEPARATOR = "@"
 STEP = 25
-"""How many offsets can be copied in the time that a topic of a group takes besides."""
+"""Each topic of a group adds as much time to a copy as this many offsets."""
 
 
 class ConsumerOffsetManager:

@@ -48,7 +48,7 @@ class WaitingRetries:
         return self.noted_for(topic, is_all=self.count())
 
     def noted_for(self, topic: str, *, is_all: bool) -> Waiting:
-        """The messages that the last ``count`` knew to wait for a topic; it returned ``is_all``."""
+        """The messages that wait for a topic, by the last ``count``, which returned ``is_all``."""
         by_level = [noted for (name, _), noted in self._noted.items() if name == topic]
         return Waiting(sum(map(len, by_level)), min((noted[0][1] for noted in by_level), default=None), is_all)
 

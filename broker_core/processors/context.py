@@ -68,7 +68,7 @@ class Deletion(msgspec.Struct, gc=False):
 
 
 class Lateness:
-    """When commands waited long for their turn lately: the engine is busier than it can be.
+    """When commands recently waited long for their turn: the engine has more work than it can do.
 
     From ``since_ns`` to ``last_ns`` (monotonic; 0: never) no pause was longer than ``PAUSE_NS``. The longest wait was
     ``waited_ns``, and ``refused`` commands got SYSTEM_BUSY.

@@ -1,4 +1,4 @@
-"""The one place where a message is acknowledged, and that where the deletion of a topic is.
+"""The only place where a message is acknowledged. The deletion of a topic is acknowledged here, too.
 
 ASYNC_FLUSH: as soon as the message is in the log. SYNC_FLUSH: when the log is on the disk up to the message's end; many
 sends wait for one flush. A message with the property WAIT=false never waits. If a flush takes longer than

@@ -391,7 +391,7 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
     """The text that is printed once the broker runs. ``state`` is the result of ``engine_state``."""
     site = f"http://{address(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT)}"
     port = "" if settings.GLASSMQ_WEB_PORT == DEFAULT_WEB_PORT else f"GLASSMQ_WEB_PORT={settings.GLASSMQ_WEB_PORT} "
-    has_demo = not state and (settings.BASE_DIR / "Makefile").is_file()  # an installed one has no make
+    has_demo = not state and (settings.BASE_DIR / "Makefile").is_file()  # an installed glassmq has no Makefile
     demo = f"  To see something move:  {port}make demo   (in another terminal)\n" if has_demo else ""
     return "\n".join(
         [

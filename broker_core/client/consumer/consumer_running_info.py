@@ -9,7 +9,7 @@ from broker_core.commands import ConsumeType, SubscriptionData
 
 
 class Consumer(Protocol):
-    """What is told about."""
+    """A consumer, as far as its running info describes it."""
 
     instance: MQClientInstance
     offset_store: OffsetStore

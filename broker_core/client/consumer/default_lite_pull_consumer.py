@@ -45,7 +45,7 @@ FLOW_CONTROL_DELAY_MS = 50
 PAUSED_DELAY_MS = 1000
 DEFAULT_TIMESTAMP_AGE_MS = 30 * 60_000
 MAX_QUEUES = 10_000
-"""That can be assigned."""
+"""How many queues ``assign`` accepts."""
 
 
 class DefaultLitePullConsumer:

@@ -19,7 +19,7 @@ from broker_core.remoting import fastjson
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-"""Of a file that is read."""
+"""A larger file is not read."""
 
 
 class LocalFileOffsetStore:

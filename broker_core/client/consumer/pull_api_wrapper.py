@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BROKER_SUSPEND_MAX_TIME_MILLIS = 15_000
 CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND = 30_000
-"""Those of push consumers, which RocketMQ has fixed."""
+"""The two times for push consumers. They are constants in RocketMQ, too."""
 
 
 class PullOptions(NamedTuple):

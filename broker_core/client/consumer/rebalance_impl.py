@@ -138,7 +138,7 @@ class RebalanceImpl:
         return idle
 
     async def give_up_all(self) -> None:
-        """The consumer ends."""
+        """Stop consuming all queues, because the consumer shuts down."""
         async with self._turn:
             await self.give_up(list(self.process_queues))
 

@@ -75,7 +75,7 @@ class DefaultMQProducer:
         config = self.config
         self._pressure = BackPressure(config.back_pressure_for_async_send_num, config.back_pressure_for_async_send_size)
         self._async_sends: set[asyncio.Future[Any]] = set()
-        """Those that wait for their turn, and those that are under way."""
+        """Sends of ``send_async`` that wait for their turn or are under way."""
         self._shutdown_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -82,7 +82,7 @@ def _topics(context: Context, group: str, queues: list[GroupQueueView], limit: i
 
 
 def _topic(context: Context, group: str, topic: str, queues: Sequence[GroupQueueView], is_shared: bool) -> TopicMetrics:
-    """Nothing but the deliveries is known of a group that is not ``is_shared``: its members have the offsets."""
+    """A group's metrics in one topic. Without ``is_shared`` only deliveries are known: the members keep the offsets."""
     item = context.stats.group_get.get((topic, group))
     progress = [queue_progress(queue) for queue in queues] if is_shared else []
     lag = _sum(one.waiting for one in progress) if is_shared else None

@@ -22,9 +22,9 @@ def test_names_and_values_are_quoted(web: Web) -> None:
         (404, {"title": "Not Found", "detail": "the group g does not exist"}, 4, "the group g does not exist"),
         (401, {"title": "Unauthorized", "detail": "this broker requires its access token"}, 1, "GLASSMQ_API_TOKEN"),
         (503, {"title": "Service Unavailable", "detail": "the engine is away"}, 3, "the engine is away"),
-        (500, "oops", 1, "HTTP 500 Internal Server Error; is this a GlassMQ?"),
-        (302, "", 1, "HTTP 302 Found; is this a GlassMQ?"),
-        (404, [], 4, "HTTP 404 Not Found; is this a GlassMQ?"),
+        (500, "oops", 1, "HTTP 500 Internal Server Error; is this GlassMQ?"),
+        (302, "", 1, "HTTP 302 Found; is this GlassMQ?"),
+        (404, [], 4, "HTTP 404 Not Found; is this GlassMQ?"),
         (200, "<html>", 5, "Is another program at this address?"),
     ],
 )

@@ -188,9 +188,11 @@ async def find_messages(request: Request[FindParams]) -> Answer:
     """
     params = request.params
     if params.key and params.before is not None:
-        raise Problem(400, "before is for a search without a key", pointer="/before")
+        raise Problem(400, "before works only in a search without a key", pointer="/before")
     if params.before is not None and len(brokers.ports_of(params.broker)) > 1:
-        raise Problem(400, "before is a position in the log of one broker; name it with ?broker=", pointer="/before")
+        raise Problem(
+            400, "before is a position in one broker's log; choose that broker with ?broker=", pointer="/before"
+        )
     replies = await brokers.ask_all(params.broker, _search(params), commands.Records)
     records = {broker: reply.records for broker, reply in replies.by_broker.items()}
     older = [reply.next for reply in replies.by_broker.values()]

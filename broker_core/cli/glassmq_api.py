@@ -58,7 +58,7 @@ class GlassmqApi:
             reason = getattr(error, "reason", error)
             raise CommandError(
                 f"GlassMQ's HTTP API does not answer at {self.url} ({reason}). This command needs it: RocketMQ's own "
-                "protocol does not report what it shows, so it cannot work with Apache RocketMQ. If the broker is a "
+                "protocol does not report what it shows, so it cannot work with Apache RocketMQ. If the broker is "
                 "GlassMQ, name its web address with --url.",
                 UNREACHABLE,
             ) from error

@@ -71,7 +71,7 @@ def _ask_api(target: Target, message_id: str) -> Any:
     except CommandError as error:
         raise CommandError(
             f"{error.message}\nIt is not the offset message id of a message. With --topic, RocketMQ's protocol finds "
-            "it by the id of its producer.",
+            "it by its message id.",
             error.exit_code,
         ) from error
 

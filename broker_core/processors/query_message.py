@@ -83,7 +83,7 @@ def query_message_by_time(context: Context, request: Request, now: Now) -> Steps
     context.topics.require(command.topic)
     context.require_complete_queues()
     if command.max_num < 1:
-        raise RequestError("max_num is 1 or more", pointer="/limit")
+        raise RequestError("max_num must be 1 or more", pointer="/limit")
     records, older = yield from context.store.query.newest(
         command.topic,
         command.begin_ms,

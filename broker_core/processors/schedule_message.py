@@ -56,7 +56,7 @@ def checked_level(properties: str, pointer: str = "") -> int:
         raise RequestError("DELAY is the number of a delay level", code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
     if level <= 0 and any(message_properties.find(properties, name) for name in TIMER_REQUESTS):
         raise RequestError(
-            "this broker does not deliver at any time (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
+            "this broker does not support timer messages (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
             "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
             code=ResponseCode.SYSTEM_ERROR,
             pointer=pointer,

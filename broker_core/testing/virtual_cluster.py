@@ -60,7 +60,7 @@ class _JumpingSelector(selectors.SelectSelector):
         events = super().select(0)
         if not events:
             if timeout is None:
-                raise AssertionError("nothing will ever happen again: the test waits for something that is lost")
+                raise AssertionError("no event is scheduled any more, so the test would wait for ever")
             self.loop.now_s += max(0.0, timeout)
             if self.loop.now_s > LAST_S and not self.loop.ending:
                 raise AssertionError("the test waits for something that has not happened in a virtual day")

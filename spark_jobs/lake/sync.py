@@ -163,7 +163,7 @@ class Filler:
             if now is not None and now.host not in (self.noted.host, self.notes.host):
                 raise LakeBusyError(
                     f"The machine {now.host} fills the lake of {self.broker} at this moment, from a store with the "
-                    "same path. This one's files are removed; its next fill gets a broker of its own."
+                    "same path. The files of this fill are removed; this machine's next fill uses another broker name."
                 )
             if now is not None and now != self.noted:
                 merge_notes(self.notes, self.noted, now)

@@ -303,7 +303,7 @@ class DefaultMQPushConsumer:
         does not come again: it is lost for this consumer.
         """
         if self.broadcasting:
-            log.warning("%s failed, and in broadcasting it does not come again to group %s", message, self.group)
+            log.warning("%s failed; in broadcasting it is not delivered to group %s again", message, self.group)
             return True
         header = ConsumerSendMsgBackRequestHeader(
             offset=message.record.physical_offset,

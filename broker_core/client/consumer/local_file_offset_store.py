@@ -52,7 +52,7 @@ class LocalFileOffsetStore:
                 log.warning("the offsets in %s cannot be read: %s", path, error)
         if problems:
             raise MQClientException(
-                f"the offsets of this consumer cannot be read: {'; '.join(problems)}. Mend the file, or remove it to "
+                f"the offsets of this consumer cannot be read: {'; '.join(problems)}. Repair the file, or remove it to "
                 f"begin as a new group"
             )
         return {}

@@ -113,7 +113,11 @@ class PullLoop:
         elif step.correct_offset and not len(work):
             consumer.correct_offset(queue, step.offset)
         if step.delay_ms:
-            log.warning("%s answered offset %d to a pull from there or later", queue, step.offset)
+            log.warning(
+                "the broker answered a pull of %s with next offset %d, which is not after the pull's own",
+                queue,
+                step.offset,
+            )
             consumer.pull_service.execute_pull_request_later(request, step.delay_ms)
         else:
             consumer.pull_service.execute_pull_request_immediately(request)

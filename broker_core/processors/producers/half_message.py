@@ -55,7 +55,7 @@ def make_half(context: Context, message: PendingMessage, pointer: str) -> None:
         )
     if not message_properties.find(message.properties, PGROUP):
         raise RequestError(
-            f"a transactional message names its producer group in the property {PGROUP}; without it nobody could "
+            f"a transactional message must have its producer group in the property {PGROUP}; without it nobody could "
             "end the transaction",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer=pointer,

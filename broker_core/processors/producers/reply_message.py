@@ -33,7 +33,7 @@ def send_reply_message(context: Context, request: Request, now: Now) -> Reply:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     send = command.send
     if len(send.messages) != 1:
-        raise RequestError("replies are sent one by one", code=ResponseCode.MESSAGE_ILLEGAL)
+        raise RequestError("a reply cannot be part of a batch; send it alone", code=ResponseCode.MESSAGE_ILLEGAL)
     (message,) = send.messages
     topic = writable_topic(context, send, now)
     pending, message_id = pending_message(context, send, topic, "", 0, now)

@@ -62,7 +62,7 @@ async def test_the_copy_is_read_if_the_file_is_damaged(
     path = store_of(tmp_path).path
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    with pytest.raises(MQClientException, match=r"offsets.json: .*Mend the file, or remove it"):
+    with pytest.raises(MQClientException, match=r"offsets.json: .*Repair the file, or remove it"):
         store_of(tmp_path)
     path.with_name("offsets.json.bak").write_bytes(JAVA)
     assert store_of(tmp_path).table() == {QUEUES[0]: 7}

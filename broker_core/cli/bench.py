@@ -22,7 +22,7 @@ CONSUMER_THREADS = 64
 
 
 @click.command(cls=Command)
-@click.option("--topic", default="glassmq-bench", help="It is created, and its messages stay.")
+@click.option("--topic", default="glassmq-bench", help="The topic is created if missing; its messages are not deleted.")
 @click.option("--messages", type=click.IntRange(1, 10_000_000), default=10_000)
 @click.option("--size", type=click.IntRange(1, 4 << 20), default=128, help="Bytes of a body.")
 @click.option("--tasks", type=click.IntRange(1, 1024), default=64, help="Sends at once.")

@@ -186,8 +186,8 @@ def lag(target: Target, group: str) -> None:
 @click.command("reset-offset", cls=Command)
 @click.argument("group")
 @click.argument("topic")
-@click.option("--to", required=True, metavar="first|last|TIME", help="Where the group goes on.")
-@click.option("--yes", is_flag=True, help="Do it. Without this, only the preview is printed.")
+@click.option("--to", required=True, metavar="first|last|TIME", help="Where the group continues.")
+@click.option("--yes", is_flag=True, help="Reset the offsets. Without this, only the preview is printed.")
 @pass_target
 def reset_offset(target: Target, group: str, topic: str, to: str, yes: bool) -> None:
     """Preview how a group's offsets in TOPIC would move; with --yes, move them.

@@ -111,20 +111,20 @@ class Printer:
 
 @click.command(cls=Command)
 @topic_argument
-@click.option(
-    "--group", required=True, callback=read_group, help="The consumer group; what it has consumed is committed."
-)
+@click.option("--group", required=True, callback=read_group, help="The consumer group; its offsets are committed.")
 @click.option(
     "--from",
     "start",
     callback=read_start,
     default="last",
     metavar="first|last|TIME",
-    help="Where a group begins that has committed nothing: last is the end of the queues. As in RocketMQ, a group of a "
+    help="Where a group without committed offsets begins: last is the end of the queues. As in RocketMQ, a group of a "
     "young topic, whose first messages are still in memory, begins at the first one; reset-offset moves it.",
 )
-@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
-@click.option("--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when none came for so long.")
+@click.option("--count", type=click.IntRange(min=1), help="End after this many messages.")
+@click.option(
+    "--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when no message came for this time."
+)
 @click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")
 @pass_target
 def consume(
@@ -180,8 +180,10 @@ async def _consume(
 
 @click.command(cls=Command)
 @topic_argument
-@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
-@click.option("--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when none came for so long.")
+@click.option("--count", type=click.IntRange(min=1), help="End after this many messages.")
+@click.option(
+    "--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when no message came for this time."
+)
 @click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")
 @pass_target
 def tail(target: Target, topic: str, count: int | None, wait: float | None, expression: str) -> None:

@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.2
 
 @click.command(cls=Command)
 @click.argument("message_id", metavar="ID")
-@click.option("--topic", default="", help="The message's topic, which finds it by the id that its producer gave it.")
+@click.option("--topic", default="", help="The message's topic, in which it is found by its message id.")
 @pass_target
 def message(target: Target, message_id: str, topic: str) -> None:
     """Show one message by its id.
@@ -85,7 +85,7 @@ def printable_lines(text: str) -> str:
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @click.option("--from", "offset", type=click.IntRange(min=0), default=0, help="Physical offset of the first record.")
 @click.option("--topic", default="", help="Only the records of this topic.")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("--count", type=click.IntRange(min=1), help="End after this many records.")
 @click.option("--follow", is_flag=True, help="Print new records too, until Ctrl-C.")
 @pass_target
 def logdump(target: Target, file: Path, offset: int, topic: str, count: int | None, follow: bool) -> None:

@@ -74,10 +74,12 @@ class MessageLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @click.option("--body", help="The body of one message, as text.")
 @click.option("--file", "file_name", type=click.Path(exists=True, dir_okay=False), help="Messages as JSON lines.")
 @click.option("--tag", default="", help="The tag of messages that have none of their own.")
-@click.option("--key", "keys", multiple=True, help="A key, likewise; may be repeated.")
+@click.option("--key", "keys", multiple=True, help="A key of messages that have none; may be repeated.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property; may be repeated.")
 @click.option("--delay-level", type=click.IntRange(0, 18), default=0, help="Deliver later: 1 is 1 s, 18 is 2 h.")
-@click.option("--format", "form", type=click.Choice(["auto", "jsonl", "text"]), default="auto", help="Of the input.")
+@click.option(
+    "--format", "form", type=click.Choice(["auto", "jsonl", "text"]), default="auto", help="Format of the input."
+)
 @click.option("--in-flight", type=click.IntRange(1, 1024), default=IN_FLIGHT, help="Sends at once; 1 keeps the order.")
 @pass_target
 def produce(

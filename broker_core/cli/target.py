@@ -74,7 +74,7 @@ def read_group(context: click.Context, parameter: click.Parameter, value: str) -
 topic_argument = click.argument("topic", callback=read_topic)
 
 
-broker_option = click.option("--broker", default="", metavar="NAME", help="Of several brokers, the one to ask.")
+broker_option = click.option("--broker", default="", metavar="NAME", help="The broker to ask, if there are several.")
 
 
 def check_name_servers(text: str) -> None:

@@ -16,7 +16,7 @@ HOLDS_SHOWN = 1000
 @click.command(cls=Command)
 @click.option("--topic", default="", help="Only pulls from this topic.")
 @click.option("--group", default="", help="Only pulls of this group.")
-@click.option("--limit", type=click.IntRange(1, 5000), default=HOLDS_SHOWN, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 5000), default=HOLDS_SHOWN, help="At most this many.")
 @broker_option
 @pass_target
 def holds(target: Target, topic: str, group: str, limit: int, broker: str) -> None:

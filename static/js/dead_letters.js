@@ -22,7 +22,7 @@ let wanted = { from: 0, to: 0 };
 
 function create(message) {
   const origin = message.properties.RETRY_TOPIC ?? "";
-  const named = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
+  const tagAndKeys = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
   const tries = message.reconsume_times;
   const again = el("button", { type: "button", class: "button small", "aria-label": `Send the dead letter at offset ${message.queue_offset} again` }, "Send again …");
   again.addEventListener("click", () => preview(Number(message.queue_offset), Number(message.queue_offset) + 1));
@@ -31,7 +31,7 @@ function create(message) {
     el("td", { role: "cell", class: "num", "data-label": "offset" }, count(message.queue_offset)),
     cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : "unknown"),
     cell("reason-cell", null, `after ${plural(tries, "attempt")}`),
-    cell("names-cell long", named, el("bdi", {}, named || "–")),
+    cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
     cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
     cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))),
     cell("more-cell", null, again));

@@ -21,12 +21,12 @@ const search = { number: 0, query: null, found: [], next: null, leftOut: 0 };
 const labelled = (kind, label, text) => el("td", { role: "cell", class: kind, "data-label": label }, text);
 
 function create(message) {
-  const named = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
+  const tagAndKeys = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
   const where = queueKey(message.topic, message.queue_id);
   return el("tr", { role: "row", "data-message-row": message.message_id },
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
     cell("mono long", where, where), labelled("num", "offset", count(message.queue_offset)),
-    cell("names-cell long", named, el("bdi", {}, named || "–")),
+    cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
     cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
     labelled("num quiet", "bytes", count(message.body_size ?? message.size)),
     cell("mono long id-cell", null, el("a", { href: messageHref(message) }, visible(message.message_id || message.offset_message_id))));

@@ -67,7 +67,7 @@ SHAPES = [
     and not issubclass(shape, commands.Command | commands.Reply)
     and shape.__struct_fields__
     and not shape.__name__.startswith("_")
-    and shape.__module__ not in ("broker_core.commands.admin", "broker_core.commands.group_facts")
+    and shape.__module__ not in {f"broker_core.commands.{name}" for name in ("admin", "group_facts", "metrics")}
 ]  # those are not part of an answer or of the document
 
 

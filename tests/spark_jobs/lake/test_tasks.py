@@ -143,7 +143,7 @@ def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.Mo
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
     assert sorted(row["store_ts"] for row in rows_of(tmp_path, done)) == sorted(times)
-    assert len({draft.path for draft in done.drafts}) == len(done.drafts) > 4
+    assert len({draft.path for draft in done.drafts}) == len(done.drafts) >= 4  # more if a day was closed meanwhile
     assert all(
         row["store_ts"] // DAY == day_of(draft.path)
         for draft in done.drafts

@@ -23,13 +23,11 @@ REPORT = Report(
         "by_topic": Table(
             "facts",
             lambda facts: facts.groupBy("broker", "topic").agg(F.sum("messages").alias("messages")),
-            "broker string, topic string, messages long",
             worst="messages",
         ),
         "by_minute": Table(
             "facts",
             lambda facts: facts.groupBy("broker", "minute_ts").agg(F.sum("messages").alias("messages")),
-            "broker string, minute_ts long, messages long",
         ),
     },
     figures={"facts": lambda facts, *keys: facts.groupBy(*keys).agg(F.sum("messages").alias("messages"))},

@@ -14,6 +14,7 @@ from dashboard import demo
 from dashboard.demo import GROUPS, Demo, DemoError, message, records
 from tests.conftest import Manage
 
+pytestmark = pytest.mark.slow
 PATIENCE_S = 60
 GAMES = [{"Package": f"game-{number}", "Section": "games"} for number in range(4)]
 

@@ -16,6 +16,7 @@ from tests.conftest import Manage
 from tests.e2e.conftest import Broker
 from tests.e2e.waiting_site import Site, Stock, verdict
 
+pytestmark = pytest.mark.slow
 Situation = Callable[[Site], AbstractAsyncContextManager[None]]
 
 

@@ -26,6 +26,7 @@ from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import Written, make_store, publish_end
 
+pytestmark = pytest.mark.slow
 HOUR = 3_600_000
 
 

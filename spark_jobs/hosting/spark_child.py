@@ -152,7 +152,12 @@ def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
 
 
 def on_terminate(*_: object) -> None:
-    """End Java first, because the job's clean-up would otherwise wait for the tasks that still run."""
+    """End Java first, because the job's clean-up would otherwise wait for the tasks that still run.
+
+    A second signal changes nothing: a parent that terminates this process often closes its standard input as well,
+    and `read_orders` then sends one in the middle of the clean-up.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_java()
     sys.exit()
 

@@ -132,7 +132,7 @@ def wait(order, say):
     signal.pause()
 
 spark_child.carry_out = wait
-atexit.register(lambda: print("session closed", file=sys.stderr))
+atexit.register(lambda: (signal.raise_signal(signal.SIGTERM), print("session closed", file=sys.stderr)))
 spark_child.main()
 """
 

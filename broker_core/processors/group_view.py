@@ -294,11 +294,26 @@ def _why(
     nobody = "the group has no member" if context.consumers.get(group) is None else "no member subscribes to the topic"
     if lock is not None and owner is not None and lock != owner and state == "not_polling":
         return f"{lock} has it locked; {owner} waits for the lock"
-    return _why_not_held(state, owner, nobody, last, online, now)
+    return _why_not_held(state, owner, nobody, last, online, _is_without_permits(context, group, last), now)
+
+
+def _is_without_permits(context: Context, group: str, last: LastPull | None) -> bool:
+    """Whether the WebSocket client that pulled last has used up its permits in every subscription of the group."""
+    info = context.consumers.get(group)
+    if info is None or last is None:
+        return False
+    _, windows = info.windows.get(last.client_id, (0, []))
+    return bool(windows) and not any(window.permits for window in windows)
 
 
 def _why_not_held(
-    state: State, owner: str | None, nobody: str, last: LastPull | None, online: Set[str], now: Now
+    state: State,
+    owner: str | None,
+    nobody: str,
+    last: LastPull | None,
+    online: Set[str],
+    is_without_permits: bool,
+    now: Now,
 ) -> str:
     """The same for a queue without a held pull."""
     since_s = max(0, now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
@@ -310,6 +325,8 @@ def _why_not_held(
     if last is None or is_gone:
         return f"{owner or 'a member'} has not pulled from it yet"
     who = last.client_id or "a client"
+    if is_without_permits:
+        return f"{who} pulled {since_s} s ago; its permits are used up, so it does not pull now"
     if state == "polling":
         return f"{who} pulled a moment ago and will pull again"
     return f"{who} pulled {since_s} s ago and has not pulled since: it is paused or busy with its messages"

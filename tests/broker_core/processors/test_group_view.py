@@ -162,6 +162,20 @@ def test_a_websocket_that_is_open_is_about_to_pull_again() -> None:
     assert queues(bench, "state")[0] == ("polling",) and why(bench) == "ws pulled a moment ago and will pull again"
 
 
+def test_a_websocket_without_permits_does_not_pull() -> None:
+    bench = orders()
+    join(bench, "ws")
+    member_pull(bench, "ws", 0, protocol="websocket")
+    used_up = c.ConsumerWindow(topic="orders", permits=0, unacknowledged=51)
+    bench.call(c.ReportWindows(group="g", windows=[used_up]), "ws")
+    assert why(bench) == "ws pulled 0 s ago; its permits are used up, so it does not pull now"
+    bench.tick(9000)
+    assert why(bench) == "ws pulled 9 s ago; its permits are used up, so it does not pull now"
+    other = c.ConsumerWindow(topic="more", permits=1, unacknowledged=0)
+    bench.call(c.ReportWindows(group="g", windows=[used_up, other]), "ws")
+    assert "permits" not in why(bench), "a member with permits for one topic still pulls its retries"
+
+
 def test_without_members_or_subscription_nobody_is_there() -> None:
     bench = orders()
     commit(bench, 0)

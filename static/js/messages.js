@@ -6,22 +6,37 @@ import { request, requestOfAll } from "./http.js";
 import { messageHref } from "./links.js";
 import { bodyLine } from "./message_text.js";
 import { queueKey } from "./reducer.js";
-import { readAddress, writeAddress } from "./search_state.js";
+import { readAddress, writeAddress, writeQuery } from "./search_state.js";
 
 const PAGE = 50;
 const BODY_BYTES = 400;
 const MOST_ROWS = 1_000;
 const MOST_TOPICS = 2_000;
+const OFFERED_TOPICS = 12;
+const FOLLOW_MS = 1_000;
+const FOLLOW_PAGE = 64;
+const FOLLOW_PAGES = 4;
 
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 const form = document.querySelector('[data-panel="search"]');
 const rows = new KeyedRows(part("rows"), { create, update: () => {} });
-const search = { number: 0, query: null, found: [], next: null, leftOut: 0 };
+/** `following`: the timer that asks for new messages. `isCut`: messages came that the list has not. */
+const search = { number: 0, query: null, found: [], next: null, leftOut: 0, isCut: false, following: null };
 
 const labelled = (kind, label, text) => el("td", { role: "cell", class: kind, "data-label": label }, text);
 
+const idOf = (message) => `${message.broker} ${message.offset_message_id}`;
+const tagAndKeysOf = (message) => [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
+
+/** Whether a part of the row contains the text, in any case of letters. */
+function contains(message, text) {
+  const where = queueKey(message.topic, message.queue_id);
+  const parts = [where, tagAndKeysOf(message), message.problem || bodyLine(message), message.message_id];
+  return parts.some((shown) => shown.toLowerCase().includes(text));
+}
+
 function create(message) {
-  const tagAndKeys = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
+  const tagAndKeys = tagAndKeysOf(message);
   const where = queueKey(message.topic, message.queue_id);
   return el("tr", { role: "row", "data-message-row": message.message_id },
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
@@ -56,14 +71,70 @@ async function begin({ isLink = false } = {}) {
     location[isLink ? "replace" : "assign"](messageHref({ message_id: fields.id, topic: fields.topic }) + brokerOf(fields));
     return;
   }
-  Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0 });
+  clear();
   show();
   try {
     search.query = queryOf(fields);
     await load();
+    if (isLink && new URLSearchParams(location.search).has("follow")) follow(true);
   } catch (error) {
     showProblem(error.message);
   }
+}
+
+/** Forgets the search, and stops to follow its topic. */
+function clear() {
+  follow(false);
+  Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0, isCut: false });
+}
+
+const canFollow = () => search.query !== null && !search.query.has("key") && !search.query.has("end_ms");
+
+/** Adds new messages every second, until it is called with `false`. */
+function follow(isOn) {
+  const wanted = isOn && canFollow();
+  clearTimeout(search.following);
+  search.following = wanted ? setTimeout(addNew, FOLLOW_MS) : null;
+  part("follow").setAttribute("aria-pressed", String(wanted));
+  setText(part("follow"), wanted ? "Pause" : "Follow");
+  if (search.query !== null) writeQuery({ follow: wanted ? "1" : "" });
+}
+
+async function addNew() {
+  const asked = search.number;
+  try {
+    const fresh = document.hidden ? [] : await readNew();
+    if (asked !== search.number) return;
+    search.found.unshift(...fresh);
+    search.isCut ||= search.found.length > MOST_ROWS;
+    search.found.length = Math.min(search.found.length, MOST_ROWS);
+    showProblem("");
+    show();
+  } catch (error) {
+    if (asked !== search.number) return;
+    showProblem(error.message);
+  }
+  if (search.following !== null) search.following = setTimeout(addNew, FOLLOW_MS);
+}
+
+/** The messages that are newer than the list, the newest first: up to FOLLOW_PAGES pages of them. */
+async function readNew() {
+  const asked = search.number;
+  const known = new Set(search.found.map(idOf));
+  const query = new URLSearchParams(search.query);
+  query.set("limit", FOLLOW_PAGE);
+  const fresh = [];
+  for (let page = 0; page < FOLLOW_PAGES; page += 1) {
+    const { messages, next } = await requestOfAll("GET", `/messages?${query}`);
+    const added = messages.filter((message) => !known.has(idOf(message))).reverse();
+    fresh.push(...added);
+    if (added.length < messages.length || !messages.length || (!next && messages.length < FOLLOW_PAGE)) return fresh;
+    if (!next) break; // of several brokers there is one page
+    query.set("before", next);
+  }
+  // All of them are new, so there may be more between them and the list.
+  if (asked === search.number) search.isCut ||= known.size > 0;
+  return fresh;
 }
 
 const brokerOf = ({ broker, topic }) => (broker ? `${topic ? "&" : "?"}broker=${encodeURIComponent(broker)}` : "");
@@ -90,14 +161,22 @@ async function load() {
 }
 
 function show() {
-  const { found, next, leftOut, query } = search;
-  rows.show(found, (message) => `${message.broker} ${message.offset_message_id}`);
-  const isAll = next === null && !query?.get("key");
-  setText(part("count"), query === null ? "none yet" : isAll ? plural(found.length, "message") : `the newest ${plural(found.length, "message")}`);
-  part("empty").hidden = found.length > 0;
-  setText(part("empty-title"), query === null ? "Choose a topic." : "No message was found.");
+  const { found, next, leftOut, query, isCut } = search;
+  const text = part("filter").value.trim().toLowerCase();
+  const shown = text ? found.filter((message) => contains(message, text)) : found;
+  rows.show(shown, idOf);
+  const isAll = next === null && !isCut && !query?.get("key");
+  const all = isAll ? plural(found.length, "message") : `the newest ${plural(found.length, "message")}`;
+  setText(part("count"), query === null ? "none yet" : text ? `${count(shown.length)} of ${all}` : all);
+  part("filter").hidden = query === null;
+  part("follow").hidden = !canFollow();
+  part("empty").hidden = shown.length > 0;
+  const none = found.length ? "No row contains this text." : "No message was found.";
+  setText(part("empty-title"), query === null ? "Choose a topic." : none);
+  part("offered").hidden = query !== null;
   part("older").hidden = next === null || found.length >= MOST_ROWS;
   const left = [leftOut && `${plural(leftOut, "message is", "messages are")} too large for this list`,
+    isCut && "some messages between the listed ones, or before them, are not in this list",
     next !== null && found.length >= MOST_ROWS && "the list is full: choose a time range to see older messages"];
   setText(part("left-out"), left.filter(Boolean).join("; "));
 }
@@ -115,11 +194,21 @@ function showFields() {
 async function offerNames() {
   try {
     const [{ topics }, { brokers }] = await Promise.all([request("GET", "/topics"), requestOfAll("GET", "/brokers")]);
-    part("topics").replaceChildren(...topics.slice(0, MOST_TOPICS).map(({ topic }) => el("option", { value: topic })));
+    const names = [...new Set(topics.map(({ topic }) => topic))];
+    part("topics").replaceChildren(...names.slice(0, MOST_TOPICS).map((topic) => el("option", { value: topic })));
+    offerTopics(topics);
     if (brokers.length > 1) offerBrokers(brokers.map(({ broker }) => broker));
   } catch (error) {
     showProblem(error.message);
   }
+}
+
+/** Links to the topics with most messages, for a page without a search. */
+function offerTopics(topics) {
+  const users = topics.filter(({ topic, system }) => !system && !topic.startsWith("%"));
+  const names = users.sort((one, other) => Number(other.messages) - Number(one.messages)).map(({ topic }) => topic);
+  part("offered").replaceChildren(...[...new Set(names)].slice(0, OFFERED_TOPICS).map((topic) =>
+    el("a", { href: `?topic=${encodeURIComponent(topic)}` }, visible(topic))));
 }
 
 /** Adds brokers to the select that it does not have yet. */
@@ -140,7 +229,7 @@ function readSearch() {
     begin({ isLink: true });
     return;
   }
-  Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0 });
+  clear();
   showProblem("");
   show();
 }
@@ -151,10 +240,18 @@ form.addEventListener("submit", (event) => {
   if (!form.elements.id.value.trim()) writeAddress(form, { isNew: true });
   begin();
 });
+part("follow").addEventListener("click", () => follow(search.following === null));
+part("filter").addEventListener("input", () => {
+  writeQuery({ filter: part("filter").value.trim() });
+  show();
+});
 part("older").addEventListener("click", () => load().catch((error) => showProblem(error.message)));
+const readFilter = () => { part("filter").value = new URLSearchParams(location.search).get("filter") ?? ""; };
 window.addEventListener("popstate", () => {
   form.reset();
+  readFilter();
   readSearch();
 });
+readFilter();
 readSearch();
 offerNames();

@@ -41,6 +41,30 @@ def test_a_message_is_found_by_topic_key_and_id(broker: Broker, page: Page) -> N
     expect(page.locator(".message-body")).to_contain_text("00000000  7b 22 6f 72 64 65 72 22")
 
 
+def test_a_topic_is_followed_filtered_and_paused(broker: Broker, page: Page) -> None:
+    broker.publish("followed", "first", tag="Paid")
+    page.goto(f"{broker.address}/messages")
+    page.get_by_role("link", name="followed", exact=True).click()
+    rows = page.locator("[data-message-row]")
+    expect(rows).to_have_count(1)
+    page.get_by_role("button", name="Follow").click()
+    for number in range(300):  # more than one answer holds
+        broker.publish("followed", f"number {number}")
+    expect(page.locator('[data-part="count"]')).to_have_text("301 messages")
+    expect(rows.first).to_contain_text("number 299")
+    page.get_by_label("Show only rows that contain").fill("PAID")
+    expect(rows).to_have_count(1)
+    expect(page.locator('[data-part="count"]')).to_have_text("1 of 301 messages")
+    broker.publish("followed", "last", tag="Paid")
+    expect(rows).to_have_count(2)
+    page.reload()  # the page's address says that the topic is followed, and the filter
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(rows).to_have_count(1)  # of the newest 50
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Follow")).to_be_visible()
+    assert "follow" not in parse_qs(urlsplit(page.url).query)
+
+
 def test_a_linked_search_keeps_its_broker_its_id_and_its_rows(broker: Broker, page: Page) -> None:
     asked: list[dict[str, list[str]]] = []
     message = {"broker": "b", "topic": "t", "queue_id": 0, "queue_offset": "0", "store_time_ms": "1000", "tag": ""}

@@ -13,6 +13,12 @@ from broker_core.client.mq_client_exception import MQBrokerException, MQClientEx
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.default_mq_producer import DefaultMQProducer
 from broker_core.client.producer.send_result import SendResult
+from broker_core.client.producer.transaction_mq_producer import (
+    LocalTransactionState,
+    TransactionListener,
+    TransactionMQProducer,
+    TransactionSendResult,
+)
 from broker_core.commands import MessageQueue
 from broker_core.consumers.allocate_message_queue import (
     allocate_averagely,
@@ -26,6 +32,7 @@ __all__ = [
     "DefaultMQProducer",
     "DefaultMQPullConsumer",
     "DefaultMQPushConsumer",
+    "LocalTransactionState",
     "MQBrokerException",
     "MQClientException",
     "MQClientInstance",
@@ -35,6 +42,9 @@ __all__ = [
     "PullResult",
     "RequestTimeoutException",
     "SendResult",
+    "TransactionListener",
+    "TransactionMQProducer",
+    "TransactionSendResult",
     "allocate_averagely",
     "allocate_averagely_by_circle",
     "allocate_by_consistent_hash",

@@ -3,18 +3,20 @@
 import logging
 from typing import TYPE_CHECKING
 
-from broker_core.client.message import MAX_BODY, Message
+from broker_core.client.message import MAX_BODY, Message, decode_messages
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import RecordError
 from broker_core.formats.message_body import BodyError, decompress
-from broker_core.formats.message_properties import ARRIVE_TIME, CORRELATION_ID
+from broker_core.formats.message_properties import ARRIVE_TIME, CORRELATION_ID, PGROUP
 from broker_core.formats.rocketmq_json import RocketmqJsonError
 from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import read_header
+from broker_core.remoting.requests.notices import CheckTransactionStateRequestHeader
 from broker_core.remoting.requests.send import ReplyMessageRequestHeader
 from broker_core.tasks import start_task
 
@@ -27,8 +29,9 @@ log = logging.getLogger(__name__)
 class ClientRemotingProcessor:
     """RocketMQ's ClientRemotingProcessor.
 
-    It serves NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT,
-    GET_CONSUMER_RUNNING_INFO and PUSH_REPLY_MESSAGE_TO_CLIENT. Other requests are answered REQUEST_CODE_NOT_SUPPORTED.
+    It serves NOTIFY_CONSUMER_IDS_CHANGED, CHECK_TRANSACTION_STATE, RESET_CONSUMER_CLIENT_OFFSET,
+    GET_CONSUMER_STATUS_FROM_CLIENT, GET_CONSUMER_RUNNING_INFO and PUSH_REPLY_MESSAGE_TO_CLIENT. Other requests are
+    answered REQUEST_CODE_NOT_SUPPORTED.
     """
 
     def __init__(self, instance: "MQClientInstance") -> None:
@@ -38,6 +41,9 @@ class ClientRemotingProcessor:
         """The answer to a request of the broker at ``address``; None for a request that has none."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._instance.rebalance_service.wakeup()
+            return None
+        if request.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self._check_transaction_state(address, request)
             return None
         if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             self._reset_offset(address, request)
@@ -64,6 +70,23 @@ class ClientRemotingProcessor:
             if isinstance(queue, MessageQueue) and type(offset) is int and offset >= 0:
                 log.warning("an administrator reset the offset of %s for group %s to %d", queue, consumer.group, offset)
                 start_task(consumer.reset_offset(queue, offset), "reset an offset")
+
+    def _check_transaction_state(self, address: str, request: RemotingCommand) -> None:
+        """Have the producer of the message's group check its transaction. What it cannot check is asked again."""
+        try:
+            header = read_header(CheckTransactionStateRequestHeader, request.ext_fields)
+            (message,) = decode_messages(request.body, header.bname)
+        except (RequestError, RecordError, ValueError) as error:
+            log.warning("%s sent a check of a transaction that cannot be read: %s", address, error)
+            return
+        group = message.properties.get(PGROUP, "")
+        producer = self._instance.transaction_producers.get(group)
+        if producer is None:
+            log.warning(
+                "%s asked group %r about %s; this client has no such TransactionMQProducer", address, group, message
+            )
+            return
+        producer.check_transaction_state(address, message, header)
 
     def _status(self, request: RemotingCommand) -> RemotingCommand:
         """RocketMQ's GetConsumerStatusBody: the offsets of the queues of a topic that this client has."""

@@ -75,6 +75,11 @@ class Message:
     def delay_level(self) -> int:
         return int(self.properties.get(DELAY, 0))
 
+    @property
+    def transaction_id(self) -> str:
+        """Of the message that a transaction listener gets: its ``msg_id``. Empty before it is sent."""
+        return self.properties.get(UNIQ_KEY, "")
+
 
 class MessageExt:
     """RocketMQ's MessageExt: a message from a queue of ``broker_name``.
@@ -120,6 +125,11 @@ class MessageExt:
     def msg_id(self) -> str:
         """The id that the producer gave it (UNIQ_KEY); the offset message id if it gave none."""
         return message_properties.find(self.record.properties, UNIQ_KEY) or self.offset_msg_id
+
+    @property
+    def transaction_id(self) -> str:
+        """RocketMQ's name for the id of a message in a transaction; empty if its producer gave it none."""
+        return message_properties.find(self.record.properties, UNIQ_KEY)
 
     @property
     def offset_msg_id(self) -> str:

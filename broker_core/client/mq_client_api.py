@@ -34,7 +34,11 @@ from broker_core.remoting.requests.consumer import (
 )
 from broker_core.remoting.requests.headers import Header, read_body, read_header, write_header
 from broker_core.remoting.requests.pull import PullMessageRequestHeader
-from broker_core.remoting.requests.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from broker_core.remoting.requests.send import (
+    EndTransactionRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 
 CALL_SECONDS = 3.0
 OFFSET_SECONDS = 5.0
@@ -123,6 +127,9 @@ class MQClientAPI:
 
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes, code: int) -> None:
         await self.connection(address).oneway(code, write_header(header), body)
+
+    async def end_transaction_oneway(self, address: str, header: EndTransactionRequestHeader) -> None:
+        await self.connection(address).oneway(RequestCode.END_TRANSACTION, write_header(header))
 
     # --- Consumers --------------------------------------------------------------------------------------------
 

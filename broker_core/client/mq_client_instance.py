@@ -29,6 +29,7 @@ from broker_core.topics import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
     from broker_core.client.consumer.mq_consumer_inner import MQConsumerInner
+    from broker_core.client.producer.transaction_mq_producer import TransactionMQProducer
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +89,13 @@ class MQClientInstance:
         self.rebalance_service = RebalanceService(self)
         self.request_futures = RequestFutureHolder()
         self.producer_groups: set[str] = set()
+        self.transaction_producers: dict[str, TransactionMQProducer] = {}
+        """By group: those whom brokers ask how a transaction ended."""
         self.consumers: dict[str, MQConsumerInner] = {}
         self._routes: dict[str, TopicRouteData] = {}
         self._publish_infos: dict[str, TopicPublishInfo] = {}
         self._addresses: dict[str, dict[int, str]] = {}
+        self._lookups: dict[tuple[str, int], asyncio.Task[bool]] = {}
         self._silent: set[str] = set()
         self._reported: dict[str, tuple[int, list[str]]] = {}
         """By address: the connection's epoch and the producer groups of the last heartbeat."""
@@ -129,7 +133,7 @@ class MQClientInstance:
                 except (OSError, MQClientException) as error:
                     log.info("%s could not unregister at %s: %s", self.client_id, address, error)
         if not self.producer_groups and not self.consumers:
-            for task in self._tasks:
+            for task in (*self._tasks, *self._lookups.values()):
                 await end_task(task)
             self._tasks.clear()
             await self.api.close()
@@ -213,11 +217,11 @@ class MQClientInstance:
         for topic in sorted({*self._routes, *self._publish_infos, *subscribed}):
             await self.update_topic_route(topic)
 
-    async def find_publish_info(self, topic: str, default_queues: int) -> TopicPublishInfo:
-        """The queues to send to. MQClientException if the topic has none."""
+    async def find_publish_info(self, topic: str, default_queues: int, timeout_s: float) -> TopicPublishInfo:
+        """The queues to send to. MQClientException if the topic has none, or it is not known in time."""
         info = self._publish_infos.get(topic)
         if info is None or not info.queues:
-            if not await self.update_topic_route(topic, default_queues=default_queues):
+            if not await self._look_up(topic, default_queues, timeout_s):
                 raise MQClientException(
                     f"topic {topic!r} has no route: it does not exist, and no broker creates topics. Create it first"
                 )
@@ -225,6 +229,28 @@ class MQClientInstance:
         if not info.queues:
             raise MQClientException(f"topic {topic!r} has no queue that can be written to")
         return info
+
+    async def _look_up(self, topic: str, default_queues: int, timeout_s: float) -> bool:
+        """As ``update_topic_route``, once for all that wait for the same route.
+
+        Whoever has no more time leaves; the lookup goes on to the next name servers, for the send that comes next.
+        """
+        key = topic, default_queues
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            work = self.update_topic_route(topic, default_queues=default_queues)
+            lookup = start_task(work, f"find the route of {topic}", expected=(OSError, MQClientException))
+            self._lookups[key] = lookup
+            lookup.add_done_callback(lambda _: self._lookups.pop(key))
+        await asyncio.wait([lookup], timeout=timeout_s)
+        if not lookup.done():
+            raise MQClientException(
+                f"no name server of {', '.join(self.name_servers)} has answered for topic {topic!r} in time; "
+                "nothing was sent"
+            )
+        if lookup.cancelled():
+            raise MQClientException("the client was shut down while the route of its message was looked up")
+        return lookup.result()
 
     def subscribed_queues(self, topic: str) -> list[MessageQueue] | None:
         """The queues of a topic for consumers; None if its route is not known."""

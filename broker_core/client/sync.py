@@ -5,6 +5,7 @@ that was created before a fork cannot be used in the forked process.
 """
 
 import asyncio
+import inspect
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
@@ -20,9 +21,15 @@ from broker_core.client.consumer.consume_message_orderly_service import MessageL
 from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.message import Message, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.client.producer import default_mq_producer
+from broker_core.client.producer import default_mq_producer, transaction_mq_producer
 from broker_core.client.producer.default_mq_producer import MessageQueueSelector, SendCallback
 from broker_core.client.producer.send_result import SendResult
+from broker_core.client.producer.transaction_mq_producer import (
+    LocalTransactionState,
+    TransactionListener,
+    TransactionSendResult,
+    state_of,
+)
 from broker_core.commands import MessageQueue
 
 T = TypeVar("T")
@@ -70,6 +77,8 @@ def call(work: Coroutine[Any, Any, T]) -> T:
 
 class DefaultMQProducer:
     """``default_mq_producer.DefaultMQProducer``, synchronously."""
+
+    _producer: default_mq_producer.DefaultMQProducer
 
     def __init__(self, group: str, *, namesrv_addr: str, **options: Any) -> None:
         self._producer = default_mq_producer.DefaultMQProducer(group, namesrv_addr=namesrv_addr, **options)
@@ -146,6 +155,33 @@ class DefaultMQProducer:
     ) -> Message:
         """Send a message and return the reply of the consumer that gets it. RequestTimeoutException if none comes."""
         return call(self._producer.request(message, timeout_ms, queue=queue, selector=selector, arg=arg))
+
+
+class TransactionMQProducer(DefaultMQProducer):
+    """``transaction_mq_producer.TransactionMQProducer``, synchronously.
+
+    ``execute_local_transaction`` is called in the thread of the send, ``check_local_transaction`` in another one.
+    """
+
+    _producer: transaction_mq_producer.TransactionMQProducer
+
+    def __init__(self, group: str, listener: TransactionListener, *, namesrv_addr: str, **options: Any) -> None:
+        kind = transaction_mq_producer.TransactionMQProducer
+        self._producer = kind(group, listener, namesrv_addr=namesrv_addr, **options)
+
+    def send_message_in_transaction(
+        self, message: Message, arg: Any = None, *, timeout_ms: int | None = None
+    ) -> TransactionSendResult:
+        """Send a half message, have the listener carry out the local transaction, and report how that ended."""
+        producer = self._producer
+        state: LocalTransactionState = "ROLLBACK_MESSAGE"
+        execute = producer.listener.execute_local_transaction
+        if inspect.iscoroutinefunction(execute):
+            return call(producer.send_message_in_transaction(message, arg, timeout_ms=timeout_ms))
+        half, sent = call(producer.send_half(message, timeout_ms))
+        if half.send_status == "SEND_OK":
+            state = state_of(producer.group, execute, sent, arg)
+        return call(producer.end_transaction(half, state))
 
 
 class DefaultMQPushConsumer:

@@ -17,12 +17,14 @@ from broker_core.client import (
     DefaultMQProducer,
     DefaultMQPullConsumer,
     DefaultMQPushConsumer,
+    LocalTransactionState,
     Message,
     MessageExt,
     MessageQueue,
     MQBrokerException,
     MQClientException,
     RequestTimeoutException,
+    TransactionMQProducer,
     create_reply_message,
     sync,
 )
@@ -389,6 +391,58 @@ async def test_requests_and_replies_of_java(server: Address) -> None:
                 stock.enter_context(running_client(java, home))
                 reply = await producer.request(Message(to_java, b"from Python"), PATIENCE * 1000)
         assert reply.body == b"from Java: from Python, from Python"
+
+
+class Orders:
+    """A transaction listener: the ``arg`` of a send is the state, and checks commit."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.checked: list[str] = []
+
+    def execute_local_transaction(self, message: Message, arg: LocalTransactionState) -> LocalTransactionState:
+        self.threads.append(threading.current_thread())
+        return arg
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        self.checked.append(message.transaction_id)
+        return "COMMIT_MESSAGE"
+
+
+async def test_transactions(server: Address, everything: bool) -> None:
+    """The rounds of checks are 30 s apart, so a transaction whose end is unknown is one of the long tests."""
+    topic, inbox, orders, committed = "PyTransaction", Inbox(), Orders(), b"committed" * 1000
+    async with producer_of(server) as producer:
+        await producer.send(Message(topic, b"creates the topic"))
+    async with (
+        TransactionMQProducer(
+            "python-orders", orders, namesrv_addr=server.namesrv, send_msg_timeout=30_000
+        ) as producer,
+        consumer_of(server, topic, inbox, **FIRST),
+    ):
+        states: list[tuple[bytes, LocalTransactionState]] = [(b"no", "ROLLBACK_MESSAGE"), (committed, "COMMIT_MESSAGE")]
+        for body, state in [(b"later", "UNKNOW"), *states] if everything else states:
+            sent = await producer.send_message_in_transaction(Message(topic, body), state)
+            if state == "UNKNOW":
+                unknown = sent.msg_id
+        await until(lambda: committed in inbox.bodies)
+        assert inbox.messages[-1].msg_id == sent.msg_id
+        if everything:
+            await until(lambda: b"later" in inbox.bodies)
+            assert orders.checked == [unknown]
+        assert b"no" not in inbox.bodies
+
+
+def test_a_transaction_without_an_event_loop(server: Address) -> None:
+    orders = Orders()
+    with sync.TransactionMQProducer("python-orders", orders, namesrv_addr=server.namesrv) as producer:
+        producer.send(Message("PySyncTransaction", b"creates the topic"))
+        sent = producer.send_message_in_transaction(Message("PySyncTransaction", b"7"), "COMMIT_MESSAGE")
+        assert (sent.local_transaction_state, orders.threads) == ("COMMIT_MESSAGE", [threading.current_thread()])
+        with sync.DefaultMQPullConsumer("g-PySyncTransaction", namesrv_addr=server.namesrv) as consumer:
+            result = consumer.pull_block_if_not_found(sent.message_queue, "*", 0, 32)
+            bodies = [message.body for message in result.messages]
+        assert bodies[-1] == b"7"
 
 
 def test_a_request_without_an_event_loop(server: Address) -> None:

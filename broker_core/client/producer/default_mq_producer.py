@@ -19,6 +19,7 @@ from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.back_pressure import BackPressure
 from broker_core.client.producer.mq_fault_strategy import MQFaultStrategy
 from broker_core.client.producer.send_result import RETRY_CODES, SendResult
+from broker_core.client.producer.topic_publish_info import TopicPublishInfo
 from broker_core.codes import RequestCode
 from broker_core.commands import MessageQueue
 from broker_core.errors import RequestError
@@ -126,8 +127,9 @@ class DefaultMQProducer:
         It goes to ``queue``, or to the one that ``selector`` returns; else the queues take turns, and another broker is
         tried if one fails. Several sends may be under way at once.
         """
+        deadline_ns = self._deadline_ns(timeout_ms)
         outgoing = self._prepare(message)
-        return await self._send(outgoing, await self._pick(message, queue, selector, arg), timeout_ms)
+        return await self._send(outgoing, await self._pick(message, queue, selector, arg, deadline_ns), deadline_ns)
 
     async def send_async(
         self,
@@ -145,37 +147,37 @@ class DefaultMQProducer:
         MQClientException if that takes longer than the timeout; then nothing is sent and the callback is not called.
         The send itself has the rest of the timeout.
         """
+        deadline_ns = self._deadline_ns(timeout_ms)
         outgoing = self._prepare(message)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._async_sends.add(turn)
         try:
-            wanted = await self._pick(message, queue, selector, arg)
-            left_ms = await self._await_turn(len(outgoing.body), timeout_ms or self.config.send_msg_timeout)
-            task = start_task(self._send_and_call(outgoing, wanted, left_ms, callback), f"send to {message.topic}")
+            wanted = await self._pick(message, queue, selector, arg, deadline_ns)
+            await self._await_turn(len(outgoing.body), deadline_ns)
+            task = start_task(self._send_and_call(outgoing, wanted, deadline_ns, callback), f"send to {message.topic}")
             self._async_sends.add(task)
             task.add_done_callback(self._async_sends.discard)
         finally:
             self._async_sends.discard(turn)
             turn.set_result(None)
 
-    async def _await_turn(self, size: int, timeout_ms: int) -> int:
-        """Wait until a send of ``size`` bytes may begin. Returns what is left of the timeout, 1 ms at least."""
-        begin_ns = self.instance.clock.mono_ns()
+    async def _await_turn(self, size: int, deadline_ns: int) -> None:
+        """Wait until a send of ``size`` bytes may begin."""
+        left_s = self._left_s(deadline_ns)
         try:
-            await self._pressure.acquire(size, timeout_ms / 1000)
+            await self._pressure.acquire(size, left_s)
         except TimeoutError:
             raise MQClientException(
                 f"{self._pressure.num} sends of {self._pressure.size} bytes are under way, and none has ended within "
-                f"{timeout_ms / 1000:g} s; the message was not sent"
+                f"{left_s:.3g} s; the message was not sent"
             ) from None
-        return max(1, timeout_ms - (self.instance.clock.mono_ns() - begin_ns) // 1_000_000)
 
     async def _send_and_call(
-        self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None, callback: SendCallback
+        self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int, callback: SendCallback
     ) -> None:
         result, failure = None, None
         try:
-            result = await self._send(outgoing, queue, timeout_ms)
+            result = await self._send(outgoing, queue, deadline_ns)
         except MQClientException as error:
             failure = error
         finally:
@@ -189,7 +191,8 @@ class DefaultMQProducer:
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_ms: int | None = None
     ) -> SendResult:
         """Send messages of one topic to one queue, in one request."""
-        return await self._send(self._prepare_batch(messages), queue, timeout_ms)
+        deadline_ns = self._deadline_ns(timeout_ms)
+        return await self._send(self._prepare_batch(messages), queue, deadline_ns)
 
     async def send_oneway(
         self,
@@ -200,9 +203,10 @@ class DefaultMQProducer:
         arg: Any = None,
     ) -> None:
         """Send a message without an answer: whether it is stored is not known."""
+        deadline_ns = self._deadline_ns(None)
         outgoing = self._prepare(message)
-        wanted = await self._pick(message, queue, selector, arg)
-        chosen = wanted or await self._next_queue(outgoing.topic, "")
+        wanted = await self._pick(message, queue, selector, arg, deadline_ns)
+        chosen = wanted or await self._next_queue(outgoing.topic, "", deadline_ns)
         address = self.instance.broker_address(chosen.broker_name)
         try:
             await self.instance.api.send_oneway(address, self._header(outgoing, chosen), outgoing.body, outgoing.code)
@@ -215,7 +219,8 @@ class DefaultMQProducer:
         times = properties.get(RECONSUME_TIME, "0"), properties.get(MAX_RECONSUME_TIMES, "0")
         msg_id = properties.get(UNIQ_KEY, "")
         code = RequestCode.SEND_MESSAGE_V2
-        await self._send(_Outgoing(topic, body, text, msg_id, flag, sys_flag, code, *map(int, times)), None, None)
+        outgoing = _Outgoing(topic, body, text, msg_id, flag, sys_flag, code, *map(int, times))
+        await self._send(outgoing, None, self._deadline_ns(None))
 
     # --- Requests ---------------------------------------------------------------------------------------------
 
@@ -242,17 +247,16 @@ class DefaultMQProducer:
                 f"in requests the property {min(reserved)!r} is RocketMQ's own; choose another name"
             )
         self._require_running()
-        begin_ns = self.instance.clock.mono_ns()
+        deadline_ns = self._deadline_ns(timeout_ms)
         own[CORRELATION_ID], reply = self.instance.request_futures.add(self.group)
         send: asyncio.Task[SendResult] | None = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 outgoing = self._prepare(message, own)
-                wanted = await self._pick(message, queue, selector, arg)
+                wanted = await self._pick(message, queue, selector, arg, deadline_ns)
                 await self.instance.report_producers()
                 if not reply.done():  # the producer was shut down
-                    passed_ms = (self.instance.clock.mono_ns() - begin_ns) // 1_000_000
-                    send = self._start_request(outgoing, wanted, max(1, timeout_ms - passed_ms), reply)
+                    send = self._start_request(outgoing, wanted, deadline_ns, reply)
                 return await reply
         except TimeoutError:
             if send is not None and send.done() and send.exception() is None:
@@ -266,7 +270,7 @@ class DefaultMQProducer:
             self.instance.request_futures.remove(own[CORRELATION_ID])
 
     def _start_request(
-        self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int, reply: "asyncio.Future[Message]"
+        self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int, reply: "asyncio.Future[Message]"
     ) -> "asyncio.Task[SendResult]":
         """Send beside the wait: the reply may come before the broker's answer, and a failed send ends the wait."""
 
@@ -277,23 +281,30 @@ class DefaultMQProducer:
                 reply.set_exception(error)
 
         name = f"request to {outgoing.topic}"
-        task = start_task(self._send(outgoing, queue, timeout_ms), name, expected=(MQClientException,))
+        task = start_task(self._send(outgoing, queue, deadline_ns), name, expected=(MQClientException,))
         self._async_sends.add(task)
         task.add_done_callback(ended)
         return task
 
     # --- One send ---------------------------------------------------------------------------------------------
 
-    async def _send(self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None) -> SendResult:
+    def _deadline_ns(self, timeout_ms: int | None) -> int:
+        """When a send that begins now must have ended; by default after ``send_msg_timeout``."""
+        return self.instance.clock.mono_ns() + (timeout_ms or self.config.send_msg_timeout) * 1_000_000
+
+    def _left_s(self, deadline_ns: int) -> float:
+        return max(0, deadline_ns - self.instance.clock.mono_ns()) / 1e9
+
+    async def _send(self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int) -> SendResult:
         """Send, and tell the client's event listener how it ended."""
         events, clock = self.instance.events, self.instance.clock
         if events.listener is None:
-            return await self._send_default_impl(outgoing, queue, timeout_ms, [])
+            return await self._send_default_impl(outgoing, queue, deadline_ns, [])
         begin_ns = clock.mono_ns()
         tried: list[str] = []
         result, problem = None, ""
         try:
-            result = await self._send_default_impl(outgoing, queue, timeout_ms, tried)
+            result = await self._send_default_impl(outgoing, queue, deadline_ns, tried)
             return result
         except MQClientException as error:
             problem = str(error)
@@ -317,28 +328,27 @@ class DefaultMQProducer:
             )
 
     async def _send_default_impl(
-        self, outgoing: _Outgoing, queue: MessageQueue | None, timeout_ms: int | None, tried: list[str]
+        self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int, tried: list[str]
     ) -> SendResult:
-        """RocketMQ's sendDefaultImpl: attempts until one succeeds, all of them within the timeout.
+        """RocketMQ's sendDefaultImpl: attempts until one succeeds, all of them before the deadline.
 
         The names of the brokers are put into ``tried``.
         """
         clock = self.instance.clock
         begin_ns = clock.mono_ns()
-        timeout_ns = (timeout_ms or self.config.send_msg_timeout) * 1_000_000
         attempts = 1 if queue is not None else 1 + self.config.retry_times_when_send_failed
         problem: Exception | None = None
         if queue is not None:  # its broker's address comes with the topic's route
-            await self.instance.find_publish_info(outgoing.topic, self.config.default_topic_queue_nums)
+            await self._publish_info(outgoing.topic, deadline_ns)
         for _ in range(attempts):
-            chosen = queue or await self._next_queue(outgoing.topic, tried[-1] if tried else "")
-            left_ns = begin_ns + timeout_ns - clock.mono_ns()
-            if left_ns <= 0:
+            chosen = queue or await self._next_queue(outgoing.topic, tried[-1] if tried else "", deadline_ns)
+            left_s = self._left_s(deadline_ns)
+            if not left_s:
                 problem = problem or TimeoutError("the time is over")
                 break
             tried.append(chosen.broker_name)
             try:
-                result = await self._send_kernel(outgoing, chosen, left_ns / 1e9)
+                result = await self._send_kernel(outgoing, chosen, left_s)
             except (OSError, MQClientException) as error:
                 if isinstance(error, MQBrokerException) and error.response_code not in RETRY_CODES:
                     raise
@@ -386,17 +396,26 @@ class DefaultMQProducer:
             batch=outgoing.code == RequestCode.SEND_BATCH_MESSAGE,
         )
 
-    async def _next_queue(self, topic: str, last_broker: str) -> MessageQueue:
-        info = await self.instance.find_publish_info(topic, self.config.default_topic_queue_nums)
+    async def _publish_info(self, topic: str, deadline_ns: int) -> TopicPublishInfo:
+        queues = self.config.default_topic_queue_nums
+        return await self.instance.find_publish_info(topic, queues, self._left_s(deadline_ns))
+
+    async def _next_queue(self, topic: str, last_broker: str, deadline_ns: int) -> MessageQueue:
+        info = await self._publish_info(topic, deadline_ns)
         queue = self._faults.select_one_message_queue(info, last_broker, self.instance.clock.mono_ns())
         assert queue is not None  # an info without queues is never returned
         return queue
 
     async def _pick(
-        self, message: Message, queue: MessageQueue | None, selector: MessageQueueSelector | None, arg: Any
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: MessageQueueSelector | None,
+        arg: Any,
+        deadline_ns: int,
     ) -> MessageQueue | None:
         """The queue that the caller wants; None if it wants none."""
-        info = await self.instance.find_publish_info(message.topic, self.config.default_topic_queue_nums)
+        info = await self._publish_info(message.topic, deadline_ns)
         chosen = queue if selector is None else selector(info.queues, message, arg)
         if isinstance(chosen, MessageQueue) or (chosen is None and selector is None):
             return chosen

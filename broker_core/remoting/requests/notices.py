@@ -6,6 +6,7 @@ from typing import Any
 from broker_core.codes import RequestCode
 from broker_core.commands import CheckTransactionState, ConsumerIdsChanged, Notice
 from broker_core.remoting.remoting_command import RemotingCommand, SerializeType
+from broker_core.remoting.requests.headers import Header, Long, Name, write_header
 
 Content = tuple[dict[str, str], bytes]
 """extFields and body."""
@@ -15,17 +16,29 @@ def _consumer_ids_changed(notice: ConsumerIdsChanged) -> Content:
     return {"consumerGroup": notice.group}, b""
 
 
+class CheckTransactionStateRequestHeader(Header):
+    """RocketMQ's CheckTransactionStateRequestHeader. ``bname`` is the broker's name."""
+
+    tran_state_table_offset: Long
+    commit_log_offset: Long
+    topic: Name = ""
+    msg_id: str = ""
+    transaction_id: str = ""
+    offset_msg_id: str = ""
+    bname: str = ""
+
+
 def _check_transaction_state(notice: CheckTransactionState) -> Content:
-    """RocketMQ's CheckTransactionStateRequestHeader."""
-    return {
-        "topic": notice.topic,
-        "tranStateTableOffset": str(notice.tran_state_table_offset),
-        "commitLogOffset": str(notice.commit_log_offset),
-        "msgId": notice.message_id,
-        "transactionId": notice.message_id,
-        "offsetMsgId": notice.offset_message_id,
-        "bname": notice.broker_name,
-    }, notice.record
+    header = CheckTransactionStateRequestHeader(
+        notice.tran_state_table_offset,
+        notice.commit_log_offset,
+        notice.topic,
+        notice.message_id,
+        notice.message_id,
+        notice.offset_message_id,
+        notice.broker_name,
+    )
+    return write_header(header), notice.record
 
 
 NOTICES: dict[type[Notice], tuple[RequestCode, Callable[[Any], Content]]] = {

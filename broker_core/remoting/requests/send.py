@@ -276,6 +276,9 @@ class EndTransactionRequestHeader(Header):
     commit_log_offset: Long
     commit_or_rollback: Int
     from_transaction_check: bool = False
+    msg_id: str = ""
+    transaction_id: str = ""
+    topic: Name = ""
 
 
 DECISIONS: dict[int, Literal["commit", "rollback", "unknown"]] = {

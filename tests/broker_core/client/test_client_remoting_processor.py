@@ -3,9 +3,12 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from broker_core.client import DefaultMQPushConsumer, Message
 from broker_core.client.client_remoting_processor import ClientRemotingProcessor
 from broker_core.commands import MessageQueue
+from broker_core.formats.commit_log_record import encode
 from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.fakes.client import Inbox, consumer_of, producer_of
@@ -55,6 +58,23 @@ def test_requests_that_are_not_served_are_refused() -> None:
         consumer = consumer_of(cluster, Inbox())
         assert ask(consumer, 309, {}).code == 3
         assert ask(consumer, 40, {"consumerGroup": "g"}) is None
+
+    run_virtually(story)
+
+
+def test_checks_of_transactions_that_nobody_can_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        consumer = consumer_of(cluster, Inbox())
+        where = {"tranStateTableOffset": "0", "commitLogOffset": "0"}
+        text = "PGROUP\x01nobody\x02"
+        record = encode(topic="T", queue_id=0, queue_offset=0, physical_offset=0, body=b"x", properties=text)
+        for fields, body in (({}, record), (where, b""), (where, record + record), (where, record[:-1])):
+            assert ask(consumer, 39, fields, body) is None
+            assert "that cannot be read" in caplog.text
+            caplog.clear()
+        ask(consumer, 39, where, record)
+        assert "h:1 asked group 'nobody'" in caplog.text
 
     run_virtually(story)
 

@@ -43,7 +43,14 @@ def test_errors_reach_the_caller() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["DefaultMQProducer", "DefaultMQPushConsumer", "DefaultLitePullConsumer", "DefaultMQPullConsumer"]
+    "name",
+    [
+        "DefaultMQProducer",
+        "TransactionMQProducer",
+        "DefaultMQPushConsumer",
+        "DefaultLitePullConsumer",
+        "DefaultMQPullConsumer",
+    ],
 )
 def test_the_methods_take_what_those_for_asyncio_take(name: str) -> None:
     def parameters(kind: type, method: str) -> list[tuple[str, object, object]]:
@@ -52,7 +59,7 @@ def test_the_methods_take_what_those_for_asyncio_take(name: str) -> None:
 
     with_loop, without = getattr(client, name), getattr(sync, name)
     methods = [method for method in vars(without) if not method.startswith("_")]
-    assert {"start", "shutdown"} <= set(methods)
+    assert {"start", "shutdown"} <= set(dir(without)) and methods
     for method in methods:
         assert parameters(without, method) == parameters(with_loop, method), method
 

@@ -7,14 +7,22 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.client import DefaultMQProducer, Message, MQBrokerException, MQClientException, SendResult
+from broker_core.client import (
+    DefaultMQProducer,
+    Message,
+    MQBrokerException,
+    MQClientException,
+    MQClientInstance,
+    SendResult,
+)
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
+from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.tasks import start_task
 from tests.fakes.client import instance_of, producer_of
 from tests.fakes.engine import context_of
-from tests.fakes.virtual_cluster import SEND, VirtualBroker, VirtualCluster, run_virtually
+from tests.fakes.virtual_cluster import NAMESRV, SEND, VirtualBroker, VirtualCluster, run_virtually
 
 BATCH = RequestCode.SEND_BATCH_MESSAGE
 
@@ -365,6 +373,53 @@ def test_the_timeout_is_for_all_attempts() -> None:
                 await producer.send(Message("orders", b"x"), timeout_ms=2000)
             assert cluster.loop.time() - begin == pytest.approx(2)
             await producer.send(Message("orders", b"x"))  # on a new connection
+
+    run_virtually(story)
+
+
+class SilentServer:
+    """A server's end of a connection that reads and never answers."""
+
+    def __init__(self, requests: list[RemotingCommand]) -> None:
+        self._requests = requests
+
+    def receive(self, commands: list[RemotingCommand]) -> None:
+        self._requests += commands
+
+    def closed(self) -> None:
+        pass
+
+
+def test_name_servers_that_do_not_answer_have_no_more_time_than_the_send() -> None:
+    """Their answers are waited for once, and beyond the send's own time, or the second would never be asked."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        asked: list[RemotingCommand] = []
+        cluster.loop.servers["127.0.0.1:1"] = lambda link: SilentServer(asked)
+        instance = MQClientInstance(f"127.0.0.1:1;{NAMESRV}", clock=cluster.loop)
+        message, begin = Message("orders", b"x"), cluster.loop.time()
+        async with DefaultMQProducer("pg", instance=instance, send_msg_timeout=1000) as producer:
+            sends = [
+                producer.send(message),
+                producer.send(message, queue=queue(0)),
+                producer.send_batch([message]),
+                producer.send_oneway(message),
+                producer.send_async(message, lambda *_: None),
+                producer.request(message, 1000),
+            ]
+            for error in await asyncio.gather(*sends, return_exceptions=True):
+                assert isinstance(error, MQClientException)
+            assert (cluster.loop.time() - begin, len(asked)) == (pytest.approx(1), 1)
+            assert (await producer.send(message, timeout_ms=3000)).send_status == "SEND_OK"
+            assert cluster.loop.time() - begin == pytest.approx(3)
+            cluster.loop.dark.add(NAMESRV)
+            instance.api.connection(NAMESRV)._connection.close("a test")  # type: ignore[union-attr]
+            with pytest.raises(MQClientException, match="has answered for topic 'others' in time; nothing was sent"):
+                await producer.send(Message("others", b"x"))
+        assert len(stored(broker)) == 1
+        assert cluster.loop.time() - begin == pytest.approx(4)  # shutdown ends the lookup
 
     run_virtually(story)
 

@@ -1,4 +1,4 @@
-/** "/" leads to the page's search field. */
+/** "/" leads to the page's search field; Ctrl-K and the header's button open the palette. */
 
 const TYPING = "input, textarea, select, [contenteditable]";
 
@@ -10,3 +10,12 @@ document.addEventListener("keydown", (event) => {
   field.focus();
   field.select();
 });
+
+const openPalette = async () => (await import("./palette.js")).togglePalette();
+
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+  event.preventDefault(); // browsers lead to the address bar
+  openPalette();
+});
+document.querySelector("[data-opens-palette]")?.addEventListener("click", openPalette);

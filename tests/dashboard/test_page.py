@@ -403,3 +403,19 @@ def test_every_page_says_that_the_engine_does_not_answer(open_page: OpenPage, pa
     )
     page.unroute("**/readyz*")
     expect(banner).to_be_hidden()
+
+
+def test_ctrl_k_leads_to_a_group_and_to_a_page(open_page: OpenPage) -> None:
+    page = open_page("working", path="/topics")
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Go to")
+    expect(palette.get_by_role("option").first).to_contain_text("Live")
+    group = page.evaluate("async () => (await (await fetch('/api/v1/groups')).json()).groups[0].group")
+    palette.get_by_label("Go to").fill(group[1:])
+    expect(palette.get_by_role("option", selected=True)).to_contain_text(group)
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+    page.get_by_role("button", name="Go to").click()
+    palette.get_by_label("Go to").fill("mess")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/messages$"))

@@ -62,11 +62,17 @@ class MQClientAPI:
     """RocketMQ's MQClientAPIImpl.
 
     All calls raise MQBrokerException if the server refuses, and an OSError if it cannot be reached or does not answer.
-    ``on_request`` gets each request of a server, with the server's address.
+    ``on_request`` gets each request of a server, with the server's address; ``on_open`` each address to which a
+    connection is open now.
     """
 
-    def __init__(self, on_request: Callable[[str, RemotingCommand], RemotingCommand | None]) -> None:
+    def __init__(
+        self,
+        on_request: Callable[[str, RemotingCommand], RemotingCommand | None],
+        on_open: Callable[[str], None] = lambda address: None,
+    ) -> None:
         self._on_request = on_request
+        self._on_open = on_open
         self._connections: dict[str, RemotingClient] = {}
 
     def connection(self, address: str) -> RemotingClient:
@@ -74,7 +80,9 @@ class MQClientAPI:
         connection = self._connections.get(address)
         if connection is None:
             host, port = parse_address(address)
-            connection = RemotingClient(host, port, lambda request: self._on_request(address, request))
+            connection = RemotingClient(
+                host, port, lambda request: self._on_request(address, request), lambda: self._on_open(address)
+            )
             self._connections[address] = connection
         return connection
 

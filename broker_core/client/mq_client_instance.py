@@ -84,7 +84,7 @@ class MQClientInstance:
         """Whether the client has the same id when the program is started again."""
         self.client_id = client_id or f"{host}@{instance_name or f'{os.getpid()}#{next(_number)}'}"
         self.uniq_keys = UniqKeyGenerator(host, os.getpid(), random.Random())
-        self.api = MQClientAPI(ClientRemotingProcessor(self).process_request)
+        self.api = MQClientAPI(ClientRemotingProcessor(self).process_request, self._channel_active)
         self.admin = MQAdminImpl(self)
         self.rebalance_service = RebalanceService(self)
         self.request_futures = RequestFutureHolder()
@@ -100,6 +100,9 @@ class MQClientInstance:
         self._reported: dict[str, tuple[int, list[str]]] = {}
         """By address: the connection's epoch and the producer groups of the last heartbeat."""
         self._reporting = asyncio.Lock()
+        self._beating: set[str] = set()
+        """Addresses to which a heartbeat is on its way."""
+        self._registrations: set[asyncio.Task[None]] = set()
         self._disputed: set[str] = set()
         """Groups whose members in other processes have other subscriptions."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -133,7 +136,7 @@ class MQClientInstance:
                 except (OSError, MQClientException) as error:
                     log.info("%s could not unregister at %s: %s", self.client_id, address, error)
         if not self.producer_groups and not self.consumers:
-            for task in (*self._tasks, *self._lookups.values()):
+            for task in (*self._tasks, *self._lookups.values(), *self._registrations):
                 await end_task(task)
             self._tasks.clear()
             await self.api.close()
@@ -327,7 +330,19 @@ class MQClientInstance:
         )
         await asyncio.gather(*(self._send_heartbeat(address, heartbeat) for address in addresses))
 
+    def _channel_active(self, address: str) -> None:
+        """RocketMQ's onChannelActive: a broker knows nobody on a new connection, least of all after its restart.
+
+        Until it does, it lists this client in no group and asks it nothing.
+        """
+        has_groups = self.producer_groups or self.consumers
+        if has_groups and address not in self._beating and address in self._heartbeat_addresses():
+            task = start_task(self._send_heartbeats([address]), f"register at {address}")
+            self._registrations.add(task)
+            task.add_done_callback(self._registrations.discard)
+
     async def _send_heartbeat(self, address: str, heartbeat: HeartBeat) -> None:
+        self._beating.add(address)
         try:
             await self.api.send_heartbeat(address, heartbeat)
         except (OSError, MQClientException) as error:
@@ -336,6 +351,8 @@ class MQClientInstance:
                 log.warning("%s sent a heartbeat to %s that was not accepted: %s", self.client_id, address, error)
         else:
             self._silent.discard(address)
+        finally:
+            self._beating.discard(address)
         self._reported[address] = self.api.connection(address).epoch, heartbeat.producer_groups
 
     async def _refresh_connections(self) -> None:

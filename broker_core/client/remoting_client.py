@@ -31,11 +31,19 @@ class RemotingClient:
     ``unmatched_answers`` counts answers that nobody waits for: they came late, twice, or were never asked for.
     """
 
-    def __init__(self, host: str, port: int, on_request: OnRequest | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        on_request: OnRequest | None = None,
+        on_open: Callable[[], None] | None = None,
+    ) -> None:
+        """``on_open`` is called each time that a connection is open, before anything is sent on it."""
         self.host = host
         self.port = port
         self.unmatched_answers = 0
         self.on_request = on_request
+        self._on_open = on_open
         self.epoch = 0
         """Another number after each opening and each end of the connection: the server knows what it was sent since."""
         self._connection: _Connection | None = None
@@ -132,6 +140,8 @@ class RemotingClient:
             raise OSError(str(error)) from error
         self._connection = connection
         self.epoch = next(_epochs)
+        if self._on_open is not None:
+            self._on_open()
         return connection
 
 

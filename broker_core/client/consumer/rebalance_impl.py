@@ -94,6 +94,9 @@ class RebalanceImpl:
         except MQClientException as error:
             log.warning("group %s keeps its queues of %s: %s", consumer.group, topic, error)
             return False
+        if instance.client_id not in members:  # a broker that was restarted lists those that have come back so far
+            log.info("group %s keeps its queues of %s: its broker does not list this member yet", consumer.group, topic)
+            return False
         assigned = consumer.allocate(queues, members, instance.client_id) if queues else []
         return await self._update(topic, dict.fromkeys(assigned))
 

@@ -11,7 +11,7 @@ from broker_core.client import DefaultMQPushConsumer, Message, MessageExt
 from broker_core.client.consumer.process_queue import PULL_MAX_IDLE_NS, ProcessQueue
 from broker_core.client.consumer.rebalance_impl import compare
 from broker_core.codes import RequestCode, ResponseCode
-from broker_core.commands import MessageQueue
+from broker_core.commands import GetConsumerListByGroup, MessageQueue
 from tests.fakes.client import Inbox, consumer_of, lite_consumer_of, producer_of
 from tests.fakes.engine import context_of
 from tests.fakes.virtual_cluster import NAMESRV, VirtualBroker, VirtualCluster, run_virtually
@@ -278,5 +278,56 @@ def test_a_topic_whose_route_is_unknown_does_not_stop_the_others(mode: str) -> N
         await asyncio.sleep(60)
         assert set(stays.assignment()) == set(queues)
         await stays.shutdown()
+
+    run_virtually(story)
+
+
+def test_a_list_of_members_without_this_one_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 4)
+        async with consumer_of(cluster, Inbox(), client_id="c1") as consumer:
+            held = dict(consumer.rebalance.process_queues)
+            ids: list[str] = []
+
+            async def members(topic: str, group: str) -> list[str]:
+                return ids
+
+            monkeypatch.setattr(consumer.instance, "find_consumer_id_list", members)
+            for wrong in ([], ["c0", "c2"]):
+                ids[:] = wrong
+                assert not await consumer.rebalance.do_rebalance()
+                assert (consumer.rebalance.process_queues, any(work.dropped for work in held.values())) == (held, False)
+            ids[:] = ["c1", "c2"]
+            assert await consumer.rebalance.do_rebalance()
+            assert len(consumer.rebalance.process_queues) == 3
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("down_s", [0, 0.9, 4, 11])
+def test_members_keep_their_queues_when_their_broker_is_restarted(down_s: float) -> None:
+    """A broker that was just started knows no member. Each one registers when it connects again, and nobody believes a
+    list without itself."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 4)
+        first, second = (consumer_of(cluster, Inbox(), client_id=name) for name in ("c1", "c2"))
+        async with first:
+            await asyncio.sleep(7)  # their timers are not in step
+            async with second:
+                await asyncio.sleep(5)
+                held = {**first.rebalance.process_queues, **second.rebalance.process_queues}
+                assert len(held) == 5
+                broker.kill()
+                await asyncio.sleep(down_s)
+                broker.start()
+                await asyncio.sleep(1.1)  # a pull is repeated after 1 s, but heartbeats every 30 s
+                answer = broker.ask(GetConsumerListByGroup(group="g"))
+                assert sorted(answer.client_ids) == ["c1", "c2"]  # type: ignore[attr-defined]
+                await asyncio.sleep(70)
+                assert not any(work.dropped for work in held.values())
+                assert held == {**first.rebalance.process_queues, **second.rebalance.process_queues}
 
     run_virtually(story)

@@ -149,6 +149,11 @@ class StatsItemSet(Generic[Key]):
         self.settle()
         return self._items.get(key)
 
+    def keys(self) -> list[Key]:
+        """A copy of all keys."""
+        self.settle()
+        return list(self._items)
+
     @property
     def unsettled(self) -> int:
         return len(self._new)

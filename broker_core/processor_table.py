@@ -25,7 +25,7 @@ from broker_core.processors import (
 )
 from broker_core.processors.context import Context, Request
 from broker_core.processors.producers import end_transaction, reply_message
-from broker_core.processors.why import group_facts, group_metrics
+from broker_core.processors.why import group_facts, group_metrics, history_sample
 from broker_core.walk import Steps, finish
 
 Processor = Callable[[Context, Request, Now], Reply | None]
@@ -40,6 +40,7 @@ WALKS: dict[type[Command], Walk] = {
     commands.GetConsumerGroup: group_view.get_consumer_group,
     commands.GetGroupFacts: group_facts.get_group_facts,
     commands.GetMetrics: group_metrics.get_metrics,
+    commands.GetHistorySample: history_sample.get_history_sample,
     commands.GetSubscriptionGroups: subscription_group.get_subscription_groups,
     commands.GetTopics: admin_broker.get_topics,
     commands.GetQueues: admin_broker.get_queues,

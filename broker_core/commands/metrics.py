@@ -3,9 +3,12 @@
 from typing import Literal
 
 from broker_core.commands.base import Command, Reply, Shape
+from broker_core.commands.observe import Histogram
 
 MAX_METRIC_GROUPS = 1000
 MAX_METRIC_TOPICS = 2000
+MAX_HISTORY_GROUPS = 20_000
+MAX_HISTORY_TOPICS = 5000
 
 
 class GetMetrics(Command, frozen=True):
@@ -62,5 +65,41 @@ class BrokerMetrics(Reply, frozen=True):
     topics_left_out: int
 
 
-MetricsCommand = GetMetrics
-MetricsReply = BrokerMetrics
+class GetHistorySample(Command, frozen=True):
+    """What the history keeps: of the broker, of its first groups and of its first topics by name. -> HistorySample"""
+
+    max_groups: int = MAX_HISTORY_GROUPS
+    max_topics: int = MAX_HISTORY_TOPICS
+
+
+class HistorySample(Reply, frozen=True):
+    """Totals since the start of this ``epoch``, and values of now. Each list has one entry for each name.
+
+    ``group_lag`` is None for a group without a committed offset in an existing topic. ``topic_lag`` is the lag of the
+    topic's groups together, None if no group has an offset in it; ``lag`` is the sum over all groups. ``woken`` counts
+    the held pulls that were answered, for whatever cause.
+    """
+
+    broker: str
+    epoch: int
+    stored: int
+    delivered: int
+    woken: int
+    holds: int
+    lag: int | None
+    wakeup_us: Histogram
+    groups: list[str]
+    group_delivered: list[int]
+    group_holds: list[int]
+    group_lag: list[int | None]
+    topics: list[str]
+    topic_stored: list[int]
+    topic_delivered: list[int]
+    topic_holds: list[int]
+    topic_lag: list[int | None]
+    groups_left_out: int
+    topics_left_out: int
+
+
+MetricsCommand = GetHistorySample | GetMetrics
+MetricsReply = BrokerMetrics | HistorySample

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bridge.history.history import History
+from bridge.history.history_file import Series
+from bridge.history.rollup import BROKER, GROUP, TIERS, TOPIC, Kind
 from bridge.message_view import INFLATED_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
 from bridge.security_headers import security_headers
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
@@ -35,15 +38,21 @@ from broker_core.verdicts.judge import judge
 from broker_core.verdicts.verdict import Verdicts
 
 __all__ = [
+    "BROKER",
+    "GROUP",
     "INFLATED_BYTES_MAX",
     "OPTION_DESCRIPTIONS",
     "PATIENCE_MS",
+    "TIERS",
+    "TOPIC",
     "BrokerError",
     "Clock",
     "ConflictError",
     "Delta",
     "EnginePort",
     "EventBatch",
+    "History",
+    "Kind",
     "Message",
     "NotFoundError",
     "OverloadedError",
@@ -52,6 +61,7 @@ __all__ = [
     "PortUnavailable",
     "RequestError",
     "ResponseCode",
+    "Series",
     "State",
     "SystemClock",
     "TooLargeError",
@@ -237,3 +247,17 @@ def get_port(broker: str = "") -> EnginePort:
             pointer="/broker",
         )
     return ports[broker]
+
+
+_histories: dict[str, History] = {}
+
+
+def set_histories(histories: Mapping[str, History]) -> None:
+    """Set the histories of this process's brokers by name."""
+    global _histories
+    _histories = dict(histories)
+
+
+def get_history(broker: str) -> History | None:
+    """The history of one broker; None if this process does not have it."""
+    return _histories.get(broker)

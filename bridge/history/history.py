@@ -10,21 +10,18 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from bridge.history.history_file import LATEST_S, HistoryFile, NotReadable, Series, read_series
 from bridge.history.rollup import (
-    BROKER,
-    GROUP,
     KINDS,
     SAMPLE_S,
     TIERS,
-    TOPIC,
     UNKNOWN,
     Column,
     Kind,
     Rollup,
-    Step,
     Table,
     Tier,
     difference,
@@ -99,6 +96,7 @@ class History:
         self.path = path
         self.problem = ""
         self.left_out = 0
+        self._lock = Lock()
         self._tiers = tiers
         self._file: HistoryFile | None = None
         self._retry_ns = 0
@@ -111,6 +109,10 @@ class History:
         self._last_s: int | None = None
 
     def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -127,21 +129,22 @@ class History:
 
     def record(self, sample: HistorySample, now: Now) -> None:
         """Add one sample. A failure becomes the ``problem``, and is tried again a minute later."""
-        if now.mono_ns < self._retry_ns:
-            return
-        try:
-            if self._file is None and not self._open():
+        with self._lock:
+            if now.mono_ns < self._retry_ns:
                 return
-            self._record(sample, now)
-            self.problem = ""
-        except (OSError, sqlite3.Error) as error:
-            problem = f"The history cannot be written to {self.path}: {error}. It is tried again every minute."
-            if problem != self.problem:
-                log.warning("%s", problem)
-            self.problem = problem
-            self._retry_ns = now.mono_ns + RETRY_S * SECOND
-            self.close()
-            self._forget()
+            try:
+                if self._file is None and not self._open():
+                    return
+                self._record(sample, now)
+                self.problem = ""
+            except (OSError, sqlite3.Error) as error:
+                problem = f"The history cannot be written to {self.path}: {error}. It is tried again every minute."
+                if problem != self.problem:
+                    log.warning("%s", problem)
+                self.problem = problem
+                self._retry_ns = now.mono_ns + RETRY_S * SECOND
+                self._close()
+                self._forget()
 
     def _open(self) -> bool:
         """Open the file. False if another process records into it."""
@@ -204,21 +207,12 @@ class History:
 
     def _table(self, sample: HistorySample, rows: list[list[int]], now: Now) -> tuple[Table, bool]:
         """(the sample as a table, whether what it counts is known)."""
+        of_broker = ([sample.stored], [sample.delivered], [sample.woken], [sample.holds], [None], [sample.lag])
+        of_topics = (sample.topic_stored, sample.topic_delivered, sample.topic_holds, sample.topic_lag)
+        of_groups = (sample.group_delivered, sample.group_holds, sample.group_lag)
         values: Table = [
-            self._columns(
-                BROKER,
-                rows[0],
-                [sample.stored],
-                [sample.delivered],
-                [sample.woken],
-                [sample.holds],
-                [None],
-                [sample.lag],
-            ),
-            self._columns(
-                TOPIC, rows[1], sample.topic_stored, sample.topic_delivered, sample.topic_holds, sample.topic_lag
-            ),
-            self._columns(GROUP, rows[2], sample.group_delivered, sample.group_holds, sample.group_lag),
+            [_column(self._rows[kind].width, rows[kind], column) for column in columns]
+            for kind, columns in enumerate((of_broker, of_topics, of_groups))
         ]
         before, wakeups = self._before, sample.wakeup_us.counts
         self._before = Before(sample.epoch, now.mono_ns, values, wakeups, self.left_out == 0)
@@ -243,14 +237,11 @@ class History:
             table[0][4] = [percentile_99(sample.wakeup_us.bounds, slow)]
         return table, counted
 
-    def _columns(self, kind: Kind, rows: Sequence[int], *columns: Sequence[int | None]) -> list[Column]:
-        """The values of each metric by row."""
-        width = self._rows[KINDS.index(kind)].width
-        table: list[Column] = []
-        for values in columns:
-            column = [UNKNOWN] * width
-            for row, value in zip(rows, values, strict=True):
-                if row >= 0 and value is not None:
-                    column[row] = value
-            table.append(column)
-        return table
+
+def _column(width: int, rows: Sequence[int], values: Sequence[int | None]) -> Column:
+    """The values by row."""
+    column = [UNKNOWN] * width
+    for row, value in zip(rows, values, strict=True):
+        if row >= 0 and value is not None:
+            column[row] = value
+    return column

@@ -1,7 +1,7 @@
 """The history of one broker in an SQLite file.
 
-Each row is a *piece*: one step of one tier for 512 topics or groups. Its key is a number, so one step of all groups is a
-few rows, and one group over an hour is one range of keys:
+Each row is a *piece*: one step of one tier for 512 topics or groups. Its key is a number, so one step of all groups is
+a few rows, and one group over an hour is one range of keys:
 
     | tier 2 bits | kind 2 bits | shard 12 bits | beginning of the step, s since 1970, 34 bits |
 
@@ -210,7 +210,7 @@ class HistoryFile:
             self._delete(tier, 0, blocks[0].at_s)
 
     def delete_from(self, at_s: int) -> None:
-        """Delete all steps that end after ``at_s``: the clock was ahead when they were written. Raises sqlite3.Error."""
+        """Delete all steps that end after ``at_s``, since the clock was ahead then. Raises sqlite3.Error."""
         self._codes = [None] * len(self._tiers)
         self._database.execute("BEGIN IMMEDIATE")
         for tier, (step_s, _, _) in enumerate(self._tiers):

@@ -35,9 +35,11 @@ from twisted.internet import reactor as _reactor
 from bridge.cluster import BrokerPlace, cluster, lone_broker
 from bridge.connect import make_ports
 from bridge.daphne_limits import LimitedServer
+from bridge.history.recorder import Recorders
 from bridge.open_files import most_connections, open_files_warning, raise_open_files_limit
 from bridge.port import BrokerError, EnginePort, commands, set_ports
 from bridge.processes import ChildProcess
+from broker_core.clock import SystemClock
 from broker_core.errors import StoreError
 from broker_core.server.garbage_collection import freeze
 from broker_core.server.remoting_server import CannotServe
@@ -150,6 +152,7 @@ class BrokerProcess:
     def __init__(self, places: Sequence[BrokerPlace], *, schedules: bool) -> None:
         self.problem = ""
         self._ports = make_ports(settings, places)
+        self._recorders = Recorders(self._ports, settings.GLASSMQ_DATA_DIR / "history", SystemClock())
         self._children = children(places, schedules=schedules, on_refusal=self._give_up)
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -194,6 +197,7 @@ class BrokerProcess:
                 await port.start()
             patience_s = 0.0 if settings.GLASSMQ_ENGINE == "remote" else ENGINE_PATIENCE_S
             freeze()
+            self._recorders.start()
             self._announce(await engine_state(self._ports, patience_s))
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
@@ -234,6 +238,7 @@ class BrokerProcess:
             self._starting.cancel()
             await asyncio.wait([self._starting])
         self._stop_listening()
+        await self._recorders.stop()
         ending = [start_task(child.stop(CHILD_GRACE_S), f"stop {child.name}") for child in self._children]
         if not self.problem:  # otherwise it was never started
             try:

@@ -1,0 +1,145 @@
+"""What the broker, a topic or a group did: an hour in steps of 10 s, a day in minutes, 30 days in steps of 10 min."""
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from api.http import brokers
+from api.http.names import OptionalGroupName, OptionalTopicName
+from api.http.problems import Problem
+from api.http.request import Answer, Params, Request
+from api.http.routes import Route
+from api.http.schemas import Milliseconds, Model
+from api.http.threads import in_thread
+from bridge.port import BROKER, GROUP, TIERS, TOPIC, Kind, SystemClock, get_history
+
+HOUR_MS = 3_600_000
+MAX_STEPS = 5000
+MetricName = Literal["", "stored_tps", "delivered_tps", "woken_tps", "holds", "wake_p99_us", "lag"]
+
+
+class HistoryParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: OptionalTopicName = ""
+    group: OptionalGroupName = ""
+    metric: Annotated[MetricName, Meta(description="Only this metric; by default all that there are.")] = ""
+    from_ms: Annotated[Milliseconds, Meta(description="The beginning; by default an hour before the end.")] | None = (
+        None
+    )
+    to_ms: Annotated[Milliseconds, Meta(description="The end; by default now.")] | None = None
+    step_s: Annotated[
+        Literal[10, 60, 600] | None,
+        Meta(description="Length of a step in seconds; by default the shortest that is kept since the beginning."),
+    ] = None
+
+
+class HistoryMetric(Model, frozen=True, kw_only=True, gc=False):
+    """`values` has one number for each step, null where nothing is known. `..._tps`: per second, on average over the
+    step. The others are the largest value of the step's samples, one every 10 s."""
+
+    name: str
+    values: list[float | None]
+
+
+class HistoryView(Model, frozen=True, kw_only=True, gc=False):
+    """Value i of a metric belongs to the step that begins at `from_ms` plus i times `step_ms`.
+
+    `now_ms` is the time of this web server.
+    `kept_from_ms` is the first step that is kept of this length, null if there is none. `problem` says why nothing is
+    recorded at present. `left_out` topics and groups of the broker are not recorded because there are too many.
+    """
+
+    broker: str
+    topic: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    now_ms: int
+    from_ms: int
+    to_ms: int
+    step_ms: int
+    kept_from_ms: int | None
+    problem: str
+    left_out: int
+    metrics: list[HistoryMetric]
+
+
+def _steps(params: HistoryParams, now_ms: int) -> tuple[int, int, int]:
+    """(tier, beginning, end) in seconds, in whole steps. Problem 400 if that is no time or too many steps."""
+    to_ms = now_ms if params.to_ms is None else min(params.to_ms, now_ms)
+    from_ms = max(0, to_ms - HOUR_MS) if params.from_ms is None else params.from_ms
+    if from_ms >= to_ms:
+        raise Problem(400, "from_ms must be before to_ms and before now", pointer="/from_ms")
+    lengths = [tier.step_s for tier in TIERS]
+    if params.step_s is not None:
+        tier = lengths.index(params.step_s)
+    else:
+        reach = (number for number, one in enumerate(TIERS) if one.step_s * one.slots * 1000 >= now_ms - from_ms)
+        tier = next(reach, len(TIERS) - 1)
+    begin, end = TIERS[tier].start(from_ms // 1000), TIERS[tier].start(to_ms // 1000)
+    if (end - begin) // lengths[tier] > MAX_STEPS:
+        raise Problem(
+            400, f"these are more than {MAX_STEPS} steps: ask for a shorter time or longer steps", pointer="/step_s"
+        )
+    return tier, begin, end
+
+
+async def history(request: Request[HistoryParams]) -> Answer:
+    """The broker's history, or that of one topic or one group. It is also answered while the engine is away."""
+    params = request.params
+    if params.topic and params.group:
+        raise Problem(400, "name a topic or a group; the history of both together is not kept", pointer="/group")
+    kind: Kind = TOPIC if params.topic else GROUP if params.group else BROKER
+    wanted = [metric for metric in kind.metrics if params.metric in ("", public_name(metric.name, metric.is_count))]
+    if not wanted:
+        raise Problem(400, f"there is no {params.metric} of a {kind.name}", pointer="/metric")
+    broker = (await brokers.single_broker(params.broker)).name
+    now_ms = SystemClock().now().wall_ms
+    tier, begin, end = _steps(params, now_ms)
+    step_s, kept = TIERS[tier].step_s, get_history(broker)
+    columns: list[list[int | None]] = [[None] * ((end - begin) // step_s) for _ in kind.metrics]
+    since_s = None
+    if kept is not None:
+        name = params.topic or params.group or broker
+        columns, since_s = await in_thread(partial(kept.read, kind, name, tier, begin, end))
+    return Answer(
+        body=HistoryView(
+            broker=broker,
+            topic=params.topic or UNSET,
+            group=params.group or UNSET,
+            now_ms=now_ms,
+            from_ms=begin * 1000,
+            to_ms=end * 1000,
+            step_ms=step_s * 1000,
+            kept_from_ms=None if since_s is None else since_s * 1000,
+            problem="This web process keeps no history." if kept is None else kept.problem,
+            left_out=0 if kept is None else kept.left_out,
+            metrics=[
+                HistoryMetric(
+                    name=public_name(metric.name, metric.is_count),
+                    values=[
+                        None if value is None else value / step_s if metric.is_count else value for value in column
+                    ],
+                )
+                for metric, column in zip(kind.metrics, columns, strict=True)
+                if metric in wanted
+            ],
+        )
+    )
+
+
+def public_name(name: str, is_count: bool) -> str:
+    """The metric's name in the answer."""
+    return f"{name}_tps" if is_count else name
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/history",
+        handler=history,
+        group="Observing",
+        summary="The history of the broker, a topic or a group",
+        params=HistoryParams,
+        response=HistoryView,
+        needs_broker=False,
+    ),
+)

@@ -1,0 +1,137 @@
+"""The history of 10,000 groups: processor time and bytes on the disk.
+
+    .venv/bin/python benchmarks/history.py [--groups 10000] [--active 10] [--days 30]
+
+Two parts. The engine's part: one sample of an engine with that many groups, each with 4 queues, measured on this
+machine. The history's part: samples with the given percentage of groups that change in each, the others with a lag that
+stands still. It records an hour of the finest tier, then as many steps of the coarser ones as they keep, as they would
+come within the given number of days.
+"""
+
+import argparse
+import gc
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from bridge.history.history import History
+from bridge.history.rollup import GROUP, TIERS
+from broker_core import commands as c
+from broker_core.clock import Now
+from broker_core.commands import Histogram, HistorySample
+from tests.fakes.engine import Bench
+
+START_S = 1_800_000_000
+QUEUES = 4
+
+
+class Load:
+    """Samples of many groups. Active groups get and consume messages; their lag goes up and down."""
+
+    def __init__(self, groups: int, active_percent: int) -> None:
+        self.random = random.Random(7)
+        self.names = [f"consumer-group-of-team-{number:05}" for number in range(groups)]
+        self.active = groups * active_percent // 100
+        self.delivered = [0] * groups
+        self.lag = [self.random.choice((0, 0, 0, 41, 20_000)) for _ in self.names]
+        self.histogram = [0] * 19
+
+    def next(self) -> HistorySample:
+        gauss = self.random.gauss
+        for row in range(self.active):
+            self.delivered[row] += max(0, int(gauss(300 + row % 3000, 40)))
+            self.lag[row] = max(0, self.lag[row] + int(gauss(0, 60)))
+        self.histogram[5] += 100
+        names = self.names
+        return HistorySample(
+            broker="broker-a",
+            epoch=1,
+            stored=sum(self.delivered),
+            delivered=sum(self.delivered),
+            woken=0,
+            holds=len(names),
+            lag=sum(self.lag),
+            wakeup_us=Histogram(bounds=list(range(1, 19)), counts=list(self.histogram)),
+            groups=names,
+            group_delivered=list(self.delivered),
+            group_holds=[4 - (row < self.active and row % 5 == 0) for row in range(len(names))],
+            group_lag=list(self.lag),
+            topics=[],
+            topic_stored=[],
+            topic_delivered=[],
+            topic_holds=[],
+            topic_lag=[],
+            groups_left_out=0,
+            topics_left_out=0,
+        )
+
+
+def engine_part(groups: int) -> None:
+    bench = Bench(default_topic_queue_nums=QUEUES)
+    for topic in range(20):
+        for queue in range(QUEUES):
+            bench.send(f"topic-{topic}", b"x", queue_id=queue)
+    for number in range(groups):
+        entries = [c.QueueOffset(topic=f"topic-{number % 20}", queue_id=queue, offset=0) for queue in range(QUEUES)]
+        bench.call(c.UpdateConsumerOffset(group=f"consumer-group-of-team-{number:05}", offsets=entries))
+    gc.collect()
+    gc.freeze()
+    longest, began = 0.0, time.process_time()
+    for _ in range(5):
+        steps = bench.engine.walk(c.GetHistorySample(), bench.clock.now())
+        while True:
+            turn = time.perf_counter()
+            try:
+                next(steps)
+            except StopIteration:
+                break
+            finally:
+                longest = max(longest, time.perf_counter() - turn)
+    spent = (time.process_time() - began) / 5
+    print(f"engine: {spent * 1000:.0f} ms of processor time a sample, {spent * 10:.2f} % of a core at one in 10 s")
+    print(f"engine: longest piece {longest * 1000:.2f} ms")
+
+
+def history_part(groups: int, active: int, days: float, folder: Path) -> None:
+    history = History(folder / "broker-a.sqlite3")
+    load = Load(groups, active)
+    spent, samples, at_s = 0.0, 0, START_S
+    until = START_S + int(days * 86_400)
+    while at_s < until:
+        sample = load.next()
+        began = time.process_time()
+        history.record(sample, Now(at_s * 1000, at_s * 1_000_000_000))
+        spent += time.process_time() - began
+        samples += 1
+        at_s += TIERS[0].step_s
+        assert not history.problem, history.problem
+    print(
+        f"history: {spent / samples * 1000:.1f} ms of processor time a sample, {spent / samples * 10:.2f} % of a core"
+    )
+    for tier, (step_s, _, _) in enumerate(TIERS):
+        assert history._file is not None
+        blocks = history._file._blocks[tier]
+        steps, size = sum(block.steps for block in blocks), sum(block.size for block in blocks)
+        print(f"history: steps of {step_s} s: {steps}, {size / 1e6:.1f} MB, {size / max(1, steps):.0f} bytes a step")
+        began = time.perf_counter()
+        end = TIERS[tier].start(at_s)
+        history.read(GROUP, load.names[17], tier, end - TIERS[tier].slots * step_s, end)
+        print(f"history: reading one group's: {(time.perf_counter() - began) * 1000:.0f} ms")
+    history.close()
+    print(f"history: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.1f} MB of files")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--active", type=int, default=10, help="percent of the groups that change in each sample")
+    parser.add_argument("--days", type=float, default=0.05)
+    arguments = parser.parse_args()
+    engine_part(arguments.groups)
+    with tempfile.TemporaryDirectory() as folder:
+        history_part(arguments.groups, arguments.active, arguments.days, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

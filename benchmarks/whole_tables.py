@@ -1,6 +1,8 @@
 """The longest turn of the engine with 2,000 topics of 1,024 queues, 100,000 held pulls and 2 million offsets.
 
-    python benchmarks/whole_tables.py [--topics N] [--queues N] [--holds N]
+    python benchmarks/whole_tables.py [--topics N] [--queues N] [--holds N] [--groups N]
+
+A second engine has 20,000 groups that all consume one topic of 8 queues.
 
 A turn is everything that the engine does before the event loop can serve another connection: it includes encoding the
 answer for a web process. For each question about whole tables, and for other work that grows with the tables, the
@@ -220,6 +222,10 @@ async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None
         runner.submit(gone, -2 - number, pull(number, topics, queues))
     await bench.idle(lambda: not runner.backlog)
     await bench.measure("a connection with 10,000 holds goes", lambda: close(bench, gone))
+    await send_to_all_queues(bench, "topic-00003", queues)
+    for to in ("min", "0"):
+        reset = c.ResetConsumerOffset(group=GROUP, topic="topic-00003", to=to)
+        await bench.measure(f"reset {queues} offsets to {to}", lambda asked=reset: bench.ask(asked))  # type: ignore[misc]
     await hold_in_one_topic(bench, "topic-00002", queues, 10_000)
     await bench.measure("delete a topic with 10,000 holds", lambda: delete(bench, "topic-00002"))
     await hold(bench, topics, queues, holds, 2000)
@@ -235,6 +241,47 @@ async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None
         "delete the group", lambda: bench.ask(c.DeleteSubscriptionGroup(group=GROUP, clean_offset=True))
     )
     await bench.measure("stop", runner.stop)
+
+
+async def many_groups(groups: int, queues: int) -> None:
+    """One topic that many groups consume."""
+    with engine(mapped_file_size_consume_queue=20_000) as broker:
+        bench = Bench(broker)
+        await bench.runner.start()
+        freeze()
+        await bench.ask(new_topic("shared", queues))
+        for number in range(groups):
+            group, queue_id = f"group-{number:05}", number % queues
+            bench.runner.submit(bench.connection, -1, pull_of(group, queue_id))
+            await bench.ask(
+                c.UpdateConsumerOffset(
+                    group=group, offsets=[c.QueueOffset(topic="shared", queue_id=queue_id, offset=0)]
+                )
+            )
+        await send_to_all_queues(bench, "shared", queues)
+        print(f"  {groups:,} groups")
+        for command in (
+            c.GetConsumerGroups(),
+            c.GetConsumerGroups(limit=100),
+            c.GetConsumerGroups(limit=100, after=f"group-{groups // 2:05}"),
+            c.QueryTopicConsumeByWho(topic="shared"),
+            c.QueryCorrectionOffset(topic="shared"),
+            c.GetMetrics(max_groups=1000, max_topics=1000),
+            c.GetGroupFacts(group="group-00000"),
+        ):
+            fields = ", ".join(str(value) for value in msgspec.structs.astuple(command) if value not in ("", [], None))
+            await bench.measure(f"{type(command).__name__} {fields}", lambda asked=command: bench.ask(asked))  # type: ignore[misc]
+        await bench.measure("delete the topic of all groups", lambda: delete(bench, "shared"))
+        await bench.runner.stop()
+
+
+def pull_of(group: str, queue_id: int) -> c.PullMessage:
+    return c.PullMessage(topic="shared", queue_id=queue_id, queue_offset=0, consumer_group=group, client_id=group)
+
+
+async def send_to_all_queues(bench: Bench, topic: str, queues: int) -> None:
+    for queue_id in range(queues):
+        await bench.ask(c.SendMessage(topic=topic, messages=[c.OutgoingMessage(body=b"x", queue_id=queue_id)] * 16))
 
 
 def new_topic(name: str, queues: int) -> c.UpdateAndCreateTopic:
@@ -269,9 +316,11 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=2000)
     parser.add_argument("--queues", type=int, default=1024)
     parser.add_argument("--holds", type=int, default=100_000)
+    parser.add_argument("--groups", type=int, default=20_000)
     arguments = parser.parse_args()
     title(f"Longest turns: {arguments.topics:,} topics of {arguments.queues:,} queues, {arguments.holds:,} holds")
     asyncio.run(run(arguments.topics, arguments.queues, arguments.holds))
+    asyncio.run(many_groups(arguments.groups, 8))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from broker_core.clock import Now
 
 SECOND = 1_000_000_000
@@ -48,63 +50,73 @@ class StatsWindows(NamedTuple):
     day: StatsSnapshot
 
 
-class Notes:
-    """The values of some running totals at the beginnings of the last ``slots`` slots, which are ``slot_ns`` long."""
+class Notes(msgspec.Struct, eq=False, gc=False):
+    """The values of some running totals at the beginnings of the last ``slots`` slots, which are ``slot_ns`` long.
 
-    __slots__ = ("_born_ns", "_rows", "_slot_ns", "_slots", "_width")
+    ``rows`` is an array("q") as bytes, so that the garbage collector sees none of the 60,000 notes that there may be:
+    beginning of the slot, total, total, ..., and the next row.
+    """
 
-    def __init__(self, slot_ns: int, slots: int, totals: Sequence[int], now_ns: int) -> None:
-        self._slot_ns = slot_ns
-        self._slots = slots
-        self._width = 1 + len(totals)
-        self._born_ns = now_ns - now_ns % slot_ns
-        self._rows = array("q", (self._born_ns, *totals))
-        """A flat sequence of rows: beginning of the slot, total, total, ..."""
+    slot_ns: int
+    slots: int
+    width: int
+    born_ns: int
+    rows: bytes
+
+    @classmethod
+    def begin(cls, slot_ns: int, slots: int, totals: Sequence[int], now_ns: int) -> "Notes":
+        born_ns = now_ns - now_ns % slot_ns
+        return cls(slot_ns, slots, 1 + len(totals), born_ns, array("q", (born_ns, *totals)).tobytes())
 
     def note(self, totals: Sequence[int], now_ns: int) -> None:
         """Note the totals before an addition. Only the first note of a slot counts."""
-        begin, rows = now_ns - now_ns % self._slot_ns, self._rows
-        if rows[-self._width] == begin:
+        begin, rows = now_ns - now_ns % self.slot_ns, array("q", self.rows)
+        if rows[-self.width] == begin:
             return
         rows.extend((begin, *totals))
-        oldest, drop = begin - self._slots * self._slot_ns, 0
+        oldest, drop = begin - self.slots * self.slot_ns, 0
         while rows[drop] < oldest:
-            drop += self._width
-        del rows[:drop]
+            drop += self.width
+        self.rows = rows[drop:].tobytes()
 
     def added(self, totals: Sequence[int], now_ns: int, slots: int = 0) -> tuple[list[int], float]:
         """(sum added to each total in the last ``slots`` finished slots, their length in seconds); 0: all slots."""
-        end = now_ns - now_ns % self._slot_ns
-        begin = max(end - (slots or self._slots) * self._slot_ns, self._born_ns)
+        end = now_ns - now_ns % self.slot_ns
+        begin = max(end - (slots or self.slots) * self.slot_ns, self.born_ns)
         old_totals, new_totals = self._totals_at(begin, totals), self._totals_at(end, totals)
         return [new - old for old, new in zip(old_totals, new_totals, strict=True)], (end - begin) / SECOND
 
     def added_since(self, totals: Sequence[int], now_ns: int, slots: int) -> tuple[int, int]:
         """(sum added to the first total in the last ``slots`` finished slots and since, that time in ms)."""
-        begin = max(now_ns - now_ns % self._slot_ns - slots * self._slot_ns, self._born_ns)
+        begin = max(now_ns - now_ns % self.slot_ns - slots * self.slot_ns, self.born_ns)
         return totals[0] - self._totals_at(begin, totals)[0], (now_ns - begin) // 1_000_000
 
     def _totals_at(self, time_ns: int, totals: Sequence[int]) -> Sequence[int]:
-        rows, width = self._rows, self._width
+        rows, width = array("q", self.rows), self.width
         for row in range(0, len(rows), width):
             if rows[row] >= time_ns:
                 return rows[row + 1 : row + width]
         return totals
 
 
-class StatsItem:
+class StatsItem(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's StatsItem: number of messages, bytes of their records, and number of additions."""
 
-    __slots__ = ("_notes", "nums", "size", "slot_end_ns", "times")
+    notes: tuple[Notes, ...]
+    slot_end_ns: int = 0
+    nums: int = 0
+    size: int = 0
+    times: int = 0
 
-    def __init__(self, now_ns: int) -> None:
-        self.nums = self.size = self.times = 0
-        self._notes = [Notes(slot_ns, slots, (0, 0, 0), now_ns) for slot_ns, slots in MINUTE_HOUR_DAY]
-        self.begin_slot(now_ns)
+    @classmethod
+    def begin(cls, now_ns: int) -> "StatsItem":
+        item = cls(tuple(Notes.begin(slot_ns, slots, (0, 0, 0), now_ns) for slot_ns, slots in MINUTE_HOUR_DAY))
+        item.begin_slot(now_ns)
+        return item
 
     def begin_slot(self, now_ns: int) -> None:
         """Call this before an addition at or after ``slot_end_ns``."""
-        for notes in self._notes:
+        for notes in self.notes:
             notes.note((self.nums, self.size, self.times), now_ns)
         slot_ns, _ = MINUTE_HOUR_DAY[0]
         self.slot_end_ns = now_ns - now_ns % slot_ns + slot_ns
@@ -112,12 +124,12 @@ class StatsItem:
     def recent(self, window: int, now_ns: int) -> tuple[int, int]:
         """(messages of the last slots of ``RECENT[window]`` and since, the length of that time in ms)."""
         which, slots = RECENT[window]
-        return self._notes[which].added_since((self.nums, self.size, self.times), now_ns, slots)
+        return self.notes[which].added_since((self.nums, self.size, self.times), now_ns, slots)
 
     def windows(self, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
         """(windows of the messages, windows of their bytes)."""
         nums, sizes = [], []
-        for notes in self._notes:
+        for notes in self.notes:
             (num, size, times), seconds = notes.added((self.nums, self.size, self.times), now_ns)
             nums.append(_snapshot(num, seconds, times))
             sizes.append(_snapshot(size, seconds, times))
@@ -164,7 +176,7 @@ class StatsItemSet(Generic[Key]):
             if item is None:
                 if len(self._items) >= MAX_KEYS:
                     self._items.popitem(last=False)
-                item = self._items[key] = StatsItem(now_ns)
+                item = self._items[key] = StatsItem.begin(now_ns)
             elif now_ns >= item.slot_end_ns:
                 item.begin_slot(now_ns)
             item.nums += nums
@@ -176,6 +188,11 @@ class StatsItemSet(Generic[Key]):
         """Messages per second in the last minute."""
         item = self.get(key)
         return item.windows(now_ns)[0].minute.tps if item else 0.0
+
+    def drop(self, key: Key) -> None:
+        """Forget one key."""
+        self.settle()
+        self._items.pop(key, None)
 
     def forget(self, which: Callable[[Key], bool]) -> None:
         self.settle()
@@ -208,8 +225,8 @@ class BrokerStatsManager:
         self.yesterday_morning = self.today_morning = BrokerTotals()
         """The totals when these days began in local time; zeros if the broker was not running then."""
         self._day = _day(now)
-        self._seconds = Notes(SECOND, 600, BrokerTotals(), now.mono_ns)
-        self._notes = [Notes(slot_ns, slots, BrokerTotals(), now.mono_ns) for slot_ns, slots in MINUTE_HOUR_DAY]
+        self._seconds = Notes.begin(SECOND, 600, BrokerTotals(), now.mono_ns)
+        self._notes = [Notes.begin(slot_ns, slots, BrokerTotals(), now.mono_ns) for slot_ns, slots in MINUTE_HOUR_DAY]
 
     def sample(self, totals: BrokerTotals, now: Now) -> None:
         """Note the totals, which are about to change."""
@@ -249,7 +266,7 @@ class BrokerStatsManager:
 
     def forget_topic(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
-        self.topic_put.forget(lambda key: key == topic)
+        self.topic_put.drop(topic)
         for table in (self.group_get, self.send_back):
             table.forget(lambda key: key[0] == topic)
 

@@ -27,7 +27,7 @@ from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
 from broker_core.processor_table import GATHERED, PROCESSORS, WALKS
-from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message
+from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message, reset_offset
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import Context, FindQueues, Request, Waking
 from broker_core.processors.group_commit import DeletionCommit, GroupCommit
@@ -222,10 +222,12 @@ class Engine:
         delayed_due_ns = self._delayed_due_ns()
         if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
             deliver_due(context, now)
+        reset_offset.continue_resets(context, now)
         check_transaction.tick(context, now)
         self._commit.tick(now)
         self._deletions.tick(now)
         context.offsets.work(OFFSETS_A_TURN)
+        context.pulls.work()
         context.store.look_for_room(now)
         if not context.store.transactions.loaded:
             self._report_recovery(now)
@@ -254,11 +256,7 @@ class Engine:
         context = self._context
         store = context.store
         if (
-            context.waking
-            or context.offsets.has_work
-            or context.holds.checking
-            or context.holds.leaving
-            or context.changed_groups
+            context.has_work
             or store.index_is_behind
             or store.dispatched_offset < store.confirmed_offset
             or context.stats.unsettled + context.counters.unsettled > UNSETTLED
@@ -465,13 +463,13 @@ class Engine:
         """Accept no more requests; answer every held pull with the cause ``shutdown``. Call until ``drained``."""
         context = self._context
         context.draining = True
-        for held in context.holds.take_all():
-            context.waking.append(Waking(held, "shutdown", 0))
+        context.holds.leave_all()
         return self._end_turn(now)
 
     @property
     def drained(self) -> bool:
-        return self._context.draining and not self._context.waking and not self._commit
+        context = self._context
+        return context.draining and not (context.waking or context.holds.leaving or context.resets or self._commit)
 
     def close(self, now: Now) -> Out:
         """Write the tables, flush everything, and leave the store as after a clean shutdown.

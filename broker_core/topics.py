@@ -78,7 +78,7 @@ def not_exist(topic: str) -> NotFoundError:
     )
 
 
-class TopicConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name):
+class TopicConfig(msgspec.Struct, kw_only=True, gc=False, rename=rocketmq_name):
     """RocketMQ's TopicConfig, as in topics.json."""
 
     topic_name: str

@@ -8,13 +8,16 @@ iterates over a table itself but over a copy of its keys, and looks each key up 
 that. All events from ``seq`` on may be applied to them, because an event contains the new state, not a difference.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 from broker_core.errors import RequestError
 
 PIECE = 200
 """Rows of a piece, where a row takes some microseconds."""
+
+NAMES = 1000
+"""Names of a piece that are sorted."""
 
 MAX_PAGE = 5000
 
@@ -27,6 +30,22 @@ def pieces_of(items: Sequence[Item], size: int = 0) -> Iterator[Sequence[Item]]:
     """The items in slices of ``size``, or of PIECE."""
     size = size or PIECE
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def sort_names(*tables: Collection[str], after: str = "", limit: int = 0) -> Steps[list[str]]:
+    """The names in any of the tables, sorted and each once: those behind ``after``, and at most ``limit`` unless 0."""
+    known: set[str] = set()
+    found: list[str] = []
+    for table in tables:
+        for piece in pieces_of(list(table), NAMES):
+            new = {name for name in piece if name > after} - known
+            known |= new
+            found += new
+            found.sort()  # which only has to merge the sorted ones and the few new ones
+            if limit:
+                del found[limit:]
+            yield
+    return found
 
 
 def page_limit(limit: int) -> int:

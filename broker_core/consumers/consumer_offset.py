@@ -7,11 +7,10 @@ Source: RocketMQ's ConsumerOffsetManager; the table behind ``config/consumerOffs
 from collections.abc import Generator
 from typing import Any
 
+from broker_core.consumers.queue_offsets import STEP, QueueOffsets
 from broker_core.walk import finish
 
 SEPARATOR = "@"
-STEP = 25
-"""Each topic of a group adds as much time to a copy as this many offsets."""
 
 
 class ConsumerOffsetManager:
@@ -19,16 +18,15 @@ class ConsumerOffsetManager:
 
     def __init__(self, loaded: dict[str, Any] | None) -> None:
         self._rest = dict(loaded or {})
-        self._table: dict[str, dict[str, dict[int, int]]] = {}
-        self._resets: dict[str, dict[tuple[str, int], int]] = {}
-        self._removed: list[dict[str, dict[int, int]]] = []
+        self._table = QueueOffsets()
+        self._resets = QueueOffsets()
         self._copying: Generator[int, None, dict[str, Any]] | None = None
         self._copy: dict[str, Any] | None = None
         self.dirty = self.urgent = False
         for key, offsets in (self._rest.pop("offsetTable", None) or {}).items():
             topic, _, group = key.rpartition(SEPARATOR)
             if topic and group:
-                self._table.setdefault(group, {})[topic] = {int(q): int(o) for q, o in offsets.items()}
+                self._table.add(group, topic, {int(q): int(o) for q, o in offsets.items()})
 
     def __len__(self) -> int:
         """Groups with offsets."""
@@ -36,24 +34,24 @@ class ConsumerOffsetManager:
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset that the group will consume; None if it has committed none."""
-        return self._table.get(group, {}).get(topic, {}).get(queue_id)
+        return self._table.query(group, topic, queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
         """Store an offset, which may move backwards. Returns the previous offset."""
-        queues = self._table.setdefault(group, {}).setdefault(topic, {})
-        previous = queues.get(queue_id)
-        if previous != offset:
-            queues[queue_id] = offset
-            self.dirty = True
+        previous = self._table.put(group, topic, queue_id, offset)
+        self.dirty |= previous != offset
         return previous
 
     def remove_group(self, group: str) -> None:
-        """Forget every offset of a group. ``work`` gives their memory back."""
-        self._resets.pop(group, None)
-        removed = self._table.pop(group, None)
-        if removed is not None:
-            self._removed.append(removed)
-            self.dirty = True
+        """Forget every offset of a group."""
+        self._resets.remove_group(group)
+        self.dirty |= self._table.remove_group(group)
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget every offset in a deleted topic. After a kill, they would be those of a new topic with its name."""
+        self.dirty = self.urgent = True
+        self._table.remove_topic(topic)
+        self._resets.remove_topic(topic)
 
     # --- Long work, in parts ---
 
@@ -70,16 +68,11 @@ class ConsumerOffsetManager:
     @property
     def has_work(self) -> bool:
         """Whether offsets are left to be copied, or removed ones to be freed."""
-        return self._copying is not None or bool(self._removed)
+        return self._copying is not None or self._table.has_work or self._resets.has_work
 
     def work(self, limit: int) -> None:
         """Copy or free about ``limit`` offsets. There may be millions, and other requests wait meanwhile."""
-        while self._removed and limit > 0:
-            topics = self._removed[-1]
-            if topics:
-                limit -= len(topics.popitem()[1]) + STEP
-            else:
-                self._removed.pop()
+        limit = self._resets.work(self._table.work(limit))
         try:
             while self._copying is not None and limit > 0:
                 limit -= next(self._copying) + STEP
@@ -90,37 +83,32 @@ class ConsumerOffsetManager:
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Have the answer to a member's next pull from this queue move it to ``offset``."""
-        self._resets.setdefault(group, {})[topic, queue_id] = offset
+        self._resets.put(group, topic, queue_id, offset)
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        return self._resets.get(group, {}).get((topic, queue_id)) if self._resets else None
+        return self._resets.query(group, topic, queue_id) if self._resets else None
 
     def erase_reset(self, group: str, topic: str, queue_id: int) -> None:
         """A member was moved."""
-        resets = self._resets.get(group, {})
-        resets.pop((topic, queue_id), None)
-        if not resets:
-            self._resets.pop(group, None)
+        self._resets.remove(group, topic, queue_id)
 
     def erase_resets(self, group: str) -> None:
         """The group has no members left to be moved."""
-        self._resets.pop(group, None)
+        self._resets.remove_group(group)
+
+    # --- Reading ---
 
     def groups(self) -> list[str]:
-        return sorted(self._table)
+        """The groups with offsets."""
+        return list(self._table)
 
     def topics(self, group: str) -> dict[str, dict[int, int]]:
         """Topic -> queue -> offset of one group; empty if the group is unknown."""
-        return self._table.get(group, {})
+        return self._table.topics(group)
 
-    def remove_topic(self, topic: str) -> None:
-        """Forget every offset in a deleted topic. After a kill, they would be those of a new topic with its name."""
-        self.dirty = self.urgent = True
-        for topics in self._table.values():
-            topics.pop(topic, None)
-        for group, resets in list(self._resets.items()):
-            for key in [key for key in resets if key[0] == topic]:
-                self.erase_reset(group, *key)
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups with offsets in a topic, and perhaps some that were removed just now."""
+        return self._table.groups(topic)
 
     def as_table(self) -> dict[str, Any]:
         """The content of consumerOffset.json, with the unknown members that a newer RocketMQ wrote."""
@@ -129,10 +117,9 @@ class ConsumerOffsetManager:
     def copy_table(self) -> Generator[int, None, dict[str, Any]]:
         """``as_table`` in steps, one for each topic of each group. Each yields the number of offsets copied."""
         table: dict[str, dict[int, int]] = {}
-        for group in list(self._table):
-            for topic in list(self._table.get(group, ())):
-                offsets = self._table.get(group, {}).get(topic)
-                if offsets is not None:
+        for group in self._table:
+            for topic in list(self._table.topics(group)):
+                if offsets := self._table.queues(group, topic):
                     table[f"{topic}{SEPARATOR}{group}"] = offsets.copy()
                     yield len(offsets)
         return self._rest | {"offsetTable": table}

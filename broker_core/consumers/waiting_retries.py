@@ -13,10 +13,13 @@ from typing import NamedTuple
 from broker_core.formats import message_properties
 from broker_core.formats.message_properties import REAL_TOPIC
 from broker_core.store.schedule_message_service import ScheduleMessageService
+from broker_core.walk import Steps
 
 MESSAGES_A_REQUEST = 500
 BYTES_A_REQUEST = 1 << 20
 """What one request reads at most; the record that reaches the limit is the last one read."""
+DROPPED_A_PIECE = 1000
+"""Notes of delivered messages that are dropped in one piece."""
 MAX_NOTED = 100_000
 
 
@@ -32,47 +35,50 @@ class Waiting(NamedTuple):
 
 
 class WaitingRetries:
-    """Delayed messages of topics with names that begin with ``prefix``, or, if ``others``, of all other topics."""
+    """Delayed messages of topics with names that begin with ``prefix``, or, if ``others``, of all other topics.
+
+    The messages of a level are delivered in the order of their offsets, those of one topic too. So a delivered message
+    is the first note of its level and the first of its topic there: dropping it looks at no other note.
+    """
 
     def __init__(self, delayed: ScheduleMessageService, prefix: str, *, others: bool = False) -> None:
         self._delayed = delayed
         self._prefix = prefix
         self._others = others
         self._read_to: dict[int, int] = {}
-        self._noted: dict[tuple[str, int], deque[tuple[int, int]]] = {}
-        """(topic, level) -> (offset, due time ms), in order."""
+        self._by_level: dict[int, deque[tuple[int, str]]] = {}
+        """Level -> (offset, topic), in order."""
+        self._by_topic: dict[str, dict[int, deque[int]]] = {}
+        """Topic -> level -> due times, ms, in the same order."""
         self._count = 0
-
-    def waiting_for(self, topic: str) -> Waiting:
-        """The messages that wait for a topic."""
-        return self.noted_for(topic, is_all=self.count())
 
     def noted_for(self, topic: str, *, is_all: bool) -> Waiting:
         """The messages that wait for a topic, by the last ``count``, which returned ``is_all``."""
-        by_level = [noted for (name, _), noted in self._noted.items() if name == topic]
-        return Waiting(sum(map(len, by_level)), min((noted[0][1] for noted in by_level), default=None), is_all)
+        by_level = self._by_topic.get(topic, {}).values()
+        return Waiting(sum(map(len, by_level)), min((due[0] for due in by_level), default=None), is_all)
 
-    def by_topic(self) -> dict[str, int]:
-        """How many messages, as far as they are counted, wait for each retry topic."""
-        waiting: dict[str, int] = {}
-        for (topic, _), noted in self._noted.items():
-            waiting[topic] = waiting.get(topic, 0) + len(noted)
-        return waiting
-
-    def count(self) -> bool:
+    def count(self) -> Steps[bool]:
         """Read and note some of the new messages. Returns whether all messages are known now."""
         progress = self._delayed.progress()
-        self._drop_delivered(progress)
-        return self._read_new(progress)
-
-    def _drop_delivered(self, progress: dict[int, tuple[int, int]]) -> None:
-        for key, noted in list(self._noted.items()):
-            delivered, _ = progress[key[1]]
+        dropped = 0
+        for level, noted in list(self._by_level.items()):
+            delivered, _ = progress[level]
             while noted and noted[0][0] < delivered:
-                noted.popleft()
-                self._count -= 1
-            if not noted:
-                del self._noted[key]
+                self._drop(noted.popleft()[1], level)
+                dropped += 1
+                if dropped % DROPPED_A_PIECE == 0:
+                    yield
+        return self._read_new(self._delayed.progress())
+
+    def _drop(self, topic: str, level: int) -> None:
+        """The first message of a topic in this level was delivered."""
+        self._count -= 1
+        levels = self._by_topic[topic]
+        levels[level].popleft()
+        if not levels[level]:
+            del levels[level]
+            if not levels:
+                del self._by_topic[topic]
 
     def _read_new(self, progress: dict[int, tuple[int, int]]) -> bool:
         """Read and note new messages, up to the limits of a request. Returns whether none is left to read."""
@@ -97,5 +103,6 @@ class WaitingRetries:
 
     def _note(self, topic: str, level: int, offset: int, deliver_ms: int) -> None:
         if topic.startswith(self._prefix) is not self._others:
-            self._noted.setdefault((topic, level), deque()).append((offset, deliver_ms))
+            self._by_level.setdefault(level, deque()).append((offset, topic))
+            self._by_topic.setdefault(topic, {}).setdefault(level, deque()).append(deliver_ms)
             self._count += 1

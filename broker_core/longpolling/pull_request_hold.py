@@ -4,6 +4,7 @@
     by_id          hold id                  -> the hold                           for people who look at one hold
     by_connection  connection -> request id -> the hold                           for a client that disconnects
     wheel          tick                     -> holds due then                     for deadlines
+    by_group       group                    -> how many holds                     for people who look at a group
 
 This module neither reads the store nor answers a pull. Every call removes the holds to be answered from all four
 places and *returns* them; the caller runs their pulls again.
@@ -18,8 +19,8 @@ the queue's end in the store with what the arrivals reported.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, Protocol
 
 from broker_core.commands import ReleaseCause
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
@@ -38,6 +39,9 @@ class Arrival(Protocol):
     def tags_codes(self) -> Sequence[int]: ...
 
 
+LeaveCause = ReleaseCause | Literal["shutdown"]
+
+
 class PullRequestHold:
     """RocketMQ's PullRequestHoldService, without the loop, the reading and the replying."""
 
@@ -45,10 +49,12 @@ class PullRequestHold:
         self._table: dict[str, dict[int, ManyPullRequest]] = {}
         self._by_id: dict[int, PullRequest] = {}
         self._by_connection: dict[Any, dict[int, PullRequest]] = {}
+        self._by_group: dict[str, int] = {}
         self._wheel = DeadlineWheel()
         self._last_id = 0
         self._to_check: list[int] = []
-        self._leaving: deque[tuple[ReleaseCause, list[int]]] = deque()
+        self._leaving: deque[tuple[LeaveCause, list[int]]] = deque()
+        self._deleted: deque[dict[int, ManyPullRequest]] = deque()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -62,6 +68,13 @@ class PullRequestHold:
     def count_of_queue(self, topic: str, queue_id: int) -> int:
         many = self._table.get(topic, {}).get(queue_id)
         return many.count if many else 0
+
+    def count_of_group(self, group: str) -> int:
+        return self._by_group.get(group, 0)
+
+    def groups(self) -> list[str]:
+        """The groups that have holds."""
+        return list(self._by_group)
 
     def requests_of_queue(self, topic: str, queue_id: int) -> list[PullRequest]:
         """The held requests of a queue."""
@@ -101,6 +114,8 @@ class PullRequestHold:
         request.many.add(request)
         self._by_id[request.hold_id] = request
         self._by_connection.setdefault(request.connection, {})[request.request_id] = request
+        if request.group:
+            self._by_group[request.group] = self._by_group.get(request.group, 0) + 1
         self._wheel.add(request, request.suspended_ns + request.suspend_timeout_ms * 1_000_000)
 
     # --- removing -----------------------------------------------------------------------------------------
@@ -147,7 +162,8 @@ class PullRequestHold:
     def _take_woken(self, many: ManyPullRequest, woken: list[PullRequest]) -> None:
         """Remove holds of one queue, which are usually all of its holds."""
         if len(woken) < many.count:
-            self._take(woken)
+            for request in woken:
+                self._remove(request)
             return
         many.first = many.last = None
         many.count = 0
@@ -175,28 +191,42 @@ class PullRequestHold:
 
     def leave_connection(self, connection: Any) -> int:
         """Have ``take_leaving`` return all holds of a client that disconnected; returns their number."""
-        return self._leave("channel_gone", self._by_connection.get(connection, {}).values())
+        held = self._by_connection.get(connection, {})
+        if held:
+            self._leaving.append(("channel_gone", [request.hold_id for request in held.values()][::-1]))
+        return len(held)
 
-    def leave_topic(self, topic: str) -> int:
-        """Have ``take_leaving`` return all holds of a deleted topic; returns their number.
+    def leave_topic(self, topic: str) -> None:
+        """Have ``take_leaving`` return all holds of a deleted topic.
 
         They are out of the table at once, so that a new topic of this name begins without holds.
         """
-        queues = self._table.pop(topic, {})
-        return self._leave("cancelled", [request for many in queues.values() for request in many])
+        queues = self._table.pop(topic, None)
+        if queues:
+            self._deleted.append(queues)
 
-    def _leave(self, cause: ReleaseCause, requests: Collection[PullRequest]) -> int:
-        if requests:
-            self._leaving.append((cause, [request.hold_id for request in requests][::-1]))
-        return len(requests)
+    def leave_all(self) -> None:
+        """Have ``take_leaving`` return all holds, with the cause ``shutdown``."""
+        if self._by_id:
+            self._leaving.append(("shutdown", list(self._by_id)[::-1]))
 
     @property
     def leaving(self) -> bool:
-        return bool(self._leaving)
+        return bool(self._leaving or self._deleted)
 
-    def take_leaving(self, limit: int) -> list[tuple[PullRequest, ReleaseCause]]:
+    def take_leaving(self, limit: int) -> list[tuple[PullRequest, LeaveCause]]:
         """Look at up to ``limit`` leaving holds; remove and return those that were not removed otherwise."""
-        taken: list[tuple[PullRequest, ReleaseCause]] = []
+        taken: list[tuple[PullRequest, LeaveCause]] = []
+        while self._deleted and limit:
+            many = next(iter(self._deleted[0].values()), None)
+            if many is None:
+                self._deleted.popleft()
+            elif many.first is None:
+                del self._deleted[0][many.queue_id]
+            else:
+                taken.append((many.first, "cancelled"))
+                self._remove(many.first)
+                limit -= 1
         while self._leaving and limit:
             cause, ids = self._leaving[0]
             for _ in range(min(limit, len(ids))):
@@ -208,14 +238,6 @@ class PullRequestHold:
             if not ids:
                 self._leaving.popleft()
         return taken
-
-    def take_all(self) -> list[PullRequest]:
-        return self._take(list(self._by_id.values()))
-
-    def _take(self, requests: list[PullRequest]) -> list[PullRequest]:
-        for request in requests:
-            self._remove(request)
-        return requests
 
     def _remove(self, request: PullRequest) -> None:
         many = request.many
@@ -233,13 +255,19 @@ class PullRequestHold:
                 del self._table[many.topic]
 
     def _forget(self, request: PullRequest) -> None:
-        """Remove a hold from the three places other than the table."""
+        """Remove a hold from the places other than the table."""
         del self._by_id[request.hold_id]
         held = self._by_connection[request.connection]
         del held[request.request_id]
         if not held:
             del self._by_connection[request.connection]
         self._wheel.remove(request)
+        if request.group:
+            left = self._by_group[request.group] - 1
+            if left:
+                self._by_group[request.group] = left
+            else:
+                del self._by_group[request.group]
 
     # --- the periodic check -----------------------------------------------------------------------------------
 

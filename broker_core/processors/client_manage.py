@@ -35,7 +35,7 @@ from broker_core.events import (
 from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscription
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.processors.consumer_ids_changed import consumer_ids_changed, retry_topic_created
-from broker_core.processors.context import Context, Request
+from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
 from broker_core.processors.subscription_group import find_or_create_group
@@ -78,8 +78,12 @@ def close_connection(context: Context, request: Request, now: Now) -> Reply:
 
 
 def release_leaving(context: Context, now: Now, limit: int) -> None:
-    """Release holds of closed connections without an answer, and cancel those of deleted topics: ``limit`` at most."""
+    """Release up to ``limit`` holds: those of closed connections without an answer, those of deleted topics with an
+    error. When the broker stops, run the pulls again."""
     for held, cause in context.holds.take_leaving(limit):
+        if cause == "shutdown":
+            context.waking.append(Waking(held, cause))
+            continue
         release(context, held, cause, now, failed(not_exist(held.many.topic)) if cause == "cancelled" else None)
 
 

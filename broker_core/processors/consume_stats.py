@@ -31,7 +31,7 @@ from broker_core.errors import RequestError
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.topics import TopicConfig, validate_group
-from broker_core.walk import Steps, pieces_of
+from broker_core.walk import Steps, pieces_of, sort_names
 
 MAX_QUEUES = 10_000
 """Queues looked at for one answer."""
@@ -116,11 +116,11 @@ def _stats_of(context: Context, group: str, topics: Iterable[TopicConfig], now: 
 
 
 def _topic_stats(context: Context, group: str, config: TopicConfig, now: Now) -> ConsumeStats:
-    topic, store, pulls = config.topic_name, context.store, context.pulls.queues(group)
+    topic, store, pulls = config.topic_name, context.store, context.pulls.topics(group).get(config.topic_name, {})
     queues = []
     for queue_id in range(config.read_queue_nums):
         offset, end = context.offsets.query(group, topic, queue_id) or 0, store.max_offset(topic, queue_id)
-        last = pulls.get((topic, queue_id))
+        last = pulls.get(queue_id)
         queues.append(
             OffsetWrapper(
                 topic=topic,
@@ -170,13 +170,16 @@ def _time_span(context: Context, topic: str, group: str, queue_id: int, now: Now
 def query_topic_consume_by_who(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: QueryTopicConsumeByWho = request.command
     found = []
-    for groups in pieces_of(sorted({*context.consumers, *context.offsets.groups()}), LOOKED_AT):
+    for groups in pieces_of([*context.consumers], LOOKED_AT):
         for group in groups:
             info = context.consumers.get(group)
-            if (info and command.topic in info.subscriptions) or context.offsets.topics(group).get(command.topic):
+            if info and command.topic in info.subscriptions:
                 found.append(group)
         yield
-    return GroupNames(groups=found)
+    for groups in pieces_of(context.offsets.groups_of(command.topic), LOOKED_AT):
+        found += [group for group in groups if context.offsets.topics(group).get(command.topic)]
+        yield
+    return GroupNames(groups=(yield from sort_names(found)))
 
 
 def query_topics_by_consumer(context: Context, request: Request, now: Now) -> Reply:
@@ -200,7 +203,7 @@ def query_correction_offset(context: Context, request: Request, now: Now) -> Ste
     command: QueryCorrectionOffset = request.command
     least: dict[int, int] = {}
     filtered = frozenset(command.filter_groups)
-    for group in context.offsets.groups():
+    for group in context.offsets.groups_of(command.topic):
         if group in filtered:
             continue
         for queue_id, offset in context.offsets.topics(group).get(command.topic, {}).items():

@@ -1,7 +1,7 @@
 """The state that all processors share. It decides nothing itself."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -121,6 +121,7 @@ class Context:
         "pulls",
         "refused_pulls",
         "replies",
+        "resets",
         "retried",
         "retries",
         "round_robin",
@@ -185,6 +186,8 @@ class Context:
         self.replies: list[tuple[Any, int, Reply]] = []
         self.deletions: list[Deletion] = []
         """Deletions of topics that are not answered yet."""
+        self.resets: deque[tuple[Request, Generator[int, Now, Reply]]] = deque()
+        """Resets of offsets that are not answered yet. The first one is under way."""
         self.draining = False
         self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}
         """RocketMQ's DataVersion of the options."""
@@ -238,6 +241,20 @@ class Context:
             found=found,
             missed=counters.pulls_read - found,
             transferred=counters.messages_delivered,
+        )
+
+    @property
+    def has_work(self) -> bool:
+        """Whether long work that was begun is to go on in the next turn."""
+        holds = self.holds
+        return bool(
+            self.waking
+            or self.resets
+            or self.changed_groups
+            or holds.checking
+            or holds.leaving
+            or self.offsets.has_work
+            or self.pulls.has_work
         )
 
     def problem(self) -> str:

@@ -4,7 +4,7 @@ Clients share the queues among themselves and do not report the result. So a vie
 by the clients' default strategy, applied only to the queues of this broker, and which client really pulls from it.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from typing import Literal
 
 from broker_core.clock import Now
@@ -27,7 +27,7 @@ from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
-from broker_core.processors.why.live_state import live_state, look_around, polling_ms, progress_fields
+from broker_core.processors.why.live_state import group_names, live_state, look_around, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps, pieces_of
 
@@ -49,14 +49,14 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
     command: GetConsumerGroups = request.command
     assert isinstance(command, GetConsumerGroups)
     seq = context.events.seq
-    seen = yield from look_around(context)
-    retrying = context.retries.by_topic()
+    page = yield from group_names(context, command.after, command.limit and command.limit + 1)
+    more = bool(command.limit) and len(page) > command.limit
+    page = page[: command.limit or None]
+    seen = yield from look_around(context, page)
     groups: list[ConsumerGroupView] = []
     names = 0
-    for group in (name for name in seen.groups(context) if name > command.after):
-        if command.limit and len(groups) == command.limit:
-            return ConsumerGroups(seq=seq, groups=groups, next=groups[-1].group)
-        lag, oldest_ms = yield from _known_lag(context, context.offsets.topics(group), now)
+    for group in page:
+        lag, oldest_ms = yield from _known_lag(context, group, now)
         info, of_group = context.consumers.get(group), seen.topics_of(context, group)
         names += len(of_group)
         if names > MAX_TOPICS:
@@ -67,7 +67,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 broker=context.options.broker_name,
                 group=group,
                 lag=lag,
-                holds=seen.holds.get(group, 0),
+                holds=context.holds.count_of_group(group),
                 topics=of_group,
                 members=len(context.consumers.members(group)),
                 message_model=info.message_model if info else "",
@@ -75,17 +75,15 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 unknown_queues=live.unknown_queues,
                 oldest_ms=oldest_ms,
                 consume_tps=sum(context.stats.group_get.tps((topic, group), now.mono_ns) for topic in of_group),
-                retrying=retrying.get(retry_topic(group), 0) if seen.retries_counted else None,
+                retrying=seen.retrying(context, group),
                 dead_letters=dead_letters(context, group),
             )
         )
         yield
-    return ConsumerGroups(seq=seq, groups=groups)
+    return ConsumerGroups(seq=seq, groups=groups, next=page[-1] if more else None)
 
 
-def _known_lag(
-    context: Context, offsets: Mapping[str, Mapping[int, int]], now: Now
-) -> Steps[tuple[int | None, int | None]]:
+def _known_lag(context: Context, group: str, now: Now) -> Steps[tuple[int | None, int | None]]:
     """The messages between the committed offsets and the queues' ends, and the age of the oldest one, ms.
 
     The lag is None without an offset in an existing topic.
@@ -93,11 +91,12 @@ def _known_lag(
     lag: int | None = None
     oldest: int | None = None
     store = context.store
-    for topic in list(offsets):
-        queues = offsets.get(topic, {})
-        if queues and context.topics.get(topic) is not None:
+    for topic in list(context.offsets.topics(group)):
+        if context.topics.get(topic) is None:
+            continue
+        for queues in pieces_of(list(context.offsets.topics(group).get(topic, {}).items())):
             lag = lag or 0
-            for queue_id, offset in queues.items():
+            for queue_id, offset in queues:
                 behind = store.max_offset(topic, queue_id) - offset
                 if behind > 0:
                     lag += behind
@@ -126,21 +125,20 @@ def is_known_group(context: Context, group: str) -> bool:
     return bool(
         context.consumers.get(group)
         or context.offsets.topics(group)
-        or context.pulls.queues(group)
+        or context.pulls.topics(group)
         or group in context.subscription_groups
     )
 
 
 def group_detail(context: Context, group: str, held: Set[str], seq: int, now: Now) -> Steps[ConsumerGroupDetail]:
     """One group in full. ``held`` are topics of held pulls, which are nearly always among its pulls."""
-    info, offsets, pulls = context.consumers.get(group), context.offsets.topics(group), context.pulls.queues(group)
+    info, offsets, pulls = context.consumers.get(group), context.offsets.topics(group), context.pulls.topics(group)
     subscriptions = dict(info.subscriptions) if info else {}
     topics = [
-        topic
-        for topic in sorted({*subscriptions, *offsets, *held, *(topic for topic, _ in pulls)})
-        if context.topics.get(topic) is not None
+        topic for topic in sorted({*subscriptions, *offsets, *held, *pulls}) if context.topics.get(topic) is not None
     ]
     online = {client.client_id for client in context.clients.values()}
+    are_retries_counted = yield from context.retries.count()
     yield
     queues: list[GroupQueueView] = []
     for topic in topics:
@@ -162,7 +160,7 @@ def group_detail(context: Context, group: str, held: Set[str], seq: int, now: No
             for topic in sorted(subscriptions)
             if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)
         ],
-        retries=_retries(context, group),
+        retries=_retries(context, group, is_all=are_retries_counted),
     )
 
 
@@ -173,9 +171,9 @@ def dead_letters(context: Context, group: str) -> int:
     return sum(store.max_offset(dead, queue_id) - store.min_offset(dead, queue_id) for queue_id in queues)
 
 
-def _retries(context: Context, group: str) -> GroupRetries:
+def _retries(context: Context, group: str, *, is_all: bool) -> GroupRetries:
     """Messages that the group could not consume."""
-    waiting, dead = context.retries.waiting_for(retry_topic(group)), DLQ_PREFIX + group
+    waiting, dead = context.retries.noted_for(retry_topic(group), is_all=is_all), DLQ_PREFIX + group
     return GroupRetries(
         broker=context.options.broker_name,
         waiting=waiting.messages,
@@ -219,7 +217,7 @@ def _queue(
     now: Now,
 ) -> GroupQueueView:
     held = next((held for held in context.holds.requests_of_queue(topic, queue_id) if held.group == group), None)
-    row = context.pulls.queues(group).get((topic, queue_id))
+    row = context.pulls.row(group, topic, queue_id)
     last = context.pulls.last_pull(group, topic, queue_id)
     ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last else None
     state: State = "unassigned"

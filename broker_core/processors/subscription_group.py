@@ -119,7 +119,7 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
         command.missing_ok
         or command.group in context.subscription_groups
         or context.offsets.topics(command.group)
-        or context.pulls.queues(command.group)
+        or context.pulls.topics(command.group)
     ):
         raise not_exist(command.group)
     if context.subscription_groups.delete(command.group, now):

@@ -87,7 +87,7 @@ def test_windows_equal_plain_sums(more: list[tuple[int, int, int]], later: int) 
 
 def test_the_number_of_notes_is_limited() -> None:
     item = added(*((second, 1, 1) for second in range(0, 90_000, 7)))
-    assert [len(notes._rows) // 4 for notes in item._notes] == [7, 7, 25]
+    assert [len(notes.rows) // 8 // 4 for notes in item.notes] == [7, 7, 25]
 
 
 def test_the_number_of_keys_is_limited() -> None:

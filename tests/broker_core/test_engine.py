@@ -8,6 +8,7 @@ from broker_core import commands as c
 from broker_core import engine
 from broker_core.codes import ResponseCode
 from broker_core.consumers import consumer_offset
+from broker_core.engine import WORK_A_TURN
 from broker_core.errors import StoreCorruptError
 from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
 from broker_core.formats import rocketmq_json
@@ -313,8 +314,11 @@ def test_shutdown_answers_every_hold_and_takes_nothing_more(bench: Bench) -> Non
     bench.send("orders", b"one")
     requests = [bench.pull("orders", 1) for _ in range(500)]
     now = bench.clock.now()
+    turns, pulled = 1, set(bench.replies)
     bench.take(bench.engine.drain(now))
     while not bench.engine.drained:
+        assert len(bench.replies.keys() - pulled) <= WORK_A_TURN * turns and bench.engine.hold_count
+        turns += 1
         bench.take(bench.engine.tick(now))
     for request in requests:
         hold = bench.pulled(request).hold

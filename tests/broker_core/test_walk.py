@@ -219,3 +219,14 @@ def test_totals_are_what_counting_gives(chance: random.Random) -> None:
 def test_a_page_begins_after_a_queue(after: str) -> None:
     reply = Bench().call(c.GetQueues(after=after))
     assert isinstance(reply, c.Failed) and (reply.kind, reply.pointer) == ("request", "/after")
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), max_size=4), st.sampled_from(" ceh"), st.integers(0, 5)
+)
+def test_names_are_sorted_in_pieces(tables: list[list[str]], after: str, limit: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "NAMES", 2)
+        expected = sorted(name for name in {*"".join(map("".join, tables))} if name > after)
+        assert walk.finish(walk.sort_names(*tables, after=after, limit=limit)) == expected[: limit or None]
+        assert len(list(walk.sort_names(*tables))) == sum(-(-len(table) // 2) for table in tables)

@@ -57,6 +57,7 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
         raise not_exist(group)
     detail = yield from group_detail(context, group, frozenset(), context.events.seq, now)
     recent = yield from _recent_messages(context, detail)
+    delayed = yield from _delayed(context, detail)
     info, config = context.consumers.get(group), context.subscription_groups.get(group)
     changed_ns = info.changed_ns if info is not None else 0
     return GroupFacts(
@@ -83,15 +84,16 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
         windows=list(_windows(context, group)),
         recent=recent,
         returned=_returned(context, detail, now),
-        delayed=_delayed(context, detail),
+        delayed=delayed,
     )
 
 
-def _delayed(context: Context, detail: ConsumerGroupDetail) -> list[DelayedMessages]:
+def _delayed(context: Context, detail: ConsumerGroupDetail) -> Steps[list[DelayedMessages]]:
     """The messages of subscribed topics that are not due, by topic."""
     if not detail.subscriptions:
         return []
-    is_all, found = context.postponed.count(), []
+    is_all = yield from context.postponed.count()
+    found = []
     for subscription in detail.subscriptions[:MAX_TOPICS]:
         waiting = context.postponed.noted_for(subscription.topic, is_all=is_all)
         if waiting.next_due_ms is not None:

@@ -18,11 +18,10 @@ from broker_core.commands import (
     Reply,
     TopicMetrics,
 )
-from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import dead_letters
 from broker_core.processors.retry_message import DLQ_PREFIX
-from broker_core.processors.why.live_state import MAX_QUEUES, live_state, look_around
+from broker_core.processors.why.live_state import MAX_QUEUES, group_names, live_state, look_around
 from broker_core.verdicts.progress import queue_progress
 from broker_core.walk import Steps
 
@@ -33,9 +32,8 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetMetrics = request.command
     max_groups = max(0, min(command.max_groups, MAX_METRIC_GROUPS))
     room = max(0, min(command.max_topics, MAX_METRIC_TOPICS))
-    seen = yield from look_around(context)
-    retrying = context.retries.by_topic()
-    names = seen.groups(context)
+    names = yield from group_names(context)
+    seen = yield from look_around(context, names[:max_groups])
     groups: list[GroupMetrics] = []
     left_out = 0
     for group in names[:max_groups]:
@@ -49,8 +47,8 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
             GroupMetrics(
                 group=group,
                 state=live.state,
-                holds=seen.holds.get(group, 0),
-                retrying=retrying.get(retry_topic(group), 0) if seen.retries_counted else None,
+                holds=context.holds.count_of_group(group),
+                retrying=seen.retrying(context, group),
                 dead_letters=dead_letters(context, group),
                 dead_lettered=context.store.max_offset(DLQ_PREFIX + group, DLQ_QUEUE),
                 topics=rows,

@@ -1,12 +1,13 @@
 """The state of a group in a list: as in its verdicts, from the group's progress alone."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, NamedTuple
 
 from broker_core.clock import Now
 from broker_core.commands import GroupQueueView, ReturnedMessages
 from broker_core.consumers.pull_offset_table import LastPull
+from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context
 from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
@@ -19,7 +20,7 @@ from broker_core.verdicts.progress import (
     queue_progress,
     uncommitted_messages,
 )
-from broker_core.walk import Steps, pieces_of
+from broker_core.walk import Steps, pieces_of, sort_names
 
 POLLING_MS = 10_000
 """After the answer to its last pull, a client is assumed to send the next one within this time."""
@@ -50,49 +51,50 @@ class LiveState(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the states of all groups of a list need, looked up once. ``held``: (group, topic, queue id) of the held
-    pulls; ``holds``: their number by group. ``topics``: by group, those that it pulls from. ``online``: the ids of
-    clients with an open connection. ``retries_counted``: whether the broker knows all messages that wait for another
-    try."""
+    """What the states of the groups of a page need, looked up once. ``held``: (group, topic, queue id) of their held
+    pulls; ``topics``: by group, those of these pulls. ``online``: the ids of clients with an open connection.
+    ``retries_counted``: whether the broker knows all messages that wait for another try."""
 
     held: Set[tuple[str, str, int]]
-    holds: Mapping[str, int]
     topics: Mapping[str, Set[str]]
     online: Set[str]
     retries_counted: bool
 
-    def groups(self, context: Context) -> list[str]:
-        """The groups that have members, offsets or pulls, by name.
-
-        The broker's own group is left out: it has offsets, and no members that could consume.
-        """
-        known = {*context.offsets.groups(), *context.pulls.groups(), *self.holds, *context.consumers}
-        return sorted(known - {TRANSACTIONS})
+    def retrying(self, context: Context, group: str) -> int | None:
+        """How many messages wait for the group's next retry; None if the broker does not know all of them yet."""
+        return context.retries.noted_for(retry_topic(group), is_all=True).messages if self.retries_counted else None
 
     def topics_of(self, context: Context, group: str) -> list[str]:
         """The topics in which the group has offsets or pulls, or to which its members subscribe, by name."""
         info = context.consumers.get(group)
         subscribed = info.subscriptions if info is not None else ()
-        return sorted({*context.offsets.topics(group), *self.topics.get(group, ()), *subscribed})
+        pulled = (*context.pulls.topics(group), *self.topics.get(group, ()))
+        return sorted({*context.offsets.topics(group), *pulled, *subscribed})
 
 
-def look_around(context: Context) -> Steps[Seen]:
-    """What is looked up once for all groups."""
-    holds: dict[str, int] = {}
+def group_names(context: Context, after: str = "", limit: int = 0) -> Steps[list[str]]:
+    """The groups behind ``after`` that have members, offsets or pulls, sorted; at most ``limit`` of them unless 0.
+
+    The broker's own group is left out: it has offsets, and no members that could consume.
+    """
+    tables = (context.offsets.groups(), context.pulls.groups(), context.holds.groups(), [*context.consumers])
+    names = yield from sort_names(*tables, after=after, limit=limit and limit + 1)
+    return [name for name in names if name != TRANSACTIONS][: limit or None]
+
+
+def look_around(context: Context, groups: Collection[str]) -> Steps[Seen]:
+    """What is looked up once for all groups of a page."""
     held_queues: set[tuple[str, str, int]] = set()
-    topics: dict[str, set[str]] = {}
-    for pulled in list(context.pulls.groups()):
-        topics[pulled] = {topic for topic, _ in context.pulls.queues(pulled)}
-        yield
-    for hold_ids in pieces_of(context.holds.ids_after(0), HOLDS_LOOKED_AT):
+    topics: dict[str, set[str]] = {group: set() for group in groups if context.holds.count_of_group(group)}
+    for hold_ids in pieces_of(context.holds.ids_after(0) if topics else (), HOLDS_LOOKED_AT):
         for held in map(context.holds.get, hold_ids):
-            if held is not None and held.group:
-                holds[held.group] = holds.get(held.group, 0) + 1
-                topics.setdefault(held.group, set()).add(held.many.topic)
+            if held is not None and held.group in topics:
+                topics[held.group].add(held.many.topic)
                 held_queues.add((held.group, held.many.topic, held.many.queue_id))
         yield
     online = {client.client_id for client in context.clients.values()}
-    return Seen(held_queues, holds, topics, online, context.retries.count())
+    is_counted = yield from context.retries.count()
+    return Seen(held_queues, topics, online, is_counted)
 
 
 def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now) -> Steps[LiveState]:
@@ -120,11 +122,11 @@ def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, 
 
 def _queues(context: Context, group: str, topics: list[str], seen: Seen, now: Now) -> Iterator[GroupQueueView]:
     """The queues with what their progress needs, and nothing else."""
-    rows = context.pulls.queues(group)
     for topic in topics:
         config = context.topics.get(topic)
+        rows = context.pulls.topics(group).get(topic, {})
         for queue_id in range(config.read_queue_nums if config is not None else 0):
-            row, offset = rows.get((topic, queue_id)), context.offsets.query(group, topic, queue_id)
+            row, offset = rows.get(queue_id), context.offsets.query(group, topic, queue_id)
             at = group_queue_offset(context, topic, queue_id, offset or 0, now)
             is_held = (group, topic, queue_id) in seen.held
             is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, seen.online) * 1_000_000

@@ -1,6 +1,7 @@
 """Consumed offsets: what goes in comes out, also through consumerOffset.json."""
 
-from broker_core.consumers.consumer_offset import STEP, ConsumerOffsetManager
+from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.queue_offsets import STEP
 
 
 def test_the_length_is_the_number_of_groups() -> None:
@@ -89,3 +90,20 @@ def test_the_memory_of_a_removed_group_is_given_back_a_few_offsets_at_a_time() -
     offsets.work(1)
     assert not offsets.has_work
     assert offsets.query("kept", "a", 0) == 1
+
+
+def test_the_offsets_of_a_deleted_topic_are_not_written_and_are_freed_a_few_groups_at_a_time() -> None:
+    offsets = ConsumerOffsetManager(None)
+    for number in range(100):
+        offsets.commit(f"group-{number}", "orders", 0, 1)
+        offsets.assign_reset(f"group-{number}", "orders", 0, 1)
+    offsets.commit("group-1", "bills", 0, 1)
+    offsets.remove_topic("orders")
+    assert len(offsets) == 100, "deleting the topic looked at no group"
+    assert offsets.pending_reset("group-3", "orders", 0) is None and offsets.groups_of("orders") == []
+    assert offsets.as_table()["offsetTable"] == {"bills@group-1": {0: 1}}
+    turns = 0
+    while offsets.has_work:
+        offsets.work(10 * (STEP + 1))
+        turns += 1
+    assert turns >= 10 and offsets.groups() == ["group-1"]

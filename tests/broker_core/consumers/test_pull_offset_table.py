@@ -19,7 +19,7 @@ def note(
 
 
 def row(table: PullOffsetTable) -> LastPull:
-    return table.queues("g")["t", 0]
+    return table.topics("g")["t"][0]
 
 
 def test_the_newest_pull_counts() -> None:
@@ -27,8 +27,8 @@ def test_the_newest_pull_counts() -> None:
     assert note(table, "A", end=10) is None
     assert note(table, "A", begin=10, end=12) == "A"
     assert note(table, "B", begin=12, end=20, at=2) == "A"
-    assert table.queues("g") == {("t", 0): LastPull("B", 2, 20, taken_ns=2)} and len(table) == 1
-    assert table.queues("unknown") == {} and table.last_pull("unknown", "t", 0) is None
+    assert table.topics("g") == {"t": {0: LastPull("B", 2, 20, taken_ns=2)}} and len(table) == 1
+    assert table.topics("unknown") == {} and table.last_pull("unknown", "t", 0) is None
 
 
 def test_the_number_of_queues_is_limited() -> None:
@@ -36,12 +36,12 @@ def test_the_number_of_queues_is_limited() -> None:
     for group in ("a", "b", "c", "d"):
         note(table, group=group)
         assert len(table) <= 3
-    assert [group for group in "abcd" if table.queues(group)] == ["b", "c", "d"]
+    assert [group for group in "abcd" if table.topics(group)] == ["b", "c", "d"]
     for queue_id in range(10):
         note(table, group="d", queue_id=queue_id)
         table.moved("e", "t", queue_id, 1, 0, 1)
         assert len(table) <= 3
-    assert ("t", 9) in table.queues("e")
+    assert 9 in table.topics("e")["t"]
 
 
 def test_a_group_is_forgotten() -> None:
@@ -50,9 +50,9 @@ def test_a_group_is_forgotten() -> None:
         note(table, group=group)
     table.remove_group("a")
     table.remove_group("a")
-    assert len(table) == 1 and table.queues("a") == {}
+    assert len(table) == 1 and table.topics("a") == {}
     note(table, group="c")
-    assert table.queues("b") and list(table.groups()) == ["b", "c"]
+    assert table.topics("b") and list(table.groups()) == ["b", "c"]
 
 
 def test_messages_are_in_hand_until_the_commit_reaches_the_next_pull() -> None:
@@ -139,3 +139,17 @@ def test_an_operators_reset_is_no_progress() -> None:
     table.was_reset("g", "t", 0)
     table.was_reset("unknown", "t", 0)
     assert (row(table).moved_ns, row(table).handed, row(table).lag_ns) == (0, 0, 0)
+
+
+def test_the_rows_of_a_removed_group_are_freed_a_few_at_a_time() -> None:
+    table = PullOffsetTable(max_queues=100)
+    for topic in range(20):
+        for queue_id in range(5):
+            table.moved("g", f"topic-{topic}", queue_id, 1, 1, 1)
+    rows = table.topics("g")
+    note(table, group="h")  # the table is full, so it takes the place of g
+    assert table.topics("g") == {} and len(table) == 1 and len(rows) == 20 and table.has_work
+    table.work(12)
+    assert len(rows) == 17
+    table.work(1000)
+    assert not rows and not table.has_work

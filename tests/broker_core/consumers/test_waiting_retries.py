@@ -1,11 +1,14 @@
 """Messages that wait for their next retry, found among all delayed messages on request."""
 
+from typing import NoReturn
+
 import pytest
 
 from broker_core import commands as c
 from broker_core.consumers import waiting_retries
 from broker_core.consumers.waiting_retries import Waiting
 from broker_core.formats.message_properties import encode
+from broker_core.walk import finish
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
 
@@ -28,7 +31,8 @@ def send_retries(bench: Bench, group: str, delay: str, times: int = 1) -> int:
 
 
 def waiting_of(bench: Bench, group: str = "g") -> Waiting:
-    return bench.context.retries.waiting_for(f"%RETRY%{group}")
+    retries = bench.context.retries
+    return retries.noted_for(f"%RETRY%{group}", is_all=finish(retries.count()))
 
 
 def test_at_first_no_message_waits(bench: Bench) -> None:
@@ -115,3 +119,32 @@ def test_a_message_without_its_record_is_skipped(bench: Bench, monkeypatch: pyte
         lambda level, offset: whole(level, offset)._replace(record=None) if offset == 0 else whole(level, offset),
     )
     assert waiting_of(bench)[::2] == (1, True)
+
+
+def test_notes_of_delivered_messages_are_dropped_a_few_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_retries, "DROPPED_A_PIECE", 2)
+    send_retries(bench, "g", TEN_S, 4)
+    send_retries(bench, "h", TEN_S, 3)
+    last = send_retries(bench, "g", THIRTY_S)
+    assert waiting_of(bench)[::2] == (5, True)
+    bench.tick(10_000)
+    assert len(list(bench.context.retries.count())) == 3, "seven were delivered"
+    assert waiting_of(bench) == (1, last + 30_000, True) and waiting_of(bench, "h") == (0, None, True)
+
+
+def test_only_the_notes_of_a_topic_are_looked_at(bench: Bench) -> None:
+    for group in "gh":
+        send_retries(bench, group, TEN_S)
+    waiting_of(bench)
+    retries = bench.context.retries
+    retries._by_topic = Lookup(retries._by_topic)
+    assert waiting_of(bench).messages == 1
+
+
+class Lookup(dict):  # type: ignore[type-arg]
+    """A dictionary that nobody may go through."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("every topic was looked at")
+
+    items = values = keys = __iter__  # type: ignore[assignment]

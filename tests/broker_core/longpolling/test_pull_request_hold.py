@@ -7,7 +7,7 @@ import pytest
 
 from broker_core.filters.tags import parse_subscription
 from broker_core.formats.tags_code import tags_code
-from broker_core.longpolling.pull_request import PullRequest
+from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 
 A, B = tags_code("TagA"), tags_code("TagB")
@@ -33,6 +33,7 @@ def hold(
     connection: Any = "c1",
     timeout_ms: int = 1000,
     now_ns: int = 0,
+    group: str = "g",
 ) -> PullRequest:
     held = PullRequest(
         hold_id=table.next_id(),
@@ -42,7 +43,7 @@ def hold(
         pull_from_offset=offset,
         max_msg_nums=32,
         max_msg_bytes=1 << 20,
-        group="g",
+        group=group,
         client_id="",
         protocol="http",
         message_filter=parse_subscription(expression),
@@ -146,11 +147,12 @@ def test_one_hold_is_removed_by_its_request_id(table: PullRequestHold) -> None:
 def test_all_holds_of_a_topic_are_removed(table: PullRequestHold) -> None:
     old = [hold(table, queue_id=0), hold(table, queue_id=1)]
     other = hold(table, topic="U")
-    assert table.leave_topic("T") == 2
+    table.leave_topic("T")
     new = hold(table, queue_id=0)  # of a new topic with this name
     assert table.requests_of_queue("T", 0) == [new]
     assert table.take_leaving(10) == [(held, "cancelled") for held in old]
-    assert table.take_all() == [other, new]
+    table.leave_all()
+    assert table.take_leaving(10) == [(other, "shutdown"), (new, "shutdown")]
     assert empty(table)
 
 
@@ -192,3 +194,32 @@ def test_the_holds_of_a_queue(table: PullRequestHold) -> None:
     first, second = hold(table), hold(table)
     hold(table, queue_id=1)
     assert table.requests_of_queue("T", 0) == [first, second] and table.requests_of_queue("T", 2) == []
+
+
+def test_deleting_a_topic_looks_at_none_of_its_holds(table: PullRequestHold, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [hold(table, connection="c2", queue_id=number % 3) for number in range(9)]
+    with monkeypatch.context() as patch:
+        patch.setattr(ManyPullRequest, "__iter__", None)
+        table.leave_topic("T")
+    assert len(table) == 9 and table.leaving
+    assert [table.leaving and len(table.take_leaving(4)) for _ in range(3)] == [4, 4, 1]
+    assert not table.leaving and len(table) == 0 and held[0].bucket is None
+
+
+def test_a_hold_of_a_deleted_topic_that_ends_otherwise_is_not_returned(table: PullRequestHold) -> None:
+    first, second = hold(table, timeout_ms=100), hold(table, timeout_ms=500)
+    table.leave_topic("T")
+    assert table.take_due(104_000_000, 10) == [first]
+    assert table.take_leaving(10) == [(second, "cancelled")] and empty(table)
+
+
+def test_the_holds_of_a_group_are_counted(table: PullRequestHold) -> None:
+    mine = [hold(table, group="g"), hold(table, group="g", queue_id=1)]
+    hold(table, group="h")
+    hold(table, group="")
+    assert [table.count_of_group(group) for group in "ghi"] == [2, 1, 0] and set(table.groups()) == {"g", "h"}
+    table.take_request("c1", mine[0].request_id)
+    table.leave_all()
+    assert table.count_of_group("g") == 1
+    table.take_leaving(10)
+    assert table.groups() == []

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
+from broker_core import walk
 from broker_core.formats.message_properties import encode
+from broker_core.processors import group_view
 from tests.fakes.engine import Bench
 from tests.fakes.members import connect, failure, join
 
@@ -326,3 +330,46 @@ def test_the_list_has_the_oldest_message_the_rate_retries_and_dead_letters() -> 
         bench.pull("orders", 0)
     reply = bench.call(c.GetConsumerGroups())
     assert isinstance(reply, c.ConsumerGroups) and reply.groups[0].consume_tps > 0
+
+
+def test_a_page_of_groups_looks_at_its_own_groups_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    for number in range(20):
+        bench.pull("orders", 1, consumer_group=f"group-{number:02}")  # answered
+    bench.pull("orders", 3, consumer_group="group-11")  # held
+    looked_at = set()
+    rows = bench.context.pulls.topics
+
+    def note(group: str) -> Any:
+        looked_at.add(group)
+        return rows(group)
+
+    monkeypatch.setattr(bench.context.pulls, "topics", note)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.context.holds, "ids_after", None)  # none of this page's groups has a hold
+        page = bench.call(c.GetConsumerGroups(after="group-03", limit=2))
+    assert isinstance(page, c.ConsumerGroups) and page.next == "group-05"
+    assert looked_at == {"group-04", "group-05"} == {view.group for view in page.groups}
+    page = bench.call(c.GetConsumerGroups(after="group-10", limit=1))
+    assert isinstance(page, c.ConsumerGroups)
+    assert [(view.group, view.holds, view.topics) for view in page.groups] == [("group-11", 1, ["orders"])]
+
+
+def test_the_lag_of_many_queues_is_added_up_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=40, write_queues=40))
+    for queue_id in range(40):
+        bench.send("orders", b"1", queue_id=queue_id)
+        offset = c.QueueOffset(topic="orders", queue_id=queue_id, offset=0)
+        bench.call(c.UpdateConsumerOffset(group="g", offsets=[offset]))
+    monkeypatch.setattr(walk, "PIECE", 10)
+    steps = group_view._known_lag(bench.context, "g", bench.clock.now())
+    pieces = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            assert end.value == (40, 0)
+            break
+        pieces += 1
+    assert pieces == 4

@@ -250,7 +250,7 @@ def test_another_member_that_pulls_from_a_queue_is_an_event() -> None:
         stock_pull(bench, name)
     bench.call(c.PullMessage(topic="orders", queue_id=0, queue_offset=0, consumer_group="g", client_id="no member"))
     assert [(e.client_id, e.previous) for e in events(bench, QueueTaken)] == [("A", ""), ("B", "A")]
-    last = bench.context.pulls.queues("g")["orders", 0]
+    last = bench.context.pulls.topics("g")["orders"][0]
     assert (last.client_id, last.pull_offset) == ("no member", 1)
 
 
@@ -262,7 +262,7 @@ def test_a_hold_left_from_before_a_rebalance_does_not_take_the_queue_back() -> N
         bench.pull("orders", 1, connection=name, consumer_group="g", client_id=name)
     bench.send("orders", b"2")
     assert [(e.client_id, e.previous) for e in events(bench, QueueTaken)] == [("A", ""), ("B", "A")]
-    last = bench.context.pulls.queues("g")["orders", 0]
+    last = bench.context.pulls.topics("g")["orders"][0]
     assert (last.client_id, last.pull_offset) == ("B", 2)
 
 

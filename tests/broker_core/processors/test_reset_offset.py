@@ -7,6 +7,8 @@ import pytest
 from broker_core import commands as c
 from broker_core.codes import ResponseCode
 from broker_core.events import OffsetReset
+from broker_core.processors import reset_offset
+from broker_core.processors.reset_offset import LOOK_UP, STORE, WORK_A_TURN
 from tests.fakes.engine import Bench, bodies
 from tests.fakes.members import beats, events, failure, join
 
@@ -178,3 +180,107 @@ def test_bad_requests_change_nothing(bench: Bench, fields: dict[str, Any], point
     command = c.ResetConsumerOffset(**{"group": "g", "topic": "orders", "to": ""} | fields)
     assert failure(bench, command).pointer == pointer
     assert committed(bench) == 1 and events(bench, OffsetReset) == []
+
+
+# --- A long reset ---------------------------------------------------------------------------------------------------
+
+QUEUES = 100
+
+
+class LongReset:
+    """A reset of a group's offsets in 100 queues, and what its turns looked up and stored."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, **fields: Any) -> None:
+        self.bench = bench = Bench()
+        bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=QUEUES, write_queues=QUEUES))
+        for queue_id in range(QUEUES):
+            bench.send("orders", b"1", b"2", queue_id=queue_id)
+        join(bench, "A")
+        self.looked_up = 0
+        look_up = bench.context.store.offset_by_time
+
+        def count(*arguments: Any) -> int:
+            self.looked_up += 1
+            return look_up(*arguments)
+
+        patch.setattr(bench.context.store, "offset_by_time", count)
+        command = c.ResetConsumerOffset(**{"group": "g", "topic": "orders", "to": "0"} | fields)
+        (self.request,) = bench.submit(command, connection="admin")
+
+    @property
+    def stored(self) -> int:
+        return len(self.bench.context.offsets.topics("g").get("orders", ()))
+
+    def turn(self) -> c.Reply | None:
+        self.bench.take(self.bench.engine.tick(self.bench.clock.now()))
+        return self.bench.final(self.request, "admin")
+
+
+def test_a_turn_does_a_bounded_part_of_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = LongReset(monkeypatch)
+    looked_up, stored, turns = long.looked_up, long.stored, 1
+    reply = None
+    while reply is None:
+        assert long.bench.engine.next_deadline() == 0
+        reply = long.turn()
+        assert long.looked_up - looked_up <= WORK_A_TURN // LOOK_UP
+        assert long.stored - stored <= WORK_A_TURN // STORE and (not long.stored or long.looked_up == QUEUES)
+        looked_up, stored, turns = long.looked_up, long.stored, turns + 1
+    assert isinstance(reply, c.OffsetsReset) and len(reply.offsets) == long.stored == QUEUES
+    assert turns >= QUEUES * (LOOK_UP + STORE) // WORK_A_TURN
+    assert not long.bench.context.resets
+
+
+def test_the_held_pulls_of_a_queue_are_answered_a_few_in_a_turn(bench: Bench) -> None:
+    held = [bench.pull("orders", 3, "A", subscription=None, check_group=True) for _ in range(300)]
+    (request,) = bench.submit(c.ResetConsumerOffset(group="g", topic="orders", to="min"), connection="admin")
+    answered, turns = 0, 1
+    while True:
+        now_answered = sum(bench.final(pull, "A") is not None for pull in held)
+        assert now_answered - answered <= WORK_A_TURN // STORE
+        answered = now_answered
+        if bench.final(request, "admin") is not None:
+            break
+        bench.take(bench.engine.tick(bench.clock.now()))
+        turns += 1
+    assert answered == 300 and turns >= 300 * STORE // WORK_A_TURN
+
+
+@pytest.mark.parametrize("change", [c.DeleteTopic(topic="orders"), c.UpdateAndCreateTopic(topic="orders", perm=4)])
+def test_a_topic_that_changes_during_a_reset_ends_it(monkeypatch: pytest.MonkeyPatch, change: c.Command) -> None:
+    long = LongReset(monkeypatch)
+    long.bench.submit(change)
+    long.bench.send("orders", b"of a new topic") if isinstance(change, c.DeleteTopic) else None
+    reply = long.turn()
+    assert isinstance(reply, c.Failed) and (reply.kind, reply.pointer) == ("conflict", "/topic")
+    assert long.stored == 0 and not long.bench.context.resets
+
+
+def test_a_reset_that_fails_later_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = LongReset(monkeypatch, group="unknown")
+    while (reply := long.turn()) is None:
+        pass
+    assert isinstance(reply, c.Failed) and reply.kind == "not_found"
+    assert not long.bench.context.offsets.topics("unknown")
+
+
+def test_resets_are_done_in_their_order_and_their_number_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = LongReset(monkeypatch)
+    monkeypatch.setattr(reset_offset, "MAX_RESETS", 2)
+    second, third = long.bench.submit(
+        *(c.ResetConsumerOffset(group="g", topic="orders", to=to) for to in ("max", "min")), connection="admin"
+    )
+    refused = long.bench.final(third, "admin")
+    assert isinstance(refused, c.Failed) and refused.kind == "unavailable"
+    while long.bench.final(second, "admin") is None:
+        long.turn()
+    assert long.bench.final(long.request, "admin") is not None
+    assert long.bench.context.offsets.query("g", "orders", QUEUES - 1) == 2
+
+
+def test_stopping_waits_for_the_end_of_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = LongReset(monkeypatch)
+    long.bench.take(long.bench.engine.drain(long.bench.clock.now()))
+    while not long.bench.engine.drained:
+        long.turn()
+    assert isinstance(long.bench.final(long.request, "admin"), c.OffsetsReset)

@@ -123,7 +123,7 @@ def test_one_returned_message_does_not_stall_a_busy_group() -> None:
         group="g", physical_offset=physical_offset, delay_level=3, origin_topic="orders", max_reconsume_times=16
     )
     assert bench.call(back, "A") == c.Done()
-    row = bench.context.pulls.queues("g")["orders", 0]
+    row = bench.context.pulls.topics("g")["orders"][0]
     assert (row.handed, row.pull_offset) == (10, 10)
     assert states(bench) == ("ok", "ok")
 

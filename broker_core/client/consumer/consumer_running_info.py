@@ -1,25 +1,14 @@
 """What a consumer tells an administrator about itself."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from broker_core.client.consumer.mq_consumer_inner import OffsetStore
-from broker_core.client.consumer.rebalance_impl import RebalanceImpl
-from broker_core.client.mq_client_instance import MQClientInstance
-from broker_core.commands import ConsumeType, SubscriptionData
+from broker_core.commands import ConsumeType
 
-
-class Consumer(Protocol):
-    """A consumer, as far as its running info describes it."""
-
-    instance: MQClientInstance
-    offset_store: OffsetStore
-    rebalance: RebalanceImpl
-    subscriptions: dict[str, SubscriptionData]
-    orderly: bool
-    started_ms: int
+if TYPE_CHECKING:
+    from broker_core.client.consumer.pulling_consumer import PullingConsumer
 
 
-def consumer_running_info(consumer: Consumer, consume_type: ConsumeType, threads: int) -> dict[str, Any]:
+def consumer_running_info(consumer: "PullingConsumer", consume_type: ConsumeType, threads: int) -> dict[str, Any]:
     """RocketMQ's ConsumerRunningInfo, without consumption figures by topic. ``threads`` call the listener."""
     now = consumer.instance.clock.now()
     table = {

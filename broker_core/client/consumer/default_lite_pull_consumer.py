@@ -10,50 +10,39 @@ async with consumer:
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from broker_core.client.client_config import (
-    ConsumeFromWhere,
     LitePullConsumerConfig,
-    check_group,
     check_suspend_times,
     read_config,
 )
-from broker_core.client.consumer.consumer_running_info import consumer_running_info
 from broker_core.client.consumer.filter_api import build_subscription_data
-from broker_core.client.consumer.group_subscriptions import check_same_subscriptions
 from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
-from broker_core.client.consumer.offset_stores import offset_store_of
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullOptions
-from broker_core.client.consumer.pull_loop import PullLoop
-from broker_core.client.consumer.pull_message_service import PullMessageService
-from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX, RebalanceImpl
+from broker_core.client.consumer.pulling_consumer import FLOW_CONTROL_DELAY_MS, SUSPENDED_DELAY_MS, PullingConsumer
+from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX
 from broker_core.client.message import MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.codes import RequestCode
-from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
+from broker_core.commands import MessageQueue
 from broker_core.consumers.allocate_message_queue import Allocate, allocate_averagely
 from broker_core.remoting.requests.pull import LITE_PULL, SUBSCRIPTION
-from broker_core.tasks import start_task
 
-if TYPE_CHECKING:
-    from broker_core.client.consumer.mq_consumer_inner import OffsetStore
-
-FLOW_CONTROL_DELAY_MS = 50
-PAUSED_DELAY_MS = 1000
-DEFAULT_TIMESTAMP_AGE_MS = 30 * 60_000
 MAX_QUEUES = 10_000
 """How many queues ``assign`` accepts."""
 
 
-class DefaultLitePullConsumer:
+class DefaultLitePullConsumer(PullingConsumer):
     """RocketMQ's DefaultLitePullConsumer. ``options`` are those of ``LitePullConsumerConfig``.
 
     Either ``subscribe``: the group's members share the queues of topics. Or ``assign``: the program names its queues.
     Messages that ``poll`` has returned are committed by a later ``poll`` (``auto_commit``), or by ``commit``.
     """
+
+    consume_type = "CONSUME_ACTIVELY"
 
     def __init__(
         self,
@@ -65,17 +54,9 @@ class DefaultLitePullConsumer:
         **options: Any,
     ) -> None:
         """``instance``: a client to share; without it, the consumer has its own. MQClientException for bad options."""
-        self.group = check_group(group, "DEFAULT_CONSUMER")
-        config = self.config = read_config(LitePullConsumerConfig, options)
+        self.config = config = read_config(LitePullConsumerConfig, options)
         check_suspend_times(config)
-        self.broadcasting = config.message_model == "BROADCASTING"
-        self.orderly = False
-        self.instance = instance or MQClientInstance(namesrv_addr, instance_name="DEFAULT" if self.broadcasting else "")
-        self.allocate = allocate
-        self.subscriptions: dict[str, SubscriptionData] = {}
-        self.offset_store: OffsetStore = offset_store_of(config, self.instance, group)
-        self.rebalance = RebalanceImpl(self)
-        self.pull_options = PullOptions(
+        pull_options = PullOptions(
             config.pull_batch_size,
             None,
             config.broker_suspend_max_time_millis,
@@ -83,12 +64,7 @@ class DefaultLitePullConsumer:
             SUBSCRIPTION | LITE_PULL,
             RequestCode.LITE_PULL_MESSAGE,
         )
-        self.pulls = PullLoop(self)
-        self.pull_service = PullMessageService(self.pulls.pull_message)
-        self.running = False
-        self.started = False
-        self.started_ms = 0
-        self.consume_timestamp_ms = 0
+        super().__init__(group, config, pull_options, namesrv_addr=namesrv_addr, instance=instance, allocate=allocate)
         self._mode: Literal["", "subscribe", "assign"] = ""
         self._assigned: dict[MessageQueue, None] = {}
         self._paused: set[MessageQueue] = set()
@@ -98,7 +74,6 @@ class DefaultLitePullConsumer:
         self._polled: dict[MessageQueue, tuple[ProcessQueue, int]] = {}
         """The offset behind the last message that ``poll`` has returned."""
         self._next_commit_ns = 0
-        self._shutdown_task: asyncio.Task[None] | None = None
 
     # --- Set-up and life --------------------------------------------------------------------------------------
 
@@ -106,8 +81,7 @@ class DefaultLitePullConsumer:
         """Share the queues of a topic with the group's other members. Call this before ``start``."""
         self._require_stopped()
         self._set_mode("subscribe")
-        version = self.instance.clock.now().wall_ms
-        self.subscriptions[topic] = build_subscription_data(topic, sub_expression, version, expression_type)
+        super().subscribe(topic, sub_expression, expression_type)
 
     def assign(self, queues: Iterable[MessageQueue], sub_expression: str = "*") -> None:
         """Read these queues and no others, whatever other members do. May be called while the consumer runs, too."""
@@ -126,11 +100,9 @@ class DefaultLitePullConsumer:
             raise MQClientException("a consumer either subscribes to topics or is assigned queues, not both")
         self._mode = mode
 
-    def _require_stopped(self) -> None:
-        if self.running:
-            raise MQClientException("the consumer is running already; do this before start()")
-        if self._shutdown_task is not None and not self._shutdown_task.done():
-            raise MQClientException("the consumer is still being shut down; wait for shutdown() first")
+    @property
+    def _shares_queues(self) -> bool:
+        return self._mode == "subscribe"
 
     def _require_running(self) -> None:
         if not self.running:
@@ -142,36 +114,8 @@ class DefaultLitePullConsumer:
         MQClientException if no name server answers for a topic.
         """
         self._require_stopped()
-        self.started_ms = self.instance.clock.now().wall_ms
-        self.consume_timestamp_ms = self.started_ms - DEFAULT_TIMESTAMP_AGE_MS
-        if self.config.consume_timestamp is not None:
-            self.consume_timestamp_ms = self.config.consume_timestamp
-        if isinstance(self.offset_store, LocalFileOffsetStore):
-            self.offset_store.load()
-        elif self._mode == "subscribe":
-            retry_topic = RETRY_PREFIX + self.group
-            self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self.started_ms)
-        if self._mode == "subscribe":
-            check_same_subscriptions(self)
         self._next_commit_ns = self.instance.clock.mono_ns() + self.config.auto_commit_interval_millis * 1_000_000
-        await self.instance.register_consumer(self.group, self)
-        self.running = True
-        try:
-            await self._join()
-        except BaseException:
-            await self.shutdown()
-            raise
-
-    async def _join(self) -> None:
-        for topic in self.subscriptions:
-            await self.instance.update_topic_route(topic)
-        await self.instance.check_client_in_broker(self.group, self.subscriptions.values())
-        await self.instance.send_heartbeats()
-        self.pull_service.start()
-        is_complete = await self.do_rebalance()
-        self.started = True
-        if not is_complete:
-            self.instance.rebalance_service.wakeup()
+        await self._start()
 
     async def shutdown(self) -> None:
         """Store the offsets that were committed, and leave the group.
@@ -179,11 +123,7 @@ class DefaultLitePullConsumer:
         What ``poll`` has returned since the last commit comes again, unless ``commit`` is called before. If the caller
         is cancelled, the work goes on; another call waits for it.
         """
-        if self.running:
-            self.running = self.started = False
-            self._shutdown_task = start_task(self._leave(), f"shut down the consumer of {self.group}")
-        if self._shutdown_task is not None:
-            await asyncio.shield(self._shutdown_task)
+        await super().shutdown()
 
     async def _leave(self) -> None:
         await self.pull_service.stop()
@@ -192,13 +132,6 @@ class DefaultLitePullConsumer:
         self._polled.clear()
         self._has_pulled.set()
         await self.instance.unregister(consumer_group=self.group)
-
-    async def __aenter__(self) -> "DefaultLitePullConsumer":
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.shutdown()
 
     # --- Messages ---------------------------------------------------------------------------------------------
 
@@ -316,13 +249,9 @@ class DefaultLitePullConsumer:
         """How long the next pull of a queue must wait; 0 if it may be sent now."""
         config = self.config
         if queue in self._paused:
-            return PAUSED_DELAY_MS
-        max_bytes = config.pull_threshold_size_for_queue << 20
-        if len(self._pulled) * config.pull_batch_size > config.pull_threshold_for_all or process_queue.flow_control(
-            config.pull_threshold_for_queue, max_bytes, config.consume_max_span
-        ):
-            return FLOW_CONTROL_DELAY_MS
-        return 0
+            return SUSPENDED_DELAY_MS
+        is_full = len(self._pulled) * config.pull_batch_size > config.pull_threshold_for_all
+        return FLOW_CONTROL_DELAY_MS if is_full or self._is_full(process_queue, config.consume_max_span) else 0
 
     def correct_offset(self, queue: MessageQueue, offset: int) -> None:
         """Nothing before ``offset`` is wanted. What was polled and not committed is not passed over."""
@@ -335,34 +264,8 @@ class DefaultLitePullConsumer:
             self._pulled.append((queue, process_queue, messages))
             self._has_pulled.set()
 
-    @property
-    def consume_from_where(self) -> ConsumeFromWhere:
-        return self.config.consume_from_where
-
     async def do_rebalance(self) -> bool:
         """Take and give up queues. Returns False if something has to be tried again soon."""
         if self._mode == "assign":
             return await self.rebalance.assign(self._assigned)
-        return await self.rebalance.do_rebalance()
-
-    async def reset_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Consume a queue from this offset, if it is one of this consumer."""
-        await self.rebalance.restart_from(queue, offset)
-
-    async def persist_offsets(self) -> None:
-        """Store the offsets that were committed and have changed."""
-        await self.offset_store.persist(list(self.rebalance.process_queues))
-
-    def consumer_data(self) -> ConsumerData:
-        """What heartbeats say about this consumer."""
-        return ConsumerData(
-            group=self.group,
-            consume_type="CONSUME_ACTIVELY",
-            message_model=self.config.message_model,
-            consume_from_where=self.config.consume_from_where,
-            subscriptions=list(self.subscriptions.values()),
-        )
-
-    def running_info(self) -> dict[str, Any]:
-        """RocketMQ's ConsumerRunningInfo, without consumption figures by topic."""
-        return consumer_running_info(self, "CONSUME_ACTIVELY", 0)
+        return await super().do_rebalance()

@@ -16,13 +16,11 @@ broker <--pull-- PullMessageService <--PullRequest-- RebalanceImpl       which q
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker_core.client.client_config import (
     DEFAULT_MAX_RECONSUME_TIMES,
-    ConsumeFromWhere,
     ConsumerConfig,
-    check_group,
     read_config,
 )
 from broker_core.client.client_events import MessagesConsumed
@@ -34,50 +32,40 @@ from broker_core.client.consumer.consume_message_orderly_service import (
     ConsumeMessageOrderlyService,
     MessageListenerOrderly,
 )
-from broker_core.client.consumer.consumer_running_info import consumer_running_info
-from broker_core.client.consumer.filter_api import build_subscription_data
-from broker_core.client.consumer.group_subscriptions import check_same_subscriptions
-from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
-from broker_core.client.consumer.offset_stores import offset_store_of
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullOptions
-from broker_core.client.consumer.pull_loop import PullLoop
-from broker_core.client.consumer.pull_message_service import PullMessageService
-from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX, RebalanceImpl
+from broker_core.client.consumer.pulling_consumer import FLOW_CONTROL_DELAY_MS, SUSPENDED_DELAY_MS, PullingConsumer
+from broker_core.client.consumer.rebalance_impl import RETRY_PREFIX
 from broker_core.client.message import MAX_RECONSUME_TIMES, RECONSUME_TIME, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.default_mq_producer import DefaultMQProducer
-from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
+from broker_core.commands import MessageQueue
 from broker_core.consumers.allocate_message_queue import Allocate, allocate_averagely
 from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC
 from broker_core.remoting.requests.consumer import ConsumerSendMsgBackRequestHeader
 from broker_core.tasks import end_task, start_task
 
-if TYPE_CHECKING:
-    from broker_core.client.consumer.mq_consumer_inner import OffsetStore
-
 log = logging.getLogger(__name__)
 
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
-FLOW_CONTROL_DELAY_MS = 50
-SUSPENDED_DELAY_MS = 1000
 UNLOCKED_DELAY_MS = 3000
 FIRST_LOCK_SECONDS = 1.0
 LOCK_SECONDS = 20.0
 """Between two renewals of the locks of queues that are consumed in order."""
 FIRST_RETRY_LEVEL = 3
-DEFAULT_TIMESTAMP_AGE_MS = 30 * 60_000
 MAX_OFFSET = (1 << 63) - 1
 MINUTE_NS = 60 * 1_000_000_000
 
 
-class DefaultMQPushConsumer:
+class DefaultMQPushConsumer(PullingConsumer):
     """RocketMQ's DefaultMQPushConsumer.
 
     ``options`` are those of ``ConsumerConfig``. ``allocate`` is the strategy by which the group's members share queues;
     all of them must use the same.
     """
+
+    consume_type = "CONSUME_PASSIVELY"
 
     def __init__(
         self,
@@ -89,42 +77,18 @@ class DefaultMQPushConsumer:
         **options: Any,
     ) -> None:
         """``instance``: a client to share; without it, the consumer has its own. MQClientException for bad options."""
-        self.group = check_group(group, "DEFAULT_CONSUMER")
-        self.config = read_config(ConsumerConfig, options)
-        self.broadcasting = self.config.message_model == "BROADCASTING"
-        self.instance = instance or MQClientInstance(namesrv_addr, instance_name="DEFAULT" if self.broadcasting else "")
-        self.allocate = allocate
-        self.subscriptions: dict[str, SubscriptionData] = {}
-        self.orderly = False
-        self.offset_store: OffsetStore = offset_store_of(self.config, self.instance, group)
-        self.rebalance = RebalanceImpl(self)
-        self.pull_options = PullOptions(self.config.pull_batch_size, self.config.pull_batch_size_in_bytes)
-        self.pulls = PullLoop(self)
-        self.pull_service = PullMessageService(self.pulls.pull_message)
-        self.running = False
+        self.config = config = read_config(ConsumerConfig, options)
+        pull_options = PullOptions(config.pull_batch_size, config.pull_batch_size_in_bytes)
+        super().__init__(group, config, pull_options, namesrv_addr=namesrv_addr, instance=instance, allocate=allocate)
+        self.consume_threads = config.consume_thread_max
         self.suspended = False
-        self.consume_timestamp_ms = 0
-        self.started_ms = 0
-        self.started = False
-        """Whether ``start`` has returned: queues are taken later only if they are new or could not be taken before."""
         self._listener: MessageListener | MessageListenerOrderly | None = None
         self._repeated: list[asyncio.Task[None]] = []
-        self._shutdown_task: asyncio.Task[None] | None = None
 
     _consume_service: ConsumeMessageConcurrentlyService | ConsumeMessageOrderlyService
     _inner_producer: DefaultMQProducer
 
     # --- Set-up and life --------------------------------------------------------------------------------------
-
-    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
-        """Consume a topic: all messages, or those with a tag of ``TagA || TagB``. Call this before ``start``.
-
-        ``expression_type`` SQL92: a condition on properties, ``color = 'red' AND size > 3``. The broker must support
-        it; ``start`` asks.
-        """
-        self._require_stopped()
-        version = self.instance.clock.now().wall_ms
-        self.subscriptions[topic] = build_subscription_data(topic, sub_expression, version, expression_type)
 
     def register_message_listener(
         self, listener: MessageListener | MessageListenerOrderly, *, orderly: bool = False
@@ -137,12 +101,6 @@ class DefaultMQPushConsumer:
         self._listener = listener
         self.orderly = orderly
 
-    def _require_stopped(self) -> None:
-        if self.running:
-            raise MQClientException("the consumer is running already; do this before start()")
-        if self._shutdown_task is not None and not self._shutdown_task.done():
-            raise MQClientException("the consumer is still being shut down; wait for shutdown() first")
-
     async def start(self) -> None:
         """Join the group. When this returns, every message that is sent from now on will be consumed.
 
@@ -154,26 +112,9 @@ class DefaultMQPushConsumer:
         self._require_stopped()
         if self._listener is None or not self.subscriptions:
             raise MQClientException("a consumer needs subscribe() and register_message_listener() before start()")
-        clock, config = self.instance.clock, self.config
-        self.started_ms = clock.now().wall_ms
-        self.consume_timestamp_ms = self.started_ms - DEFAULT_TIMESTAMP_AGE_MS
-        if config.consume_timestamp is not None:
-            self.consume_timestamp_ms = config.consume_timestamp
-        if isinstance(self.offset_store, LocalFileOffsetStore):
-            self.offset_store.load()
-        else:
-            retry_topic = RETRY_PREFIX + self.group
-            self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self.started_ms)
-        check_same_subscriptions(self)
         self._consume_service = self._make_consume_service(self._listener)
         self._inner_producer = DefaultMQProducer(INNER_PRODUCER_GROUP, instance=self.instance)
-        await self.instance.register_consumer(self.group, self)
-        self.running = True
-        try:
-            await self._join()
-        except BaseException:
-            await self.shutdown()
-            raise
+        await self._start()
 
     def _make_consume_service(self, listener: Any) -> ConsumeMessageConcurrentlyService | ConsumeMessageOrderlyService:
         config, clock = self.config, self.instance.clock
@@ -193,19 +134,11 @@ class DefaultMQPushConsumer:
     async def _join(self) -> None:
         if INNER_PRODUCER_GROUP not in self.instance.producer_groups:
             await self._inner_producer.start()
-        for topic in self.subscriptions:
-            await self.instance.update_topic_route(topic)
-        await self.instance.check_client_in_broker(self.group, self.subscriptions.values())
-        await self.instance.send_heartbeats()
-        self.pull_service.start()
         if not self.orderly:
             self._repeated = [start_task(self._clean_expired(), f"clean expired messages of {self.group}")]
         elif not self.broadcasting:
             self._repeated = [start_task(self._renew_locks(), f"renew the locks of {self.group}")]
-        is_complete = await self.rebalance.do_rebalance()
-        self.started = True
-        if not is_complete:
-            self.instance.rebalance_service.wakeup()
+        await super()._join()
 
     async def shutdown(self) -> None:
         """Finish what the listener has begun, commit, and leave the group.
@@ -213,11 +146,7 @@ class DefaultMQPushConsumer:
         A listener that has not returned after ``await_termination_millis_when_shutdown`` is left alone; its messages
         come again. If the caller is cancelled, the work goes on; another call waits for it.
         """
-        if self.running:
-            self.running = self.started = False
-            self._shutdown_task = start_task(self._leave(), f"shut down the consumer of {self.group}")
-        if self._shutdown_task is not None:
-            await asyncio.shield(self._shutdown_task)
+        await super().shutdown()
 
     async def _leave(self) -> None:
         await self.pull_service.stop()
@@ -228,13 +157,6 @@ class DefaultMQPushConsumer:
         await self.rebalance.give_up_all()
         await self._inner_producer.shutdown()
         await self.instance.unregister(consumer_group=self.group)
-
-    async def __aenter__(self) -> "DefaultMQPushConsumer":
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.shutdown()
 
     def suspend(self) -> None:
         """Pull no more messages until ``resume``; those that were pulled are consumed."""
@@ -247,15 +169,12 @@ class DefaultMQPushConsumer:
 
     def pull_delay_ms(self, queue: MessageQueue, process_queue: ProcessQueue) -> int:
         """How long the next pull of a queue must wait; 0 if it may be sent now."""
-        config = self.config
         if self.suspended:
             return SUSPENDED_DELAY_MS
         if self.orderly and not process_queue.may_consume(self.instance.clock.mono_ns()):
             return UNLOCKED_DELAY_MS
-        max_bytes = config.pull_threshold_size_for_queue << 20
-        max_span = MAX_OFFSET if self.orderly else config.consume_concurrently_max_span
-        is_full = process_queue.flow_control(config.pull_threshold_for_queue, max_bytes, max_span)
-        return FLOW_CONTROL_DELAY_MS if is_full else 0
+        max_span = MAX_OFFSET if self.orderly else self.config.consume_concurrently_max_span
+        return FLOW_CONTROL_DELAY_MS if self._is_full(process_queue, max_span) else 0
 
     def take_messages(self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue) -> None:
         """New messages are in the process queue: have the listener called."""
@@ -283,18 +202,6 @@ class DefaultMQPushConsumer:
     def release(self, queue: MessageQueue) -> None:
         """In order: the listener has returned for a queue that was given up meanwhile."""
         start_task(self.rebalance.release(queue), f"unlock a queue of {self.group}")
-
-    async def do_rebalance(self) -> bool:
-        """Take and give up queues. Returns False if something has to be tried again soon."""
-        return await self.rebalance.do_rebalance()
-
-    async def reset_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Consume a queue from this offset, if it is one of this consumer."""
-        await self.rebalance.restart_from(queue, offset)
-
-    async def persist_offsets(self) -> None:
-        """Store the offsets that have changed: at the brokers, or in broadcasting in the file."""
-        await self.offset_store.persist(list(self.rebalance.process_queues))
 
     async def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
         """Have a message delivered again later. Returns whether a broker accepted it.
@@ -359,20 +266,3 @@ class DefaultMQPushConsumer:
         while True:
             await self.rebalance.lock_all()
             await asyncio.sleep(LOCK_SECONDS)
-
-    @property
-    def consume_from_where(self) -> ConsumeFromWhere:
-        return self.config.consume_from_where
-
-    def consumer_data(self) -> ConsumerData:
-        """What heartbeats say about this consumer."""
-        return ConsumerData(
-            group=self.group,
-            message_model=self.config.message_model,
-            consume_from_where=self.config.consume_from_where,
-            subscriptions=list(self.subscriptions.values()),
-        )
-
-    def running_info(self) -> dict[str, Any]:
-        """RocketMQ's ConsumerRunningInfo, without consumption figures by topic."""
-        return consumer_running_info(self, "CONSUME_PASSIVELY", self.config.consume_thread_max)

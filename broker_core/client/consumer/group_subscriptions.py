@@ -1,31 +1,20 @@
 """All members of a group must have the same subscriptions, or brokers give each of them the messages of others."""
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from broker_core.client.consumer.filter_api import comparable_expression
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.commands import SubscriptionData
 
 if TYPE_CHECKING:
-    from broker_core.client.mq_client_instance import MQClientInstance
+    from broker_core.client.consumer.pulling_consumer import PullingConsumer
 
-
-class Member(Protocol):
-    """A consumer of this process."""
-
-    group: str
-    instance: "MQClientInstance"
-    subscriptions: dict[str, SubscriptionData]
-    running: bool
-
-
-_members: "WeakKeyDictionary[Member, asyncio.AbstractEventLoop]" = WeakKeyDictionary()
+_members: "WeakKeyDictionary[PullingConsumer, asyncio.AbstractEventLoop]" = WeakKeyDictionary()
 """The consumers that were started in this process."""
 
 
-def check_same_subscriptions(consumer: Member) -> None:
+def check_same_subscriptions(consumer: "PullingConsumer") -> None:
     """Note a consumer that is about to start.
 
     MQClientException if another one of its group in this process, at the same name servers, subscribes to something
@@ -47,7 +36,7 @@ def check_same_subscriptions(consumer: Member) -> None:
     _members[consumer] = asyncio.get_running_loop()
 
 
-def _expressions(consumer: Member) -> dict[str, tuple[str, str]]:
+def _expressions(consumer: "PullingConsumer") -> dict[str, tuple[str, str]]:
     return {
         topic: comparable_expression(data.expression_type, data.sub_string)
         for topic, data in consumer.subscriptions.items()

@@ -2,16 +2,10 @@
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker_core.client.client_config import ConsumeFromWhere
-from broker_core.client.consumer.pull_message_service import PullMessageService
 from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
-from broker_core.consumers.allocate_message_queue import Allocate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from broker_core.client.consumer.rebalance_impl import RebalanceImpl
-    from broker_core.client.mq_client_instance import MQClientInstance
 
 
 class OffsetStore(Protocol):
@@ -60,28 +54,3 @@ class MQConsumerInner(Protocol):
 
     def running_info(self) -> dict[str, Any]:
         """RocketMQ's ConsumerRunningInfo."""
-
-
-class Rebalanced(Protocol):
-    """What RebalanceImpl needs of a push consumer or a lite pull consumer."""
-
-    group: str
-    instance: "MQClientInstance"
-    subscriptions: dict[str, SubscriptionData]
-    allocate: Allocate
-    offset_store: OffsetStore
-    pull_service: PullMessageService
-    rebalance: "RebalanceImpl"
-    running: bool
-    started: bool
-    """Whether ``start`` has returned: queues are taken later only if they are new or could not be taken before."""
-    started_ms: int
-    broadcasting: bool
-    orderly: bool
-    """Queues are locked; not in broadcasting."""
-
-    @property
-    def consume_from_where(self) -> ConsumeFromWhere:
-        """Where a new group begins."""
-
-    consume_timestamp_ms: int

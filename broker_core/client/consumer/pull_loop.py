@@ -6,45 +6,29 @@ PullMessageService --PullRequest--> pull_message ----pull, held----> broker
 """
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from broker_core.client.client_events import MessagesPut, PullAnswered, PullSent
-from broker_core.client.consumer.mq_consumer_inner import Rebalanced
-from broker_core.client.consumer.process_queue import ProcessQueue
-from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper, PullOptions
+from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper
 from broker_core.client.consumer.pull_message_service import PullRequest
 from broker_core.client.consumer.pull_result import delay_after_error, next_pull
-from broker_core.client.message import MessageExt
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.commands import MessageQueue
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.tasks import start_task
 
 if TYPE_CHECKING:
     import asyncio
 
+    from broker_core.client.consumer.pulling_consumer import PullingConsumer
+    from broker_core.commands import MessageQueue
+
 log = logging.getLogger(__name__)
-
-
-class Puller(Rebalanced, Protocol):
-    """What the loop needs of a push consumer or a lite pull consumer."""
-
-    pull_options: PullOptions
-
-    def pull_delay_ms(self, queue: MessageQueue, process_queue: ProcessQueue) -> int:
-        """How long the next pull of a queue must wait; 0 if it may be sent now."""
-
-    def take_messages(self, messages: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue) -> None:
-        """New messages are in the process queue."""
-
-    def correct_offset(self, queue: MessageQueue, offset: int) -> None:
-        """The subscription wants nothing before ``offset``, and the process queue is empty."""
 
 
 class PullLoop:
     """RocketMQ's DefaultMQPushConsumerImpl.pullMessage with its PullCallback, and PullTaskImpl of lite pulls."""
 
-    def __init__(self, consumer: Puller) -> None:
+    def __init__(self, consumer: "PullingConsumer") -> None:
         self._consumer = consumer
         self._pulls = PullAPIWrapper(consumer.instance, consumer.group)
         self._events = consumer.instance.events

@@ -3,14 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from broker_core.client.consumer.mq_consumer_inner import Rebalanced
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_message_service import PullRequest
 from broker_core.client.consumer.queue_locks import QueueLocks
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.commands import MessageQueue
+
+if TYPE_CHECKING:
+    from broker_core.client.consumer.pulling_consumer import PullingConsumer
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ class RebalanceImpl:
     no other member calls its listener meanwhile.
     """
 
-    def __init__(self, consumer: Rebalanced) -> None:
+    def __init__(self, consumer: "PullingConsumer") -> None:
         self._consumer = consumer
         self._turn = asyncio.Lock()
         self._locks = QueueLocks(consumer.instance, consumer.group)

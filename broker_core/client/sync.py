@@ -19,6 +19,7 @@ from broker_core.client.consumer import (
 from broker_core.client.consumer.consume_message_concurrently_service import MessageListener
 from broker_core.client.consumer.consume_message_orderly_service import MessageListenerOrderly
 from broker_core.client.consumer.pull_result import PullResult
+from broker_core.client.consumer.pulling_consumer import MessageQueueListener
 from broker_core.client.message import Message, MessageExt
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.producer import default_mq_producer, transaction_mq_producer
@@ -203,6 +204,13 @@ class DefaultMQPushConsumer:
         """
         self._consumer.register_message_listener(listener, orderly=orderly)
 
+    def register_message_queue_listener(self, listener: MessageQueueListener) -> None:
+        """Have ``listener(topic, all_queues, assigned)`` called when a rebalance has changed this consumer's queues.
+
+        It is called by the thread of all clients, so it must not wait for anything.
+        """
+        self._consumer.register_message_queue_listener(listener)
+
     def start(self) -> None:
         """Join the group. ``default_mq_push_consumer.DefaultMQPushConsumer.start`` says what is then consumed."""
         call(self._consumer.start())
@@ -243,6 +251,13 @@ class DefaultLitePullConsumer:
             self._consumer.assign(queues, sub_expression)
 
         call(assign())
+
+    def register_message_queue_listener(self, listener: MessageQueueListener) -> None:
+        """Have ``listener(topic, all_queues, assigned)`` called when a rebalance has changed this consumer's queues.
+
+        It is called by the thread of all clients, so it must not wait for anything.
+        """
+        self._consumer.register_message_queue_listener(listener)
 
     def start(self) -> None:
         call(self._consumer.start())

@@ -1,7 +1,9 @@
 """What a push consumer and a lite pull consumer have in common: they pull their queues in the background."""
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from broker_core.client.client_config import ConsumeFromWhere, ConsumerConfig, LitePullConsumerConfig, check_group
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from broker_core.client.consumer.mq_consumer_inner import OffsetStore
+
+log = logging.getLogger(__name__)
+
+MessageQueueListener = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
+"""RocketMQ's MessageQueueListener: a topic, all its queues, and those that are assigned to this consumer now."""
 
 FLOW_CONTROL_DELAY_MS = 50
 SUSPENDED_DELAY_MS = 1000
@@ -67,6 +74,7 @@ class PullingConsumer(ABC):
         self.started_ms = 0
         self.consume_timestamp_ms = 0
         self._config = config
+        self._message_queue_listener: MessageQueueListener | None = None
         self._shutdown_task: asyncio.Task[None] | None = None
 
     # --- Set-up and life --------------------------------------------------------------------------------------
@@ -80,6 +88,14 @@ class PullingConsumer(ABC):
         self._require_stopped()
         version = self.instance.clock.now().wall_ms
         self.subscriptions[topic] = build_subscription_data(topic, sub_expression, version, expression_type)
+
+    def register_message_queue_listener(self, listener: MessageQueueListener) -> None:
+        """Have ``listener(topic, all_queues, assigned)`` called when a rebalance has changed this consumer's queues.
+
+        It is called on the event loop, and must not wait for anything. Queues that the program assigns itself, and
+        those of the retry topic, are not reported.
+        """
+        self._message_queue_listener = listener
 
     def _require_stopped(self) -> None:
         if self.running:
@@ -166,6 +182,15 @@ class PullingConsumer(ABC):
     async def do_rebalance(self) -> bool:
         """Take and give up queues. Returns False if something has to be tried again soon."""
         return await self.rebalance.do_rebalance()
+
+    def message_queue_changed(self, topic: str, queues: list[MessageQueue], assigned: list[MessageQueue]) -> None:
+        """A rebalance has changed the queues of a topic that are ``assigned`` to this consumer."""
+        if self._message_queue_listener is None or topic.startswith(RETRY_PREFIX):
+            return
+        try:
+            self._message_queue_listener(topic, queues, assigned)
+        except Exception:
+            log.exception("the message queue listener of group %s failed at topic %s", self.group, topic)
 
     async def reset_offset(self, queue: MessageQueue, offset: int) -> None:
         """Consume a queue from this offset, if it is one of this consumer."""

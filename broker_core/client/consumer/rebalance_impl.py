@@ -90,7 +90,7 @@ class RebalanceImpl:
                 return True
             queues = instance.subscribed_queues(topic) or []
         if consumer.broadcasting:
-            return await self._update(topic, dict.fromkeys(queues))
+            return await self._update(topic, queues, queues)
         try:
             members = await instance.find_consumer_id_list(topic, consumer.group)
         except MQClientException as error:
@@ -100,10 +100,16 @@ class RebalanceImpl:
             log.info("group %s keeps its queues of %s: its broker does not list this member yet", consumer.group, topic)
             return False
         assigned = consumer.allocate(queues, members, instance.client_id) if queues else []
-        return await self._update(topic, dict.fromkeys(assigned))
+        return await self._update(topic, assigned, queues)
 
-    async def _update(self, topic: str, assigned: Collection[MessageQueue]) -> bool:
-        """RocketMQ's updateProcessQueueTableInRebalance. Returns False if a queue could not be taken yet."""
+    async def _update(
+        self, topic: str, queues: Iterable[MessageQueue], every_queue: list[MessageQueue] | None = None
+    ) -> bool:
+        """RocketMQ's updateProcessQueueTableInRebalance. Returns False if a queue could not be taken yet.
+
+        ``every_queue`` of the topic, if this is a rebalance, which is reported.
+        """
+        assigned = dict.fromkeys(queues)
         held = {queue: work for queue, work in self.process_queues.items() if queue.topic == topic}
         changes = compare(assigned, held, self._consumer.instance.clock.mono_ns())
         await self.give_up(changes.dropped)
@@ -113,6 +119,8 @@ class RebalanceImpl:
             locked = await self._locks.lock(free)
             free = [queue for queue in free if locked.get(queue)]
         results = await asyncio.gather(*(self._take(queue, begin_ns) for queue in free))
+        if every_queue is not None and (changes.dropped or any(results)):
+            self._consumer.message_queue_changed(topic, every_queue, list(assigned))
         return all(results) and len(free) == len(changes.added)
 
     # --- Giving up --------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """What both consumers that pull in the background do alike."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from broker_core.client import MQClientException
+from broker_core.client import MessageQueue, MQClientException
 from tests.fakes.client import Inbox, consumer_of, lite_consumer_of
 from tests.fakes.virtual_cluster import NAMESRV, VirtualCluster, run_virtually
 
@@ -36,5 +37,45 @@ def test_a_start_that_fails_leaves_nothing_and_can_be_repeated(make: Any) -> Non
                 with pytest.raises(MQClientException, match="running already"):
                     change()
         assert (consumer.started, consumer.rebalance.process_queues) == (False, {})
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("make", [push_of, lite_of])
+def test_a_listener_learns_which_queues_a_rebalance_assigns(make: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 4)
+        told: list[tuple[str, int, list[int]]] = []
+
+        def listener(topic: str, queues: list[MessageQueue], assigned: list[MessageQueue]) -> None:
+            told.append((topic, len(queues), [queue.queue_id for queue in assigned]))
+            raise ValueError("it is logged, and no more")
+
+        consumer = make(cluster)
+        consumer.register_message_queue_listener(listener)
+        async with consumer:
+            assert told == [("orders", 4, [0, 1, 2, 3])]
+            await asyncio.sleep(60)
+            assert len(told) == 1
+            async with make(cluster):
+                await asyncio.sleep(5)
+                assert (len(told), len(told[1][2])) == (2, 2)
+            await asyncio.sleep(5)
+            assert told[2:] == [("orders", 4, [0, 1, 2, 3])]
+
+    run_virtually(story)
+    assert caplog.text.count("the message queue listener of group g failed at topic orders") == 3
+
+
+def test_queues_that_the_program_assigns_are_not_reported() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 4)
+        consumer, told = lite_consumer_of(cluster), []
+        consumer.register_message_queue_listener(lambda *changed: told.append(changed))
+        consumer.assign([MessageQueue(topic="orders", broker_name="a", queue_id=0)])
+        async with consumer:
+            assert (len(consumer.rebalance.process_queues), told) == (1, [])
 
     run_virtually(story)

@@ -30,6 +30,10 @@ from api.resources import (
     topics,
     verdicts,
 )
+from api.resources.alerts import channels as alert_channels
+from api.resources.alerts import history as alert_history
+from api.resources.alerts import rules as alert_rules
+from api.resources.alerts import silences as alert_silences
 from api.websockets import asyncapi
 from api.websockets import socket as websocket
 from api.websockets.events import events_application
@@ -93,6 +97,10 @@ _RESOURCES = (
     reports,
     report_schedules,
     lake,
+    alert_history,
+    alert_rules,
+    alert_channels,
+    alert_silences,
     health,
     metrics,
 )

@@ -13,12 +13,14 @@ from django.core.asgi import get_asgi_application
 
 django_application = get_asgi_application()  # first: it loads the apps that the imports below need
 
+from alerts.service import start_alerts, stop_alerts  # noqa: E402
 from api.http.security import SecurityMiddleware  # noqa: E402
 from api.routing import API_PREFIXES, close_websockets, http_application, websocket_urlpatterns  # noqa: E402
 from config.celery import app as celery_app  # noqa: E402
 
-# The server of the application also closes its WebSockets. Importing celery_app makes reports go to our Celery.
-__all__ = ["application", "celery_app", "close_websockets"]
+# The server of the application also closes its WebSockets, and starts and stops the alerts. Importing celery_app makes
+# reports go to our Celery.
+__all__ = ["application", "celery_app", "close_websockets", "start_alerts", "stop_alerts"]
 
 
 async def api_or_pages(scope: Any, receive: Any, send: Any) -> None:

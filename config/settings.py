@@ -19,6 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from broker_core.errors import RequestError
 from broker_core.options import ADDRESSES, Options, make_options, read_broker_conf
 from broker_core.version import VERSION
+from config.mail import mail_server
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 GLASSMQ_VERSION = VERSION
@@ -76,6 +77,13 @@ def lake_location(name: str, default: Path) -> Path | str:
     if not url.netloc or not url.path.strip("/") or url.query or url.fragment:
         raise ImproperlyConfigured(f"{name} must be a path, a file:// URL, or s3://BUCKET/FOLDER, not {text(name)!r}.")
     return f"s3://{url.netloc}/{url.path.strip('/')}"
+
+
+def address_in_url(host: str) -> str:
+    """A host that listens, as it is written in a URL on this machine."""
+    if host in {"0.0.0.0", "::"}:
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def is_loopback(host: str) -> bool:
@@ -234,6 +242,19 @@ GLASSMQ_CLUSTER_NAMES = [
 ]
 """The brokers of ``manage.py broker --cluster``: ``broker-a``, ``broker-b``, ... or, from ``x``, ``x``, ``x-b``, ..."""
 
+# Alerts
+
+GLASSMQ_SITE_URL = text("GLASSMQ_SITE_URL", f"http://{address_in_url(GLASSMQ_HOST)}:{GLASSMQ_WEB_PORT}").rstrip("/")
+if not re.match(r"https?://[^/\s]+", GLASSMQ_SITE_URL):
+    raise ImproperlyConfigured(
+        f"GLASSMQ_SITE_URL must begin with http:// or https:// and a host, not {GLASSMQ_SITE_URL!r}."
+    )
+GLASSMQ_ALERT_HOSTS = tuple(host.strip().lower() for host in text("GLASSMQ_ALERT_HOSTS").split(",") if host.strip())
+"""The hosts that alerts may be sent to by HTTP; empty: all."""
+GLASSMQ_MAIL_FROM = text("GLASSMQ_MAIL_FROM", "glassmq@localhost")
+GLASSMQ_SENDS_MAIL = bool(text("GLASSMQ_SMTP_URL"))
+globals().update(mail_server(text("GLASSMQ_SMTP_URL")))
+
 # Reports
 
 GLASSMQ_SPARK_MASTER = text("GLASSMQ_SPARK_MASTER", "local[*]")
@@ -329,6 +350,7 @@ INSTALLED_APPS = [
     "api",
     "dashboard",
     "spark_jobs",
+    "alerts",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -460,6 +482,8 @@ LOGGING = {
         "django.channels.server": {"handlers": ["console"], "level": "WARNING", "propagate": False},
         "daphne": {"level": "WARNING"},
         "twisted": {"level": "WARNING"},
+        # It logs whole URLs, and that of a webhook is a secret.
+        "httpx": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},  # it warns that the transport through files has no host name
         # The report worker logs only warnings, but the installation of Spark takes minutes, so it is logged too.
         "spark_jobs.hosting.setup": {"level": "INFO"},

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import PROJECT
 from tests.mutants import load_mutants, misfit
 
-ROOMS = ("config", "api", "dashboard", "spark_jobs", "bridge", "broker_core")
+ROOMS = ("config", "alerts", "api", "dashboard", "spark_jobs", "bridge", "broker_core")
 FUNCTION_LINES = 70
 MODULE_LINES = 500
 FOLDER_MODULES = 25

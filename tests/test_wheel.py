@@ -31,7 +31,18 @@ BROKER = [Requirement(text) for text in METADATA["project"]["optional-dependenci
 BASE_MODULES = ("click", "lz4", "markdown_it", "mdurl", "msgspec", "pygments", "rich", "zstandard")
 """What pip installs for the base: its dependencies and theirs."""
 START_SECONDS = 120
-IN_WHEEL = ("api", "bridge", "broker_core", "config", "dashboard", "docs", "spark_jobs", "static", "templates")
+IN_WHEEL = (
+    "alerts",
+    "api",
+    "bridge",
+    "broker_core",
+    "config",
+    "dashboard",
+    "docs",
+    "spark_jobs",
+    "static",
+    "templates",
+)
 
 
 @pytest.fixture(scope="module")

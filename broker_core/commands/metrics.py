@@ -12,8 +12,13 @@ MAX_HISTORY_TOPICS = 5000
 
 
 class GetMetrics(Command, frozen=True):
-    """The first groups by name, with at most ``max_topics`` pairs of group and topic. -> BrokerMetrics"""
+    """The first groups by name, with at most ``max_topics`` pairs of group and topic. -> BrokerMetrics
 
+    With ``after``, a page of the groups with names above it. It ends where a group's topics would be cut, unless they
+    are too many for any page.
+    """
+
+    after: str | None = None
     max_groups: int = MAX_METRIC_GROUPS
     max_topics: int = MAX_METRIC_TOPICS
 
@@ -55,6 +60,7 @@ class GroupMetrics(Shape, frozen=True):
 class BrokerMetrics(Reply, frozen=True):
     """``groups_left_out`` groups are beyond ``max_groups``. ``topics_left_out`` pairs of group and topic are beyond
     ``max_topics``, or in a group with more queues than are looked at; those of groups that are left out do not count.
+    ``next`` is the ``after`` of the next page, None on the last one and without ``after``.
     """
 
     broker: str
@@ -63,6 +69,7 @@ class BrokerMetrics(Reply, frozen=True):
     groups: list[GroupMetrics]
     groups_left_out: int
     topics_left_out: int
+    next: str | None = None
 
 
 class GetHistorySample(Command, frozen=True):

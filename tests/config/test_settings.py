@@ -114,6 +114,9 @@ def test_no_variable_is_required(tmp_path: Path) -> None:
         ("GLASSMQ_API_TOKEN", "short"),
         ("GLASSMQ_BROKER_CONF", "/nowhere/broker.conf"),
         ("GLASSMQ_NAMESRV_ADDR", "127.0.0.1"),
+        ("GLASSMQ_SITE_URL", "mq.example"),
+        ("GLASSMQ_SMTP_URL", "mail.example:25"),
+        ("GLASSMQ_SMTP_URL", "smtp://mail.example:99999"),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, name: str, value: str) -> None:
@@ -398,3 +401,22 @@ def test_answering_every_host_needs_an_explicit_setting(tmp_path: Path, hosts: s
 def test_a_misspelt_variable_is_a_warning(tmp_path: Path) -> None:
     [warning] = read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_WEBPORT="8001")["GLASSMQ_WARNINGS"]
     assert warning.startswith("GLASSMQ_WEBPORT is set, but GLASSMQ has no such variable")
+
+
+def test_alerts_have_a_mail_server_an_address_and_hosts(tmp_path: Path) -> None:
+    names = ["HOST", "PORT", "HOST_USER", "HOST_PASSWORD", "USE_TLS", "USE_SSL"]
+    mail = [f"EMAIL_{name}" for name in names]
+    url = "smtp+tls://mq%40example:p%2F%40s@mail.example"
+    others = ("GLASSMQ_SENDS_MAIL", "GLASSMQ_SITE_URL", "GLASSMQ_ALERT_HOSTS")
+    found = read(
+        tmp_path,
+        *mail,
+        *others,
+        GLASSMQ_SMTP_URL=url,
+        GLASSMQ_SITE_URL="https://mq.example/",
+        GLASSMQ_ALERT_HOSTS="Hooks.example, 10.0.0.5",
+    )
+    assert [found[name] for name in mail] == ["mail.example", 587, "mq@example", "p/@s", True, False]
+    assert [found[name] for name in others] == [True, "https://mq.example", ["hooks.example", "10.0.0.5"]]
+    found = read(tmp_path, *others, GLASSMQ_HOST="::1")
+    assert [found[name] for name in others] == [False, "http://[::1]:8000", []]

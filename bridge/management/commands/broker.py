@@ -163,9 +163,10 @@ class BrokerProcess:
 
         ``announce`` is called once it serves, with the reason why no message can be published, or "" if one can.
         """
-        from config.asgi import application, close_websockets
+        from config.asgi import application, close_websockets, start_alerts, stop_alerts
 
         self._close_websockets = close_websockets
+        self._start_alerts, self._stop_alerts = start_alerts, stop_alerts
         self._announce = announce
         host = settings.GLASSMQ_HOST.replace(":", "\\:")
         self._server = LimitedServer(
@@ -199,6 +200,7 @@ class BrokerProcess:
             freeze()
             self._recorders.start()
             self._announce(await engine_state(self._ports, patience_s))
+            self._start_alerts()
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
@@ -239,6 +241,8 @@ class BrokerProcess:
             await asyncio.wait([self._starting])
         self._stop_listening()
         await self._recorders.stop()
+        if not self.problem:
+            await self._stop_alerts()
         ending = [start_task(child.stop(CHILD_GRACE_S), f"stop {child.name}") for child in self._children]
         if not self.problem:  # otherwise it was never started
             try:

@@ -32,12 +32,15 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetMetrics = request.command
     max_groups = max(0, min(command.max_groups, MAX_METRIC_GROUPS))
     room = max(0, min(command.max_topics, MAX_METRIC_TOPICS))
-    names = yield from group_names(context)
+    is_page = command.after is not None
+    names = yield from group_names(context, command.after or "")
     seen = yield from look_around(context, names[:max_groups])
     groups: list[GroupMetrics] = []
     left_out = 0
     for group in names[:max_groups]:
         topics = seen.topics_of(context, group)
+        if is_page and groups and len(topics) > room:
+            break
         live = yield from live_state(context, group, topics, seen, now)
         rows = yield from _topics(context, group, live.queues, room)
         room -= len(rows)
@@ -62,6 +65,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
         groups=groups,
         groups_left_out=len(names) - len(groups),
         topics_left_out=left_out,
+        next=groups[-1].group if is_page and groups and len(groups) < len(names) else None,
     )
 
 

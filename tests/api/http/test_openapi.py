@@ -106,7 +106,7 @@ def test_a_body_is_required_where_it_is() -> None:
         for method, operation in methods.items()
         if "requestBody" in operation and not operation["requestBody"]["required"]
     }
-    assert optional == {("post", "/api/v1/lake/sync")}
+    assert optional == {("post", "/api/v1/lake/sync"), ("post", "/api/v1/alerts/channels/{id}/test")}
 
 
 def test_changeable_options_are_typed() -> None:

@@ -10,7 +10,7 @@ from tests.fakes.engine import Bench
 from tests.fakes.members import join
 
 
-def asked(bench: Bench, **limits: int) -> c.BrokerMetrics:
+def asked(bench: Bench, **limits: Any) -> c.BrokerMetrics:
     reply = bench.call(c.GetMetrics(**limits), "asker")
     assert isinstance(reply, c.BrokerMetrics), reply
     return reply
@@ -160,3 +160,29 @@ def test_a_deleted_topic_has_no_row() -> None:
     bench.call(c.DeleteTopic(topic="orders"))
     assert [found.topic for one in asked(bench).groups for found in one.topics if found.topic == "orders"] == []
     assert asked(bench).topics_left_out == 0
+
+
+def test_pages_have_every_group_once_with_all_of_its_topics() -> None:
+    bench = orders()
+    for group in ("a", "b", "c"):
+        for topic in ("orders", f"of-{group}"):
+            bench.send(topic, b"x")
+            entry = c.QueueOffset(topic=topic, queue_id=0, offset=0)
+            bench.call(c.UpdateConsumerOffset(group=group, offsets=[entry]))
+    commit(bench, 0)
+    pages, after = [], ""
+    while True:
+        page = asked(bench, after=after, max_groups=3, max_topics=3)
+        pages.append([(one.group, len(one.topics)) for one in page.groups])
+        assert page.topics_left_out == 0
+        if page.next is None:
+            break
+        after = page.next
+    assert pages == [[("a", 2)], [("b", 2)], [("c", 2), ("g", 1)]]
+
+
+def test_a_page_has_at_least_one_group() -> None:
+    bench = orders()
+    commit(bench, 0)
+    page = asked(bench, after="", max_topics=0)
+    assert ([one.group for one in page.groups], page.next, page.topics_left_out) == (["g"], None, 1)

@@ -1,0 +1,179 @@
+"""What the rules ask about: groups, disks and engines, through the questions that the API and the metrics page ask.
+
+All rules are answered in one pass over the groups, page by page, so that a broker with 10,000 groups is asked in short
+turns, and this process never holds more than one page.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from alerts.evaluation import Moment, Readings, Rise, RuleState
+from alerts.rules import Rule, Subject, matches
+from bridge.port import BrokerError, EnginePort, PortTimeout, PortUnavailable, commands
+
+GROUPS_OF_PAGE = 1000
+MAX_PAGES = 64
+"""Of a broker in one round: 64,000 groups."""
+GROUPS_AT_ONCE = 20
+"""After so many groups, other tasks of the process have their turn."""
+TIMEOUT_MS = 10_000
+ABOUT_GROUPS = ("group_state", "lag", "oldest", "dead_letters")
+
+R = TypeVar("R", bound=commands.Reply)
+
+
+class Watch:
+    """One round over all brokers. ``readings`` by rule; ``problems`` are sentences about what is not known."""
+
+    def __init__(self, states: Iterable[tuple[Rule, RuleState]], dead: Rise, missed: Rise, now: Moment) -> None:
+        states = list(states)
+        self.rules = [rule for rule, _ in states]
+        self.readings = {rule.id: Readings(state.alerts) for rule, state in states}
+        self.problems: list[str] = []
+        self._dead = dead
+        self._missed = missed
+        self._now = now
+
+    def _asks(self, *kinds: str) -> bool:
+        return any(rule.what in kinds for rule in self.rules)
+
+    async def look(self, ports: Mapping[str, EnginePort]) -> None:
+        """Ask every broker that has a port."""
+        await asyncio.gather(*(self._broker(name, port) for name, port in ports.items()))
+
+    async def _broker(self, broker: str, port: EnginePort) -> None:
+        answers = await self._is_up(broker, port)
+        if not answers or not await self._groups(broker, port):
+            self._unknown(broker, *ABOUT_GROUPS, "disk_used")
+        if not answers or not await self._counters(broker, port):
+            self._unknown(broker, "missed_arrivals")
+
+    def _unknown(self, broker: str, *kinds: str) -> None:
+        for rule in self.rules:
+            if rule.what in kinds:
+                self.readings[rule.id].unknown_brokers.add(broker)
+
+    async def _is_up(self, broker: str, port: EnginePort) -> bool:
+        """Whether the engine answers; one that is only too busy does."""
+        try:
+            await _ask(port, commands.GetBroker(), commands.BrokerView)
+        except (PortTimeout, PortUnavailable) as error:
+            self._hold("engine_down", Subject(broker), f"the engine does not answer: {error.remark}")
+            return False
+        except BrokerError as error:
+            self.problems.append(f"{broker} gave no answer: {error.remark}.")
+            return False
+        return True
+
+    def _hold(self, what: str, subject: Subject, text: str) -> None:
+        for rule in self.rules:
+            if rule.what == what:
+                self.readings[rule.id].add(subject, text)
+
+    async def _counters(self, broker: str, port: EnginePort) -> bool:
+        if not self._asks("missed_arrivals"):
+            return True
+        try:
+            snapshot = await _ask(port, commands.GetSnapshot(max_holds=1, max_queues=1), commands.Snapshot)
+        except BrokerError as error:
+            self.problems.append(f"{broker} did not answer for its counters: {error.remark}.")
+            return False
+        subject = Subject(broker)
+        new = self._missed.new(subject, snapshot.counters.get("woken_missed_arrival", 0), self._now)
+        for rule in self.rules:
+            if rule.what == "missed_arrivals" and new > rule.threshold:
+                self.readings[rule.id].add(subject, f"{new:,} held pulls were woken too late")
+        return True
+
+    async def _groups(self, broker: str, port: EnginePort) -> bool:
+        """Ask for all groups, or only for the disk. Returns whether all was answered."""
+        if not self._asks(*ABOUT_GROUPS, "disk_used"):
+            return True
+        limit = GROUPS_OF_PAGE if self._asks(*ABOUT_GROUPS) else 0
+        after: str | None = ""
+        seen: dict[Subject, None] = {}
+        for page_number in range(MAX_PAGES):
+            try:
+                page = await _ask(port, commands.GetMetrics(after=after, max_groups=limit), commands.BrokerMetrics)
+            except BrokerError as error:
+                self.problems.append(f"{broker} did not answer for its groups: {error.remark}.")
+                return False
+            if page_number == 0:
+                self._disk(broker, page.disk_used_percent)
+            for number, group in enumerate(page.groups, 1):
+                self._group(broker, group, is_cut=page.topics_left_out > 0)
+                seen[Subject(broker, group.group)] = None
+                if number % GROUPS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            if page.topics_left_out:
+                self.problems.append(f"{page.topics_left_out:,} topics of groups at {broker} were not looked at.")
+            after = page.next
+            if after is None:
+                if limit:
+                    self._dead.keep(seen, broker)
+                return True
+        self.problems.append(f"{broker} has more than {MAX_PAGES * GROUPS_OF_PAGE:,} groups; the others are not known.")
+        return False
+
+    def _disk(self, broker: str, percent: float) -> None:
+        for rule in self.rules:
+            if rule.what == "disk_used" and percent > rule.threshold:
+                self.readings[rule.id].add(Subject(broker), f"the disk is {percent:.1f} % full")
+
+    def _group(self, broker: str, group: commands.GroupMetrics, *, is_cut: bool) -> None:
+        subject = Subject(broker, group.group)
+        new_dead = self._dead.new(subject, group.dead_lettered, self._now)
+        for rule in self.rules:
+            if rule.what not in ABOUT_GROUPS or not matches(rule.group, group.group):
+                continue
+            readings = self.readings[rule.id]
+            if rule.what == "group_state":
+                if group.state in rule.states:
+                    readings.add(subject, group.state)
+                elif group.state == "unknown":
+                    readings.add_unknown(subject)
+            elif rule.what == "dead_letters":
+                if new_dead > rule.threshold:
+                    readings.add(subject, f"{new_dead:,} new dead letters, {group.dead_letters:,} are stored")
+            else:
+                _read_topics(rule, readings, broker, group, is_cut=is_cut)
+
+
+def _read_topics(rule: Rule, readings: Readings, broker: str, group: commands.GroupMetrics, *, is_cut: bool) -> None:
+    if is_cut:
+        readings.unknown_groups.add((broker, group.group))
+    for topic in group.topics:
+        if matches(rule.topic, topic.topic):
+            _read_topic(rule, readings, Subject(broker, group.group, topic.topic), topic)
+
+
+def _read_topic(rule: Rule, readings: Readings, subject: Subject, topic: commands.TopicMetrics) -> None:
+    """The lag, or the age of its oldest message. With unknown queues, both may be more than what is known."""
+    value = topic.lag if rule.what == "lag" else topic.oldest_ms
+    if value is not None and value > rule.threshold:
+        readings.add(
+            subject,
+            f"{value:,} messages wait" if rule.what == "lag" else f"a message has waited {duration_text(value)}",
+        )
+    elif value is None or topic.unknown_queues:
+        readings.add_unknown(subject)
+
+
+def duration_text(ms: int) -> str:
+    """A duration in its two largest units: ``3 d 4 h``, ``12 min 5 s``."""
+    rest = max(0, ms) // 1000
+    parts: list[str] = []
+    for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, seconds)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+async def _ask(port: EnginePort, command: commands.Command, expected: type[R]) -> R:
+    """The engine's answer. BrokerError."""
+    reply = await port.call(command, timeout_ms=TIMEOUT_MS)
+    if not isinstance(reply, expected):
+        raise BrokerError(f"it answered {type(reply).__name__} where {expected.__name__} was expected")
+    return reply

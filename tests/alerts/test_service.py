@@ -1,0 +1,167 @@
+"""Rounds of evaluation, from a broker's answers to a receiver, over a real database."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import DatabaseError
+
+from alerts import catalogue, records, service
+from alerts.evaluation import Notice
+from alerts.models import AlertRecord, AlertRule
+from alerts.rules import Channel
+from alerts.sending import Outbox, Outcome
+from alerts.service import AlertService
+from bridge.port import PortTimeout, commands
+from tests.alerts.receivers import http_receiver
+from tests.fakes.clock import VirtualClock
+from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def database(work: Any, *arguments: Any, **more: Any) -> Any:
+    return sync_to_async(work)(*arguments, **more)
+
+
+class Bench:
+    """A web process over a scripted broker."""
+
+    def __init__(self, clock: VirtualClock | None = None) -> None:
+        self.port = FakePort()
+        self.clock = clock or VirtualClock()
+        self.sent: list[Notice] = []
+        self.outbox = Outbox(self._ended, sending=self._send)
+        self.service = self.process()
+
+    def process(self) -> AlertService:
+        return AlertService(ports=lambda: {"broker-a": self.port}, clock=self.clock, outbox=self.outbox)
+
+    async def _send(self, to: Channel, notice: Notice) -> None:
+        self.sent.append(notice)
+
+    async def _ended(self, outcome: Outcome) -> None:
+        await self.service._on_outcome(outcome)
+
+    def stalled(self, *groups: str) -> None:
+        self.port.replies[commands.GetMetrics] = broker_metrics(*(group_metrics(group) for group in groups))
+
+    async def round(self, after_ms: int = 0) -> list[Notice]:
+        """One round; the messages that it sent."""
+        self.clock.advance(after_ms)
+        self.sent.clear()
+        await self.service.round()
+        await asyncio.gather(*self.outbox._tasks.values())
+        return list(self.sent)
+
+
+async def declared() -> int:
+    """A rule for stalled groups with a channel, and no other."""
+
+    def declare() -> int:
+        AlertRule.objects.all().delete()
+        channel = catalogue.add_channel(name="hook", kind="webhook", url="http://x.example/s3cret")
+        fields: dict[str, Any] = {"name": "stalled", "what": "group_state", "states": ("stalled",), "for_s": 60}
+        return catalogue.add_rule(**fields, channels=(channel.id,)).id
+
+    number: int = await database(declare)
+    return number
+
+
+async def test_from_a_stalled_group_to_a_receiver_and_back() -> None:
+    await declared()
+    bench = Bench()
+    bench.stalled("billing", "orders")
+    assert await bench.round() == []
+    [notice] = await bench.round(after_ms=60_000)
+    assert [alert.subject.group for alert in notice.firing] == ["billing", "orders"]
+    assert await database(records.firing_counts) == {"warning": 2}
+    assert await database(lambda: AlertRecord.objects.exclude(notified_ms=None).count()) == 2
+    bench.stalled("orders")
+    [ended] = await bench.round(after_ms=60_000)
+    assert [alert.subject.group for alert in ended.resolved] == ["billing"]
+    assert await database(records.firing_counts) == {"warning": 1}
+
+
+async def test_two_web_processes_send_one_message() -> None:
+    await declared()
+    bench = Bench()
+    other = Bench(bench.clock)
+    for process in (bench, other):
+        process.stalled("g")
+        await process.round()
+    sent = [*await bench.round(after_ms=60_000), *await other.round()]
+    assert len(sent) == 1
+
+
+async def test_the_next_process_goes_on_and_sends_nothing_twice() -> None:
+    await declared()
+    bench = Bench()
+    bench.stalled("g")
+    await bench.round()
+    assert len(await bench.round(after_ms=60_000)) == 1
+    await bench.service.stop()
+    bench.service = bench.process()
+    assert await bench.round(after_ms=1000) == []
+    bench.stalled()
+    [ended] = await bench.round(after_ms=60_000)
+    assert [alert.subject.group for alert in ended.resolved] == ["g"]
+    assert await database(records.firing_counts) == {}
+
+
+async def test_a_broker_that_does_not_answer_ends_no_alert() -> None:
+    await declared()
+    bench = Bench()
+    bench.stalled("g")
+    await bench.round()
+    await bench.round(after_ms=60_000)
+    bench.port.replies[commands.GetBroker] = PortTimeout("no answer")
+    assert await bench.round(after_ms=60_000) == []
+    assert await database(records.firing_counts) == {"warning": 1}
+
+
+async def test_a_database_that_fails_holds_no_message_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    await declared()
+    bench = Bench()
+    bench.stalled("g")
+    await bench.round()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise DatabaseError("database or disk is full")
+
+    for name in ("take_turn", "declared", "write", "note_round", "note_outcome"):
+        monkeypatch.setattr(records, name, fail)
+    assert len(await bench.round(after_ms=60_000)) == 1
+
+
+async def test_a_rule_that_is_removed_ends_its_alerts_without_a_message() -> None:
+    number = await declared()
+    bench = Bench()
+    bench.stalled("g")
+    await bench.round()
+    await bench.round(after_ms=60_000)
+    await database(catalogue.remove_rule, number)
+    assert await bench.round(after_ms=60_000) == []
+    assert await database(records.firing_counts) == {}
+
+
+async def test_a_process_evaluates_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    await declared()
+    port = FakePort()
+    port.replies[commands.GetMetrics] = broker_metrics(group_metrics("billing"))
+    monkeypatch.setattr(service, "get_ports", lambda: {"broker-a": port})
+    async with http_receiver() as receiver:
+        await database(lambda: catalogue.change_rule(catalogue.rules()[0].id, for_s=0))
+        await database(lambda: catalogue.change_channel(catalogue.channels()[0].id, url=receiver.url))
+        service.start_alerts()
+        service.evaluate_soon()
+        async with asyncio.timeout(20):
+            await receiver.got.wait()
+        await service.stop_alerts()
+        [(_, _, body)] = receiver.requests
+    assert json.loads(body)["alerts"][0]["labels"]["consumer_group"] == "billing"
+    assert await database(records.take_turn, "another", 1)
+    service.evaluate_soon()
+    await service.stop_alerts()

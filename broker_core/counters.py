@@ -80,12 +80,15 @@ class Counters:
         "messages_delayed",
         "messages_delivered",
         "messages_dispatched",
+        "messages_passed_over",
+        "messages_passed_over_by_sql",
         "messages_sent_back",
         "messages_stored",
         "offsets_committed",
         "pulls_answered_at_once",
         "pulls_held",
         "pulls_passed_over",
+        "pulls_passed_over_by_sql",
         "pulls_read",
         "pulls_received",
         "pulls_refused",
@@ -112,12 +115,15 @@ class Counters:
         self.messages_sent_back = 0
         self.messages_dead_lettered = 0
         self.messages_delivered = 0
+        self.messages_passed_over = 0
+        self.messages_passed_over_by_sql = 0
         self.pulls_received = 0
         self.pulls_refused = 0
         self.pulls_read = 0
         self.pulls_answered_at_once = 0
         self.pulls_held = 0
         self.pulls_passed_over = 0
+        self.pulls_passed_over_by_sql = 0
         self.released = 0
         self.half_messages_stored = 0
         self.transactions_committed = 0
@@ -144,6 +150,12 @@ class Counters:
         )
         self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)
         self.held_ms = Buckets(HELD_MS_BOUNDS)
+
+    def pass_over(self, messages: int, *, by_sql: bool) -> None:
+        """A pull's filter rejected so many messages."""
+        self.messages_passed_over += messages
+        if by_sql:
+            self.messages_passed_over_by_sql += messages
 
     @property
     def unsettled(self) -> int:

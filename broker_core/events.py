@@ -80,13 +80,14 @@ class PullHeld(Event, frozen=True):
 
 
 class PullPassedOver(Event, frozen=True):
-    """Messages arrived in the queue, but the hold's filter rejected all of them."""
+    """Messages arrived in the queue, but the hold's filter rejected all of them, by their tags or their properties."""
 
     hold_id: int
     topic: str
     queue_id: int
     from_offset: int
     to_offset: int
+    by: Literal["tags", "properties"]
 
 
 class PullWoken(Event, frozen=True):
@@ -123,7 +124,7 @@ class PullAnswered(Event, frozen=True):
     """``hold_id`` is 0 for a pull answered at once. After a hold, this event follows its PullWoken in the same turn.
 
     ``granted_ms`` is how long the pull was allowed to wait. ``oldest_store_ms`` is the store time of the first message
-    in the answer, -1 without one.
+    in the answer, -1 without one. The filter rejected ``passed_over`` messages that were read.
     """
 
     topic: str
@@ -141,6 +142,7 @@ class PullAnswered(Event, frozen=True):
     queue_max_offset: int
     granted_ms: int
     oldest_store_ms: int
+    passed_over: int
 
 
 class MessagesDelivered(Event, frozen=True):

@@ -132,6 +132,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
         bool, Meta(description="Lite pull consumers may pull.", extra_json_schema=CHANGEABLE)
     ] = True
 
+    enable_property_filter: Annotated[
+        bool,
+        Meta(
+            description="Consumers may filter by SQL92 expressions over properties. RocketMQ's default is false.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+
     # Long polling
     long_polling_enable: Annotated[
         bool,

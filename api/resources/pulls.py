@@ -33,8 +33,8 @@ from bridge.port import (
 FilterType = Annotated[
     Literal["tag", "sql92"],
     Meta(
-        description="What `filter` is: tags, or an SQL92 expression over properties. A broker without SQL92 filters "
-        "refuses `sql92` with `SUBSCRIPTION_PARSE_FAILED`."
+        description="What `filter` is: tags, or an SQL92 expression over properties. A broker whose "
+        "`enablePropertyFilter` is off refuses `sql92` with `SUBSCRIPTION_PARSE_FAILED`."
     ),
 ]
 Limit = Annotated[

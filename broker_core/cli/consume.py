@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,8 @@ from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
 from broker_core.cli.errors import FAILED, NOT_FOUND, CommandError, OutputError, client_errors
 from broker_core.cli.output import log_handler, message_line, message_view, print_json, print_line, printable
 from broker_core.cli.target import Command, Target, pass_target, read_group, topic_argument
-from broker_core.client import DefaultMQPushConsumer, MessageExt, MQBrokerException, MQClientException
+from broker_core.client import DefaultMQPushConsumer, MessageExt, MessageSelector, MQBrokerException, MQClientException
+from broker_core.client.consumer.message_selector import TAG
 from broker_core.client.message import decode_messages
 from broker_core.codes import ResponseCode
 from broker_core.commands import MessageQueue
@@ -53,6 +55,23 @@ def read_time_ms(text: str) -> int:
         raise click.BadParameter(
             f"{text!r} is not first, last, ms since 1970, or a time such as 2026-11-23T17:00:00+01:00"
         ) from error
+
+
+def selector_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--tag and --sql, which ``read_selector`` reads."""
+    command = click.option(
+        "--sql",
+        metavar="EXPRESSION",
+        help="Only messages whose properties satisfy this: \"color = 'red' AND size > 3\".",
+    )(command)
+    return click.option("--tag", metavar="EXPRESSION", help="Only messages with this tag: A || B.")(command)
+
+
+def read_selector(tag: str | None, sql: str | None) -> MessageSelector:
+    """Which messages --tag or --sql select. UsageError for both."""
+    if tag is not None and sql is not None:
+        raise click.UsageError("give either --tag or --sql")
+    return MessageSelector.by_sql(sql) if sql is not None else MessageSelector.by_tag("*" if tag is None else tag)
 
 
 class Printer:
@@ -125,7 +144,7 @@ class Printer:
 @click.option(
     "--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when no message came for this time."
 )
-@click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")
+@selector_options
 @pass_target
 def consume(
     target: Target,
@@ -134,19 +153,27 @@ def consume(
     start: dict[str, Any],
     count: int | None,
     wait: float | None,
-    expression: str,
+    tag: str | None,
+    sql: str | None,
 ) -> None:
     """Consume TOPIC as a member of a group, and print each message on a line.
 
     A printed message is committed. With --count, exactly so many are; the next one stays for others. If --wait ends
     it before, the exit code is 1.
     """
+    selector = read_selector(tag, sql)
     with client_errors():
-        asyncio.run(_consume(target, topic, group, start, count or 0, wait, expression))
+        asyncio.run(_consume(target, topic, group, start, count or 0, wait, selector))
 
 
 async def _consume(
-    target: Target, topic: str, group: str, start: dict[str, Any], count: int, wait_s: float | None, expression: str
+    target: Target,
+    topic: str,
+    group: str,
+    start: dict[str, Any],
+    count: int,
+    wait_s: float | None,
+    selector: MessageSelector,
 ) -> None:
     async with DefaultMQAdminExt(target.namesrv) as admin:
         await target.check_name_server(admin)
@@ -170,7 +197,7 @@ async def _consume(
         await_termination_millis_when_shutdown=LAST_CALL_MS,
         **start,
     )
-    consumer.subscribe(topic, expression)
+    consumer.subscribe(topic, selector)
     consumer.register_message_listener(listener)
     async with consumer:
         await printer.until_finished(wait_s)
@@ -184,18 +211,19 @@ async def _consume(
 @click.option(
     "--wait", type=click.FloatRange(min=0.1), metavar="SECONDS", help="End when no message came for this time."
 )
-@click.option("--tag", "expression", default="*", metavar="EXPRESSION", help="Only messages with this tag: A || B.")
+@selector_options
 @pass_target
-def tail(target: Target, topic: str, count: int | None, wait: float | None, expression: str) -> None:
+def tail(target: Target, topic: str, count: int | None, wait: float | None, tag: str | None, sql: str | None) -> None:
     """Print the messages that are sent to TOPIC from now on.
 
     It joins no group and commits nothing, so no consumer notices it.
     """
-    target.run_admin(lambda admin: _tail(admin, target, topic, count or 0, wait, expression))
+    selector = read_selector(tag, sql)
+    target.run_admin(lambda admin: _tail(admin, target, topic, count or 0, wait, selector))
 
 
 async def _tail(
-    admin: DefaultMQAdminExt, target: Target, topic: str, count: int, wait_s: float | None, expression: str
+    admin: DefaultMQAdminExt, target: Target, topic: str, count: int, wait_s: float | None, selector: MessageSelector
 ) -> None:
     printer = Printer(as_json=target.as_json, count=count)
     masters = await admin.topic_masters(topic)
@@ -204,7 +232,7 @@ async def _tail(
         raise CommandError(f"topic {topic!r} has no queues", NOT_FOUND)
     pullers = [
         start_task(
-            _pull(admin, masters[queue.broker_name], queue, ends.max_offset, expression, printer),
+            _pull(admin, masters[queue.broker_name], queue, ends.max_offset, selector, printer),
             f"tail {queue}",
             expected=(OSError, MQClientException),
         )
@@ -221,10 +249,15 @@ async def _tail(
 
 
 async def _pull(
-    admin: DefaultMQAdminExt, address: str, queue: MessageQueue, offset: int, expression: str, printer: Printer
+    admin: DefaultMQAdminExt,
+    address: str,
+    queue: MessageQueue,
+    offset: int,
+    selector: MessageSelector,
+    printer: Printer,
 ) -> None:
     """Pull a queue from ``offset`` on, for ever. MQBrokerException if the broker refuses that."""
-    tags = parse_client_subscription(expression)
+    tags = parse_client_subscription(selector.expression) if selector.expression_type == TAG else None
     while True:
         header = PullMessageRequestHeader(
             consumer_group=TAIL_GROUP,
@@ -236,7 +269,8 @@ async def _pull(
             commit_offset=0,
             suspend_timeout_millis=SUSPEND_MS,
             sub_version=0,
-            subscription=expression,
+            subscription=selector.expression,
+            expression_type=selector.expression_type,
         )
         try:
             answer = await admin.instance.api.pull_message(address, header, PULL_SECONDS)

@@ -6,6 +6,7 @@ These classes are for asyncio; ``broker_core.client.sync`` has the same for prog
 from broker_core.client.consumer.default_lite_pull_consumer import DefaultLitePullConsumer
 from broker_core.client.consumer.default_mq_pull_consumer import DefaultMQPullConsumer
 from broker_core.client.consumer.default_mq_push_consumer import DefaultMQPushConsumer
+from broker_core.client.consumer.message_selector import MessageSelector
 from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.message import Message, MessageExt
 from broker_core.client.message_util import create_reply_message
@@ -39,6 +40,7 @@ __all__ = [
     "Message",
     "MessageExt",
     "MessageQueue",
+    "MessageSelector",
     "PullResult",
     "RequestTimeoutException",
     "SendResult",

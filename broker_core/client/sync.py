@@ -18,6 +18,7 @@ from broker_core.client.consumer import (
 )
 from broker_core.client.consumer.consume_message_concurrently_service import MessageListener
 from broker_core.client.consumer.consume_message_orderly_service import MessageListenerOrderly
+from broker_core.client.consumer.message_selector import MessageSelector
 from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.consumer.pulling_consumer import MessageQueueListener
 from broker_core.client.message import Message, MessageExt
@@ -191,7 +192,7 @@ class DefaultMQPushConsumer:
     def __init__(self, group: str, *, namesrv_addr: str, **options: Any) -> None:
         self._consumer = default_mq_push_consumer.DefaultMQPushConsumer(group, namesrv_addr=namesrv_addr, **options)
 
-    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
+    def subscribe(self, topic: str, sub_expression: str | MessageSelector = "*", expression_type: str = "TAG") -> None:
         """Consume a topic. Call it before ``start``."""
         self._consumer.subscribe(topic, sub_expression, expression_type)
 
@@ -240,7 +241,7 @@ class DefaultLitePullConsumer:
     def __init__(self, group: str, *, namesrv_addr: str, **options: Any) -> None:
         self._consumer = default_lite_pull_consumer.DefaultLitePullConsumer(group, namesrv_addr=namesrv_addr, **options)
 
-    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
+    def subscribe(self, topic: str, sub_expression: str | MessageSelector = "*", expression_type: str = "TAG") -> None:
         """Share the queues of a topic with the group's other members. Call this before ``start``."""
         self._consumer.subscribe(topic, sub_expression, expression_type)
 
@@ -344,7 +345,7 @@ class DefaultMQPullConsumer:
     def pull(
         self,
         queue: MessageQueue,
-        sub_expression: str,
+        sub_expression: str | MessageSelector,
         offset: int,
         max_nums: int,
         *,
@@ -356,7 +357,13 @@ class DefaultMQPullConsumer:
         return call(self._consumer.pull(*arguments, timeout_ms=timeout_ms, expression_type=expression_type))
 
     def pull_block_if_not_found(
-        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int, *, expression_type: str = "TAG"
+        self,
+        queue: MessageQueue,
+        sub_expression: str | MessageSelector,
+        offset: int,
+        max_nums: int,
+        *,
+        expression_type: str = "TAG",
     ) -> PullResult:
         """As ``pull``, but wait for a message, up to ``broker_suspend_max_time_millis``."""
         arguments = queue, sub_expression, offset, max_nums

@@ -75,6 +75,8 @@ class RecentMessages(Shape, frozen=True):
     The oldest was stored at ``since_ms``. ``passed`` messages match the subscription, ``tags`` counts all of them, the
     most frequent first. ``unreached`` messages match the subscription of a member, but lie in the queue of a member
     that does not subscribe to them. ``delivered``: the group received a message of the topic since the broker started.
+    Of a filter of type SQL92, ``unknown`` messages lack a property that it needs, and ``failed`` ones have a property
+    that it cannot compare; ``problem`` says why not, of the first one.
     """
 
     topic: str
@@ -85,6 +87,10 @@ class RecentMessages(Shape, frozen=True):
     since_ms: int
     tags: list[TagCount]
     delivered: bool
+    expression_type: str = "TAG"
+    unknown: int = 0
+    failed: int = 0
+    problem: str = ""
 
 
 class DelayedMessages(Shape, frozen=True):

@@ -1,10 +1,18 @@
 """How a subscription selects messages: first by the queue unit, then by the record."""
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 
 class MessageFilter(Protocol):
-    """RocketMQ's MessageFilter."""
+    """RocketMQ's MessageFilter. ``expression`` is as the client wrote it.
+
+    ``reads_properties``: only the record says whether a message matches.
+    """
+
+    reads_properties: ClassVar[bool]
+
+    @property
+    def expression(self) -> str: ...
 
     def matches_tags_code(self, tags_code: int) -> bool:
         """Whether the message may match, by the tagsCode of its queue unit. Only False is certain: hashes collide."""
@@ -12,4 +20,8 @@ class MessageFilter(Protocol):
 
     def matches_record(self, properties: bytes) -> bool:
         """Whether the message matches, by the property string of its record."""
+        ...
+
+    def work(self, properties: bytes) -> int:
+        """How much work that is, in bytes that are read."""
         ...

@@ -6,6 +6,7 @@ compared, because two tags may share a hash.
 
 import re
 from functools import lru_cache
+from typing import ClassVar
 
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
@@ -26,6 +27,7 @@ class TagFilter:
     """RocketMQ's SubscriptionData of type TAG, for an expression with at least one tag."""
 
     __slots__ = ("code_set", "expression", "tags_set")
+    reads_properties: ClassVar[bool] = False
 
     def __init__(self, expression: str, tags: frozenset[bytes]) -> None:
         self.expression = expression
@@ -35,6 +37,9 @@ class TagFilter:
     def matches_tags_code(self, tags_code: int) -> bool:
         low = tags_code & 0xFFFFFFFF
         return (low - 0x100000000 if low & 0x80000000 else low) in self.code_set
+
+    def work(self, properties: bytes) -> int:
+        return len(properties)
 
     def matches_record(self, properties: bytes) -> bool:
         start = 0 if properties.startswith(_TAGS) else properties.find(b"\x02" + _TAGS) + 1
@@ -46,17 +51,11 @@ class TagFilter:
 
 
 @lru_cache(maxsize=4096)
-def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilter | None:
+def parse_subscription(expression: str) -> TagFilter | None:
     """The filter of an expression; None if every message matches. Equal expressions share one filter.
 
     Raises RequestError (SUBSCRIPTION_PARSE_FAILED).
     """
-    if expression_type.upper() != "TAG":
-        raise RequestError(
-            f"filter type {expression_type!r} is not supported by this broker; use TAG",
-            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            pointer="/filter_type",
-        )
     text = expression.strip()
     if text in ("", SUB_ALL):
         return None
@@ -68,7 +67,7 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
         )
     tags = _split(text)
     for tag in tags:
-        if _SQL92.search(tag):
+        if looks_like_sql92(tag):
             raise RequestError(
                 f"{expression[:200]!r} is no tag filter, but looks like an SQL92 expression, which needs "
                 "filter_type=sql92; for tags, write *, one tag, or tags joined by ||",
@@ -85,18 +84,11 @@ def parse_subscription(expression: str, expression_type: str = "TAG") -> TagFilt
 
 
 @lru_cache(maxsize=4096)
-def parse_client_subscription(expression: str, expression_type: str = "TAG") -> TagFilter | None:
+def parse_client_subscription(expression: str) -> TagFilter | None:
     """The filter of an expression as RocketMQ's clients may write it; empty parts are ignored.
 
-    Raises RequestError: SUBSCRIPTION_PARSE_FAILED, or SYSTEM_ERROR for a type other than TAG. RocketMQ does the same
-    with its default enablePropertyFilter=false.
+    Raises RequestError (SUBSCRIPTION_PARSE_FAILED).
     """
-    if expression_type not in ("", "TAG"):
-        raise RequestError(
-            f"The broker does not support consumer to filter message by {expression_type}",
-            code=ResponseCode.SYSTEM_ERROR,
-            pointer="/expression_type",
-        )
     if expression.strip() in ("", SUB_ALL):
         return None
     tags = frozenset(tag.encode("utf-8", "replace") for tag in _split(expression) if tag)
@@ -108,6 +100,11 @@ def parse_client_subscription(expression: str, expression_type: str = "TAG") -> 
             pointer="/subscription",
         )
     return TagFilter(expression, tags)
+
+
+def looks_like_sql92(expression: str) -> bool:
+    """Whether a text has what SQL92 expressions have and tags do not."""
+    return _SQL92.search(expression) is not None
 
 
 def _split(expression: str) -> list[str]:

@@ -81,6 +81,11 @@ class ManyPullRequest(msgspec.Struct, eq=False, gc=False):
         self.last = request
         self.count += 1
 
+    def mark_short(self) -> None:
+        """Messages arrived while longPollingEnable is off: short polling answers the holds that they concern."""
+        for request in self:
+            request.short |= request.pull_from_offset < self.max_offset
+
     def remove(self, request: PullRequest) -> None:
         previous, following = request.previous, request.next
         if previous is None:

@@ -13,8 +13,8 @@ Why no wake-up can be lost. The engine does one thing at a time. Reading a pull,
 are one step; each arrival is another step. So every message of a queue is dispatched either before that step, and the
 read finds it, or after it, and its arrival finds the hold in the table. A hold leaves the table only by a call below,
 and the caller of each must answer it. Whether an arrival matches a hold is decided from the offsets and tag hashes in
-the arrival, never from a copy that could be outdated. ``check`` tests this at run time: for every hold, it compares
-the queue's end in the store with what the arrivals reported.
+the arrival and the records themselves, never from a copy that could be outdated. ``check`` tests this at run time: for
+every hold, it compares the queue's end in the store with what the arrivals reported.
 """
 
 from bisect import bisect_right
@@ -23,12 +23,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from broker_core.commands import ReleaseCause
+from broker_core.filters.message_filter import MessageFilter
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
+EVALUATED_BYTES_MAX = 1 << 20
+"""So many bytes are read to evaluate the filters of holds in a turn. After that every hold is woken whose filter reads
+properties: its pull evaluates it."""
+
+PropertiesOf = Callable[[int], bytes]
+"""Returns the property string of the record at a physical offset."""
+
 
 class Arrival(Protocol):
-    """Messages of a queue from ``from_offset`` up to, but not including, ``to_offset``, and their tagsCodes."""
+    """Messages of a queue from ``from_offset`` up to, but not including, ``to_offset``, with their tagsCodes and
+    physical offsets."""
 
     topic: str
     queue_id: int
@@ -37,6 +46,9 @@ class Arrival(Protocol):
 
     @property
     def tags_codes(self) -> Sequence[int]: ...
+
+    @property
+    def physical_offsets(self) -> Sequence[int]: ...
 
 
 LeaveCause = ReleaseCause | Literal["shutdown"]
@@ -55,6 +67,9 @@ class PullRequestHold:
         self._to_check: list[int] = []
         self._leaving: deque[tuple[LeaveCause, list[int]]] = deque()
         self._deleted: deque[dict[int, ManyPullRequest]] = deque()
+        self.work_left = EVALUATED_BYTES_MAX
+        """Bytes that may still be read for filters in this turn."""
+        self._turn_ns = 0
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -120,7 +135,9 @@ class PullRequestHold:
 
     # --- removing -----------------------------------------------------------------------------------------
 
-    def arrive(self, arrival: Arrival, *, wake: bool = True) -> tuple[list[PullRequest], list[PullRequest]]:
+    def arrive(
+        self, arrival: Arrival, properties_of: PropertiesOf, *, wake: bool = True
+    ) -> tuple[list[PullRequest], list[PullRequest]]:
         """Messages were dispatched. Returns (holds that one of them may match, holds that none of them matches).
 
         The former are removed from the table. With ``wake`` False (longPollingEnable off) no hold is woken. Only the
@@ -133,12 +150,12 @@ class PullRequestHold:
             return [], []
         many.max_offset = to_offset = arrival.to_offset
         if not wake:
-            for request in many:
-                request.short |= request.pull_from_offset < to_offset
+            many.mark_short()
             return [], []
         woken: list[PullRequest] = []
         passed: list[PullRequest] = []
         codes: Sequence[int] | None = None
+        answers: dict[tuple[int, int], bool] = {}
         following = many.first
         while following is not None:
             request, following = following, following.next
@@ -149,6 +166,12 @@ class PullRequestHold:
             if wanted is None:
                 woken.append(request)
                 continue
+            if wanted.reads_properties:
+                key = id(wanted), max(start - arrival.from_offset, 0)
+                if key not in answers:
+                    answers[key] = self._may_match(wanted, arrival.physical_offsets[key[1] :], properties_of)
+                (woken if answers[key] else passed).append(request)
+                continue
             codes = arrival.tags_codes if codes is None else codes
             new = codes if start <= arrival.from_offset else codes[start - arrival.from_offset :]
             if any(map(wanted.matches_tags_code, new)):
@@ -158,6 +181,22 @@ class PullRequestHold:
         if woken:
             self._take_woken(many, woken)
         return woken, passed
+
+    def start_turn(self, now_ns: int) -> None:
+        """Allow the filters of holds their work again, if this is the time of another turn."""
+        if now_ns != self._turn_ns:
+            self._turn_ns, self.work_left = now_ns, EVALUATED_BYTES_MAX
+
+    def _may_match(self, wanted: MessageFilter, places: Sequence[int], properties_of: PropertiesOf) -> bool:
+        """Whether a filter matches one of these records, or there is no time left to find out."""
+        for place in places:
+            if self.work_left <= 0:
+                return True
+            properties = properties_of(place)
+            self.work_left -= wanted.work(properties)
+            if wanted.matches_record(properties):
+                return True
+        return False
 
     def _take_woken(self, many: ManyPullRequest, woken: list[PullRequest]) -> None:
         """Remove holds of one queue, which are usually all of its holds."""

@@ -32,7 +32,8 @@ from broker_core.events import (
     SubscriptionChanged,
     TopicChanged,
 )
-from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscription
+from broker_core.filters.filter_factory import make_client_filter
+from broker_core.filters.tags import MAX_EXPRESSION_LENGTH
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.processors.consumer_ids_changed import consumer_ids_changed, retry_topic_created
 from broker_core.processors.context import Context, Request, Waking
@@ -230,7 +231,11 @@ def _create_retry_topic(context: Context, config: SubscriptionGroupConfig, now: 
 
 def check_client_config(context: Context, request: Request, now: Now) -> Reply:
     command: CheckClientConfig = request.command
-    parse_client_subscription(command.subscription.sub_string, command.subscription.expression_type)
+    make_client_filter(
+        command.subscription.sub_string,
+        command.subscription.expression_type,
+        property_filter=context.options.enable_property_filter,
+    )
     return Done()
 
 

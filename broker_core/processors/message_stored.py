@@ -44,8 +44,10 @@ def dispatch(context: Context, now: Now) -> None:
     """Dispatch the confirmed messages, and queue the holds that they concern to be run again."""
     events, counters, waking = context.events, context.counters, context.waking
     holds, wake = context.holds, context.options.long_polling_enable
+    properties_of = context.store.reader.properties
+    holds.start_turn(now.mono_ns)
     for arrival in context.store.reput():
         if arrival.topic == SCHEDULE_TOPIC:
             context.store.delayed.arrived(arrival.queue_id, now)
-        for request in notify_message_arriving(holds, arrival, wake, events, counters, now):
+        for request in notify_message_arriving(holds, arrival, properties_of, wake, events, counters, now):
             waking.append(Waking(request, "arrival", now.mono_ns, arrival))

@@ -107,6 +107,10 @@ class Arrival(msgspec.Struct, gc=False):
     def tags_codes(self) -> list[int]:
         return self.fields[2::3]
 
+    @property
+    def physical_offsets(self) -> list[int]:
+        return self.fields[0::3]
+
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """The messages in the log from ``start`` to ``end``, in log order and by queue."""

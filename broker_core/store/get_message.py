@@ -19,6 +19,9 @@ from broker_core.store.files import MutableBuffer
 SCAN_BYTES = 16_000
 """Bytes of queue units (800 units) that a pull with a filter examines at least, if the queue has them."""
 
+EVALUATED_BYTES_MAX = 1 << 20
+"""A pull ends when evaluating its filter has read so many bytes, which takes a millisecond or two."""
+
 FOUND = "FOUND"
 NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
 MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
@@ -35,6 +38,7 @@ class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
 
     ``records`` are complete commit log records, back to back. ``first_offset`` and ``last_offset`` are the queue
     offsets of the first and last record, ``oldest_store_timestamp`` (ms) is that of the first; all -1 without records.
+    The filter rejected ``passed_over`` messages. ``work``: the bytes that evaluating it has read.
     """
 
     status: str
@@ -46,6 +50,8 @@ class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
     first_offset: int = -1
     last_offset: int = -1
     oldest_store_timestamp: int = -1
+    passed_over: int = 0
+    work: int = 0
 
 
 class _Picked(NamedTuple):
@@ -55,6 +61,8 @@ class _Picked(NamedTuple):
     next_offset: int
     offsets: Sequence[int]
     places: list[tuple[int, int]]
+    passed_over: int = 0
+    work: int = 0
 
 
 class MessageReader:
@@ -109,7 +117,9 @@ class MessageReader:
             return GetMessageResult(OFFSET_FOUND_NULL, min(queue.next_file_offset(offset), high), low, high)
         picked = self._pick_row(units, offset, max_msg_nums, max_msg_bytes) if message_filter is None else None
         if picked is None:
-            picked = self._pick(queue, units, offset, max_msg_nums, max_msg_bytes, message_filter)
+            by_properties = message_filter is not None and message_filter.reads_properties
+            pick = self._pick_by_properties if by_properties else self._pick
+            picked = pick(queue, units, offset, max_msg_nums, max_msg_bytes, message_filter)
         return self._result(picked, low, high)
 
     def get_arrived(
@@ -146,6 +156,11 @@ class MessageReader:
             offset,
             arrival.store_timestamp,
         )
+
+    def properties(self, physical_offset: int) -> bytes:
+        """The property string of a record that has just been dispatched; empty when it is gone."""
+        file = self._log.mapped_files.find(physical_offset)
+        return properties_at(file.buffer, physical_offset - file.base) if file is not None else b""
 
     def earliest_store_time(self) -> int | None:
         """When the first message of the log was stored, ms; None when it has none."""
@@ -220,6 +235,45 @@ class MessageReader:
             return None
         return _Picked(FOUND, offset + 1, [offset], [(physical_offset, size)])
 
+    def _pick_by_properties(
+        self,
+        queue: ConsumeQueue,
+        units: bytes,
+        offset: int,
+        max_msg_nums: int,
+        max_msg_bytes: int,
+        message_filter: MessageFilter | None,
+    ) -> _Picked:
+        """``_pick`` for a filter that evaluates properties. It ends when that becomes too much for one turn."""
+        assert message_filter is not None
+        matches, work_of = message_filter.matches_record, message_filter.work
+        status, total, passed_over, work = NO_MATCHED_MESSAGE, 0, 0, 0
+        offsets: list[int] = []
+        places: list[tuple[int, int]] = []
+        find, log_end = self._log.mapped_files.find, self._log.max_offset
+        for physical_offset, size, _ in iter_units(units):
+            if places:
+                count, byte_limit = self._limits(physical_offset, max_msg_nums, max_msg_bytes)
+                if len(places) >= count or total + size > byte_limit:
+                    break
+            if work >= EVALUATED_BYTES_MAX:
+                break
+            file = None if size == HOLE_SIZE else find(physical_offset)
+            if file is None or physical_offset + size > log_end:
+                status = MESSAGE_WAS_REMOVING if not places else status
+            else:
+                properties = properties_at(file.buffer, physical_offset - file.base)
+                work += work_of(properties)
+                if matches(properties):
+                    offsets.append(offset)
+                    places.append((physical_offset, size))
+                    total += size
+                else:
+                    passed_over += 1
+                    status = NO_MATCHED_MESSAGE if not places else status
+            offset += 1
+        return _Picked(FOUND if places else status, offset, offsets, places, passed_over, work)
+
     def _pick(
         self,
         queue: ConsumeQueue,
@@ -230,7 +284,7 @@ class MessageReader:
         message_filter: MessageFilter | None,
     ) -> _Picked:
         """Pick unit by unit."""
-        status, total = NO_MATCHED_MESSAGE, 0
+        status, total, passed_over = NO_MATCHED_MESSAGE, 0, 0
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
         find, log_end = self._log.mapped_files.find, self._log.max_offset
@@ -248,10 +302,11 @@ class MessageReader:
                 offsets.append(offset)
                 places.append((physical_offset, size))
                 total += size
-            elif not places:
-                status = NO_MATCHED_MESSAGE
+            else:
+                passed_over += 1
+                status = NO_MATCHED_MESSAGE if not places else status
             offset += 1
-        return _Picked(FOUND if places else status, offset, offsets, places)
+        return _Picked(FOUND if places else status, offset, offsets, places, passed_over)
 
     def _matches(
         self, message_filter: MessageFilter, queue: ConsumeQueue, tags_code: int, buffer: MutableBuffer, start: int
@@ -262,12 +317,22 @@ class MessageReader:
         return message_filter.matches_record(properties_at(buffer, start))
 
     def _result(self, picked: _Picked, low: int, high: int) -> GetMessageResult:
-        status, next_offset, offsets, places = picked
+        status, next_offset, offsets, places, passed_over, work = picked
         if not places:
-            return GetMessageResult(status, next_offset, low, high)
+            return GetMessageResult(status, next_offset, low, high, passed_over=passed_over, work=work)
         records = self._copy(places)
         return GetMessageResult(
-            FOUND, next_offset, low, high, records, len(places), offsets[0], offsets[-1], store_timestamp_at(records, 0)
+            FOUND,
+            next_offset,
+            low,
+            high,
+            records,
+            len(places),
+            offsets[0],
+            offsets[-1],
+            store_timestamp_at(records, 0),
+            passed_over,
+            work,
         )
 
     def _copy(self, places: list[tuple[int, int]]) -> bytes:

@@ -137,7 +137,7 @@ _TABLE: tuple[Situation, ...] = (
         "filter_rejects_all",
         ("warning",),
         "none of the newest messages passed the filter, and the group received none since the broker started",
-        "Compare the tags of the producer with the subscription.",
+        "Compare the tags or properties that the producer sets with the subscription.",
     ),
     Situation(
         "topic_missing",

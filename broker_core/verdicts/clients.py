@@ -19,7 +19,8 @@ _ADVICE: dict[int, str] = {
     ResponseCode.SUBSCRIPTION_NOT_LATEST: "Wait for the client's next heartbeat (30 s). If it stays, members "
     "subscribe differently.",
     ResponseCode.SUBSCRIPTION_PARSE_FAILED: "Correct the filter.",
-    ResponseCode.SYSTEM_ERROR: "Use a tag filter: this broker has no SQL92 filters.",
+    ResponseCode.FILTER_DATA_NOT_EXIST: "Correct the SQL92 expression of the group's members.",
+    ResponseCode.SYSTEM_ERROR: "Use a tag filter, or switch enablePropertyFilter on, which allows SQL92.",
     ResponseCode.TOPIC_NOT_EXIST: "Correct the topic's name, or create the topic.",
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "Create the group, or switch autoCreateSubscriptionGroup on.",
     ResponseCode.FLOW_CONTROL: "Let fewer pulls wait at the same time, or raise maxHolds or maxHoldsPerConnection.",

@@ -1,15 +1,12 @@
 """Situations of the group's messages: filters, subscriptions, retries, offsets."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from broker_core.commands import DelayedMessages, RecentMessages
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import RETRY_PREFIX, Group, places
 from broker_core.verdicts.verdict import Verdict, clock, joined, plural, shown, span
-
-if TYPE_CHECKING:
-    from broker_core.commands import DelayedMessages
 
 
 def message_verdicts(group: Group) -> Iterator[Verdict]:
@@ -123,9 +120,10 @@ def _filtered(group: Group) -> Iterator[Verdict]:
         listed = [
             f"{tag or '(no tag)'} {number:,}" for tag, number in sorted(tags.items(), key=lambda item: (-item[1], item))
         ]
+        because = f"their tags were {joined(listed)}" if entries[0].expression_type != "SQL92" else _outcomes(entries)
         yield CATALOGUE["filter_rejects_all"].verdict(
             f"{plural(messages, 'message')} of {topic} came since {clock(since)}, none passed "
-            f"{shown(entries[0].expression)}; their tags were {joined(listed)}.",
+            f"{shown(entries[0].expression)}; {because}.",
             {
                 "topic": topic,
                 "expression": entries[0].expression,
@@ -134,6 +132,19 @@ def _filtered(group: Group) -> Iterator[Verdict]:
                 "tags": dict(tags),
             },
         )
+
+
+def _outcomes(entries: Sequence[RecentMessages]) -> str:
+    """Why messages did not pass an SQL92 filter."""
+    unknown, failed = sum(entry.unknown for entry in entries), sum(entry.failed for entry in entries)
+    problem = next((entry.problem for entry in entries if entry.problem), "")
+    rejected = sum(entry.messages for entry in entries) - unknown - failed
+    outcomes = [
+        *([f"it is false for {rejected:,}"] if rejected else []),
+        *([f"unknown for {unknown:,}, as without a property that it names"] if unknown else []),
+        *([f"an error for {failed:,}, such as: {shown(problem)}"] if failed else []),
+    ]
+    return joined(outcomes)
 
 
 def _topics(group: Group) -> Iterator[Verdict]:

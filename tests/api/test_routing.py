@@ -87,6 +87,12 @@ def test_publish_hold_and_wake_across_http_and_websocket(site: str) -> None:
         assert http.get(f"/messages/{published['message_id']}").json() == again["messages"][0]
         refused = http.get("/topics/orders/queues/0/messages?offset=0&filter=A||").json()
         assert refused["code"] == "SUBSCRIPTION_PARSE_FAILED"
+        sql: dict[str, str | int] = {"offset": 0, "wait_ms": 0, "filter_type": "sql92"}
+        queue = "/topics/orders/queues/0/messages"
+        assert http.get(queue, params=sql | {"filter": "TAGS = 'A'"}).json()["messages"] == again["messages"]
+        assert http.get(queue, params=sql | {"filter": "TAGS = 'B'"}).json()["status"] == "no_match"
+        refused = http.get(queue, params=sql | {"filter": "TAGS ="}).json()
+        assert refused["code"] == "SUBSCRIPTION_PARSE_FAILED" and "ends at character 7" in refused["detail"]
         consumer.send(json.dumps({"type": "pull", "id": 2, "topic": "orders", "queue_id": 0, "offset": 1}))
         heard(consumer, "held")
         consumer.send(json.dumps({"type": "cancel", "id": 2}))
@@ -96,6 +102,14 @@ def test_publish_hold_and_wake_across_http_and_websocket(site: str) -> None:
             http.get("/topics/orders/queues/0/messages?offset=1", timeout=0.3)
         released = http.get("/topics/orders/queues/0/messages?offset=1&wait_ms=0")
         assert released.json()["status"] == "no_new"
+        subscribe = {"type": "subscribe", "topic": "orders", "group": "red", "filter_type": "sql92", "from": "first"}
+        consumer.send(json.dumps(subscribe | {"id": 7, "filter": "color ="}))
+        assert heard(consumer, "problem")["code"] == "SUBSCRIPTION_PARSE_FAILED"
+        http.post("/topics/orders/messages", json={"body": "sky", "properties": {"color": "blue"}}).raise_for_status()
+        http.post("/topics/orders/messages", json={"body": "rose", "properties": {"color": "red"}}).raise_for_status()
+        consumer.send(json.dumps(subscribe | {"id": 8, "filter": "color = 'red'"}))
+        consumer.send(json.dumps({"type": "permit", "id": 8, "n": 5}))
+        assert heard(consumer, "message")["body"] == "rose"
 
 
 def test_without_the_token_nothing_but_the_probes(site: str) -> None:

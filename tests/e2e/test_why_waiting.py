@@ -200,9 +200,9 @@ async def heartbeat_not_arrived(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def filter_of_type_sql92(site: Site) -> AsyncIterator[None]:
+async def wrong_sql92_expression(site: Site) -> AsyncIterator[None]:
     async with site.stock("10.0.0.1@1", expression_type="SQL92") as client:
-        assert (await client.pull(0)).code == 1
+        assert (await client.pull(0)).code == 27
         yield
 
 
@@ -326,7 +326,7 @@ IDS = {
     listener_of_ordered_messages_blocked: "listener_blocked",
     topic_not_in_heartbeat: "pulls_refused",
     heartbeat_not_arrived: "pulls_refused",
-    filter_of_type_sql92: "pulls_refused",
+    wrong_sql92_expression: "pulls_refused",
 }
 """Of situations that are not named after their verdict."""
 
@@ -354,7 +354,7 @@ TABLE: list[tuple[Situation, str, str]] = [
     (listener_of_ordered_messages_blocked, "stalled", "(orderly, TOPIC@0 suspended)"),
     (topic_not_in_heartbeat, "stalled", "does not subscribe to topic TOPIC"),
     (heartbeat_not_arrived, "stalled", "is newer than the broker's"),
-    (filter_of_type_sql92, "stalled", "does not support consumer to filter message by SQL92"),
+    (wrong_sql92_expression, "stalled", "'*' is no SQL92 filter"),
     (holds_used_up, "stalled", "holds 1 pulls, its limit;"),
     (rebalancing, "", "10.0.0.2@2 gets TOPIC@0 and has not pulled yet."),
     (catching_up, "catching up", "catches up:"),

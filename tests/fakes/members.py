@@ -73,3 +73,12 @@ def failure(bench: Bench, command: c.Command, connection: Any = "c") -> c.Failed
     reply = bench.call(command, connection)
     assert isinstance(reply, c.Failed), reply
     return reply
+
+
+def subscribe_by_sql(bench: Bench, expression: str, version: int) -> None:
+    """A heartbeat of A."""
+    subscription = c.SubscriptionData(
+        topic="orders", sub_string=expression, expression_type="SQL92", sub_version=version
+    )
+    group = c.ConsumerData(group="g", subscriptions=[subscription])
+    bench.call(c.HeartBeat(client_id="A", protocol="remoting", consumers=[group]), "A")

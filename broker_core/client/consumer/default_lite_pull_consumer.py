@@ -19,6 +19,7 @@ from broker_core.client.client_config import (
 )
 from broker_core.client.consumer.filter_api import build_subscription_data
 from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
+from broker_core.client.consumer.message_selector import MessageSelector
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullOptions
 from broker_core.client.consumer.pulling_consumer import FLOW_CONTROL_DELAY_MS, SUSPENDED_DELAY_MS, PullingConsumer
@@ -77,7 +78,7 @@ class DefaultLitePullConsumer(PullingConsumer):
 
     # --- Set-up and life --------------------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
+    def subscribe(self, topic: str, sub_expression: str | MessageSelector = "*", expression_type: str = "TAG") -> None:
         """Share the queues of a topic with the group's other members. Call this before ``start``."""
         self._require_stopped()
         self._set_mode("subscribe")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker_core.client.client_config import PullConsumerConfig, check_group, check_suspend_times, read_config
 from broker_core.client.consumer.filter_api import build_subscription_data
+from broker_core.client.consumer.message_selector import MessageSelector, selected
 from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper, PullOptions
 from broker_core.client.consumer.pull_result import PullResult
 from broker_core.client.consumer.remote_broker_offset_store import RemoteBrokerOffsetStore
@@ -87,7 +88,7 @@ class DefaultMQPullConsumer(MQAdminImpl):
     async def pull(
         self,
         queue: MessageQueue,
-        sub_expression: str,
+        sub_expression: str | MessageSelector,
         offset: int,
         max_nums: int,
         *,
@@ -103,7 +104,13 @@ class DefaultMQPullConsumer(MQAdminImpl):
         return await self._pull(queue, sub_expression, expression_type, offset, PullOptions(max_nums, None, 0, timeout))
 
     async def pull_block_if_not_found(
-        self, queue: MessageQueue, sub_expression: str, offset: int, max_nums: int, *, expression_type: str = "TAG"
+        self,
+        queue: MessageQueue,
+        sub_expression: str | MessageSelector,
+        offset: int,
+        max_nums: int,
+        *,
+        expression_type: str = "TAG",
     ) -> PullResult:
         """As ``pull``, but the broker holds the pull until there is a message, up to
         ``broker_suspend_max_time_millis``.
@@ -115,9 +122,15 @@ class DefaultMQPullConsumer(MQAdminImpl):
         return await self._pull(queue, sub_expression, expression_type, offset, options)
 
     async def _pull(
-        self, queue: MessageQueue, sub_expression: str, expression_type: str, offset: int, options: PullOptions
+        self,
+        queue: MessageQueue,
+        selector: str | MessageSelector,
+        expression_type: str,
+        offset: int,
+        options: PullOptions,
     ) -> PullResult:
         self._require_running()
+        sub_expression, expression_type = selected(selector, expression_type)
         if offset < 0:
             raise MQClientException("the offset is 0 or more")
         if not 1 <= options.max_msg_nums <= MAX_MSG_NUMS:

@@ -1,12 +1,11 @@
 """Subscriptions of a consumer: a topic and which of its messages."""
 
+from broker_core.client.consumer.message_selector import SQL92, TAG, MessageSelector, selected
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.commands import SubscriptionData
 from broker_core.errors import RequestError
 from broker_core.filters.tags import MAX_EXPRESSION_LENGTH, parse_client_subscription
 from broker_core.topics import validate_topic
-
-TAG, SQL92 = "TAG", "SQL92"
 
 
 def comparable_expression(expression_type: str, sub_expression: str) -> tuple[str, str]:
@@ -17,13 +16,14 @@ def comparable_expression(expression_type: str, sub_expression: str) -> tuple[st
 
 
 def build_subscription_data(
-    topic: str, sub_expression: str, version: int, expression_type: str = TAG
+    topic: str, sub_expression: str | MessageSelector, version: int, expression_type: str = TAG
 ) -> SubscriptionData:
     """RocketMQ's FilterAPI.build: all messages (``*``), those with a tag of ``TagA || TagB``, or by SQL92.
 
     ``version`` is the time in ms; brokers keep the newest. A SQL92 expression is read by the brokers alone. Raises
     MQClientException for a wrong topic or expression.
     """
+    sub_expression, expression_type = selected(sub_expression, expression_type)
     try:
         validate_topic(topic)
         if expression_type == TAG:

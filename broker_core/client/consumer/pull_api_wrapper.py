@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker_core.client.consumer.filter_api import TAG
+from broker_core.client.consumer.message_selector import TAG
 from broker_core.client.consumer.pull_result import STATUSES, PullResult
 from broker_core.client.message import decode_messages
 from broker_core.client.mq_client_exception import MQBrokerException

@@ -11,6 +11,7 @@ from broker_core.client.consumer.consumer_running_info import consumer_running_i
 from broker_core.client.consumer.filter_api import build_subscription_data
 from broker_core.client.consumer.group_subscriptions import check_same_subscriptions
 from broker_core.client.consumer.local_file_offset_store import LocalFileOffsetStore
+from broker_core.client.consumer.message_selector import MessageSelector
 from broker_core.client.consumer.offset_stores import offset_store_of
 from broker_core.client.consumer.process_queue import ProcessQueue
 from broker_core.client.consumer.pull_api_wrapper import PullOptions
@@ -79,11 +80,12 @@ class PullingConsumer(ABC):
 
     # --- Set-up and life --------------------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, sub_expression: str = "*", expression_type: str = "TAG") -> None:
+    def subscribe(self, topic: str, sub_expression: str | MessageSelector = "*", expression_type: str = "TAG") -> None:
         """Share the queues of a topic with the group's other members. Call this before ``start``.
 
-        All messages, or those with a tag of ``TagA || TagB``. ``expression_type`` SQL92: a condition on properties,
-        ``color = 'red' AND size > 3``. The broker must support it; ``start`` asks.
+        All messages, or those with a tag of ``TagA || TagB``. ``MessageSelector.by_sql("color = 'red' AND size > 3")``,
+        or this text with ``expression_type`` SQL92: a condition on properties. The broker must support it; ``start``
+        asks.
         """
         self._require_stopped()
         version = self.instance.clock.now().wall_ms

@@ -28,8 +28,11 @@ from broker_core.commands import (
 from broker_core.consumers.subscription_group_manager import not_exist
 from broker_core.errors import RequestError
 from broker_core.events import MessageSentBack
+from broker_core.filters.filter_factory import TAG, make_client_filter
 from broker_core.filters.message_filter import MessageFilter
-from broker_core.filters.tags import parse_client_subscription
+from broker_core.filters.sql92.sql_filter import SqlFilter
+from broker_core.filters.sql92.values import EvaluationError
+from broker_core.filters.tags import looks_like_sql92
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import group_detail, is_known_group
 from broker_core.processors.retry_message import RETRY_PREFIX
@@ -197,12 +200,16 @@ def _recent(
     """None if every message passes, or the filter cannot be read."""
     topic = subscription.topic
     own = _filter(subscription.sub_string, subscription.expression_type)
-    others = {client_id: _filter(expression) for client_id, expression in list(differing.items())[:MAX_MEMBERS]}
+    others = {
+        client_id: "unknown" if looks_like_sql92(expression) else _filter(expression)
+        for client_id, expression in list(differing.items())[:MAX_MEMBERS]
+    }
     if own == "unknown" or "unknown" in others.values() or (own is None and not others):
         return None
     queues = [queue for queue in detail.queues if queue.topic == topic and queue.pull_offset is not None][:MAX_QUEUES]
     tags: Counter[str] = Counter()
-    passed = unreached = 0
+    passed = unreached = unknown = failed = 0
+    problem = ""
     oldest_ms: int | None = None
     for queue in queues:
         offered = queue.max_offset if queue.state == "held" else min(queue.max_offset, queue.pull_offset or 0)
@@ -214,6 +221,11 @@ def _recent(
         for stored_ms, properties in context.store.recent_properties(topic, queue.queue_id, begin, offered):
             tags[_tag(properties)] += 1
             oldest_ms = stored_ms if oldest_ms is None else min(oldest_ms, stored_ms)
+            if isinstance(own, SqlFilter):
+                try:
+                    unknown += own.evaluate(properties) is None
+                except EvaluationError as error:
+                    failed, problem = failed + 1, problem or str(error)
             passes = _passes(own, properties)
             passed += passes
             reached = _passes(owner, properties) and (passes or sends_filter)
@@ -221,19 +233,23 @@ def _recent(
     return RecentMessages(
         topic=topic,
         expression=subscription.sub_string or "*",
+        expression_type=subscription.expression_type or TAG,
         messages=tags.total(),
         passed=passed,
         unreached=unreached,
         since_ms=oldest_ms or 0,
         tags=[TagCount(tag=tag, messages=number) for tag, number in tags.most_common(MAX_TAGS)],
+        unknown=unknown,
+        failed=failed,
+        problem=problem,
         delivered=context.stats.group_get.get((topic, detail.group)) is not None,
     )
 
 
-def _filter(expression: str, expression_type: str = "TAG") -> MessageFilter | str | None:
+def _filter(expression: str, expression_type: str = TAG) -> MessageFilter | str | None:
     """The filter of an expression; None if every message passes, ``unknown`` if it cannot be read."""
     try:
-        return parse_client_subscription(expression or "*", expression_type)
+        return make_client_filter(expression or "*", expression_type, property_filter=True)
     except RequestError:
         return "unknown"
 

@@ -42,6 +42,18 @@ def test_only_messages_with_the_tag(glassmq: Glassmq) -> None:
     assert sorted(message["body"] for message in done.json_lines) == ["1", "3"]
 
 
+def test_only_messages_whose_properties_satisfy_the_expression(glassmq: Glassmq) -> None:
+    sizes = "".join(f'{{"body":"{size}","properties":{{"size":"{size}"}}}}\n' for size in (1, 20, 3, 40))
+    glassmq("produce", "sized", stdin=sizes.encode())
+    start = ("consume", "sized", "--group", "sized-g", "--from", "first")
+    done = glassmq(*start, "--sql", "size > 10", "--count", "2", "--json")
+    assert sorted(message["body"] for message in done.json_lines) == ["20", "40"]
+    refused = glassmq(*start, "--sql", "size >")
+    assert refused.code == 1 and "'size >' is no SQL92 filter: the expression ends at character 7" in refused.err
+    both = glassmq(*start, "--sql", "size > 10", "--tag", "A")
+    assert both.code == 2 and "give either --tag or --sql" in both.err
+
+
 def test_wait_ends_it_and_missing_messages_are_an_error(glassmq: Glassmq) -> None:
     glassmq("produce", "few", "--body", "only")
     done = glassmq("consume", "few", "--group", "few-g", "--from", "first", "--count", "2", "--wait", "2")

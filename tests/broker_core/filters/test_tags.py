@@ -79,11 +79,6 @@ def test_tags_that_only_remind_of_sql92_are_tags(expression: str) -> None:
     assert parse_subscription(expression) is not None
 
 
-def test_other_filter_types_are_refused_clearly() -> None:
-    with pytest.raises(RequestError, match="SQL92"):
-        parse_subscription("a > 1", "SQL92")
-
-
 @pytest.mark.parametrize("expression", ["", "*", " * "])
 def test_client_expressions_that_match_every_message(expression: str) -> None:
     assert parse_client_subscription(expression) is None
@@ -106,11 +101,8 @@ def test_clients_may_use_expressions_that_the_api_refuses(expression: str, tags:
     assert found.expression == expression
 
 
-@pytest.mark.parametrize(
-    ("expression", "kind", "code"),
-    [("||", "TAG", 23), (" || ", "", 23), ("x" * 5000, "TAG", 23), ("a > 1", "SQL92", 1), ("*", "SQL92", 1)],
-)
-def test_invalid_client_expressions_are_refused(expression: str, kind: str, code: int) -> None:
+@pytest.mark.parametrize("expression", ["||", " || ", "x" * 5000])
+def test_invalid_client_expressions_are_refused(expression: str) -> None:
     with pytest.raises(RequestError) as error:
-        parse_client_subscription(expression, kind)
-    assert error.value.code == code
+        parse_client_subscription(expression)
+    assert error.value.code is ResponseCode.SUBSCRIPTION_PARSE_FAILED

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_core.filters.tags import parse_subscription
+from broker_core.filters.filter_factory import make_filter
 from broker_core.formats.tags_code import tags_code
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
@@ -14,7 +14,7 @@ A, B = tags_code("TagA"), tags_code("TagB")
 
 
 class ArrivalInQueue0:
-    """An arrival in queue 0 of T."""
+    """An arrival in queue 0 of T. The physical offset of a record is its queue offset."""
 
     topic, queue_id = "T", 0
 
@@ -22,6 +22,12 @@ class ArrivalInQueue0:
         self.from_offset = from_offset
         self.to_offset = from_offset + len(tags_codes)
         self.tags_codes = tags_codes
+        self.physical_offsets = range(from_offset, self.to_offset)
+
+
+def no_properties(physical_offset: int) -> bytes:
+    """For filters that read none."""
+    raise AssertionError
 
 
 def hold(
@@ -34,6 +40,7 @@ def hold(
     timeout_ms: int = 1000,
     now_ns: int = 0,
     group: str = "g",
+    expression_type: str = "TAG",
 ) -> PullRequest:
     held = PullRequest(
         hold_id=table.next_id(),
@@ -46,7 +53,7 @@ def hold(
         group=group,
         client_id="",
         protocol="http",
-        message_filter=parse_subscription(expression),
+        message_filter=make_filter(expression, expression_type, property_filter=True),
         suspended_ns=now_ns,
         suspend_timeout_ms=timeout_ms,
         short=False,
@@ -72,38 +79,65 @@ def empty(table: PullRequestHold) -> bool:
 
 def test_an_arrival_wakes_the_holds_of_its_queue_and_no_other(table: PullRequestHold) -> None:
     here, other_queue, other_topic = hold(table), hold(table, queue_id=1), hold(table, topic="U")
-    woken, passed = table.arrive(ArrivalInQueue0(0, [A]))
+    woken, passed = table.arrive(ArrivalInQueue0(0, [A]), no_properties)
     assert woken == [here] and passed == []
     assert list(table) == [other_queue, other_topic]
 
 
 def test_an_arrival_before_the_pulls_offset_wakes_nobody(table: PullRequestHold) -> None:
     hold(table, offset=5)
-    assert table.arrive(ArrivalInQueue0(3, [A, A])) == ([], [])
-    assert len(table.arrive(ArrivalInQueue0(5, [A]))[0]) == 1
+    assert table.arrive(ArrivalInQueue0(3, [A, A]), no_properties) == ([], [])
+    assert len(table.arrive(ArrivalInQueue0(5, [A]), no_properties)[0]) == 1
 
 
 def test_only_tags_from_the_pulls_offset_on_count(table: PullRequestHold) -> None:
     held = hold(table, offset=1, expression="TagA")
-    assert table.arrive(ArrivalInQueue0(0, [A, B, B])) == ([], [held])
-    assert table.arrive(ArrivalInQueue0(3, [B, A])) == ([held], [])
+    assert table.arrive(ArrivalInQueue0(0, [A, B, B]), no_properties) == ([], [held])
+    assert table.arrive(ArrivalInQueue0(3, [B, A]), no_properties) == ([held], [])
     assert empty(table)
 
 
 def test_one_of_several_tags_is_enough(table: PullRequestHold) -> None:
     held = hold(table, expression="TagX || TagB")
-    assert table.arrive(ArrivalInQueue0(0, [A, B])) == ([held], [])
+    assert table.arrive(ArrivalInQueue0(0, [A, B]), no_properties) == ([held], [])
+
+
+def test_an_sql92_filter_is_evaluated_for_the_records_from_the_pulls_offset_on(table: PullRequestHold) -> None:
+    properties = [b"a\x012\x02", b"a\x011\x02", b"b\x012\x02", b"a\x012\x02"]
+    held = [
+        hold(table, offset=1, expression="a = 2", expression_type="SQL92", connection=name) for name in ("c1", "c2")
+    ]
+    read: list[int] = []
+
+    def properties_of(physical_offset: int) -> bytes:
+        read.append(physical_offset)
+        return properties[physical_offset]
+
+    assert table.arrive(ArrivalInQueue0(0, [A, A, A]), properties_of) == ([], held)
+    assert read == [1, 2], "equal filters are evaluated once"
+    assert table.arrive(ArrivalInQueue0(3, [A]), properties_of) == (held, [])
+
+
+def test_when_filters_are_too_much_work_for_a_turn_their_holds_are_woken(table: PullRequestHold) -> None:
+    large = b"b\x01" + b"x" * 20_000 + b"\x02"
+    first = hold(table, expression="a = 1", expression_type="SQL92")
+    tag = hold(table, expression="TagC", connection="c2")
+    arrival = ArrivalInQueue0(0, [A] * 1000)
+    read: list[int] = []
+    assert table.arrive(arrival, lambda place: read.append(place) or large) == ([first], [tag])  # type: ignore[func-returns-value]
+    assert len(read) < 100
+    assert table.work_left <= 0
 
 
 def test_without_waking_only_the_queue_end_moves(table: PullRequestHold) -> None:
     held = hold(table)
-    assert table.arrive(ArrivalInQueue0(0, [A]), wake=False) == ([], [])
+    assert table.arrive(ArrivalInQueue0(0, [A]), no_properties, wake=False) == ([], [])
     assert held.many.max_offset == 1 and len(table) == 1
 
 
 def test_all_groups_holding_on_a_queue_are_woken_together(table: PullRequestHold) -> None:
     held = [hold(table, connection=f"c{number}") for number in range(20)]
-    woken, _ = table.arrive(ArrivalInQueue0(0, [A]))
+    woken, _ = table.arrive(ArrivalInQueue0(0, [A]), no_properties)
     assert sorted(woken, key=lambda one: one.hold_id) == held
     assert empty(table)
 
@@ -158,7 +192,7 @@ def test_all_holds_of_a_topic_are_removed(table: PullRequestHold) -> None:
 
 def test_holds_that_are_woken_together_do_not_keep_each_other_in_memory(table: PullRequestHold) -> None:
     held = [hold(table) for _ in range(3)]
-    assert table.arrive(ArrivalInQueue0(0, [A])) == (held, [])
+    assert table.arrive(ArrivalInQueue0(0, [A]), no_properties) == (held, [])
     assert all(one.previous is one.next is None for one in held)
     assert empty(table)
 

@@ -302,7 +302,10 @@ def test_a_heartbeat_needs_an_open_connection() -> None:
 
 @pytest.mark.parametrize(
     ("expression", "kind", "code"),
-    [("*", "TAG", 0), ("TagA || TagB", "TAG", 0), ("TagA||", "TAG", 0), ("||", "TAG", 23), ("a > 1", "SQL92", 1)],
+    [
+        *[("*", "TAG", 0), ("TagA || TagB", "TAG", 0), ("TagA||", "TAG", 0), ("||", "TAG", 23)],
+        *[("a > 1", "SQL92", 0), ("a >", "SQL92", 23), ("a > 1", "other", 1)],
+    ],
 )
 def test_check_client_config(expression: str, kind: str, code: int) -> None:
     reply = Bench().call(

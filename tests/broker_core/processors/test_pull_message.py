@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.events import QueueTaken
+from broker_core.events import PullAnswered, PullPassedOver, QueueTaken
+from broker_core.formats.message_properties import encode
 from broker_core.processors.pull_message import response_code
 from tests.fakes.engine import ROOT, Bench, bodies
-from tests.fakes.members import events, failure, join
+from tests.fakes.members import events, failure, join, subscribe_by_sql
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,11 @@ def test_rocketmqs_checks_have_its_codes() -> None:
     assert code(stock_pull(bench, sub_version=5)) == 0
     assert code(stock_pull(bench, sub_version=6)) == 25
     assert code(stock_pull(bench, subscription="||")) == 23
-    assert code(stock_pull(bench, subscription="a > 1", expression_type="SQL92")) == 1
+    sql: dict[str, Any] = {"subscription": "a > 1", "expression_type": "SQL92"}
+    assert code(stock_pull(bench, **sql)) == 20
+    assert code(stock_pull(bench, **sql | {"subscription": "a >"})) == 23
+    bench.call(c.UpdateBrokerConfig(changes={"enablePropertyFilter": False}))
+    assert code(stock_pull(bench, **sql)) == 1
     bench.call(c.UpdateAndCreateTopic(topic="orders", perm=2))
     assert code(stock_pull(bench)) == 16
 
@@ -209,27 +214,56 @@ def test_pulls_are_refused_when_the_group_may_not_broadcast_or_read_the_topic() 
     assert code(stock_pull(bench)) == 0
 
 
-def test_every_pull_with_a_bad_subscription_is_refused() -> None:
+def send_sizes(bench: Bench, *sizes: str) -> None:
+    for size in sizes:
+        bench.send("orders", size.encode(), properties=encode({"size": size}))
+
+
+@pytest.mark.covers("sql-pull")
+def test_a_pull_gets_the_messages_that_its_sql92_expression_selects() -> None:
     bench = Bench()
-    bench.send("orders", b"1")
-    join(bench, "A", topics={"orders": "||"})
-    assert code(stock_pull(bench)) == 23
-    bench.call(
-        c.HeartBeat(
-            client_id="A",
-            protocol="remoting",
-            consumers=[
-                c.ConsumerData(
-                    group="g",
-                    subscriptions=[
-                        c.SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92", sub_version=9)
-                    ],
-                )
-            ],
-        ),
-        "A",
-    )
-    assert code(stock_pull(bench)) == 1
+    send_sizes(bench, "1", "12", "x", "30")
+    join(bench, "A")
+    subscribe_by_sql(bench, "size > 10", 9)
+    reply = stock_pull(bench)
+    assert isinstance(reply, c.Pulled) and bodies(reply) == [b"12", b"30"] and reply.next_begin_offset == 4
+    (answered,) = events(bench, PullAnswered)
+    assert (answered.messages, answered.passed_over) == (2, 2)
+    counters = bench.context.counters
+    assert (counters.messages_passed_over, counters.messages_passed_over_by_sql) == (2, 2)
+
+
+@pytest.mark.covers("sql-wake")
+def test_a_held_pull_is_woken_by_the_messages_that_its_sql92_expression_selects() -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    held = bench.pull("orders", 1, subscription="size > 10", expression_type="SQL92")
+    send_sizes(bench, "2")
+    assert bench.final(held) is None
+    (passed,) = events(bench, PullPassedOver)
+    assert (passed.from_offset, passed.by) == (1, "properties")
+    assert bench.context.counters.pulls_passed_over_by_sql == 1
+    send_sizes(bench, "30")
+    assert bodies(bench.pulled(held)) == [b"30"] and bench.pulled(held).hold.wake_cause == "arrival"  # type: ignore[union-attr]
+
+
+def test_the_check_answers_a_pull_whose_sql92_expression_rejects_the_new_messages() -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    held = bench.pull("orders", 1, subscription="size > 10", expression_type="SQL92")
+    send_sizes(bench, "2")
+    bench.tick(5000)
+    pulled = bench.pulled(held)
+    assert (pulled.code, pulled.next_begin_offset) == (20, 2)
+    assert pulled.hold is not None and pulled.hold.wake_cause == "filter_advanced"
+
+
+def test_a_pull_ends_when_its_expression_is_too_much_work_for_a_turn() -> None:
+    bench = Bench()
+    for _ in range(60):
+        bench.send("orders", b"x", properties=encode({"a": "y" * 30_000}))
+    reply = bench.pulled(bench.pull("orders", 0, subscription="b = 'x'", expression_type="SQL92"))
+    assert (reply.code, reply.next_begin_offset) == (20, 18)
 
 
 def test_a_pull_is_its_clients_by_its_connection() -> None:

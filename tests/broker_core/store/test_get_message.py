@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,9 @@ ROOT = Path("/store")
 class OneTag:
     """A tag filter that distinguishes tags with the same hash."""
 
+    expression = "a tag"
+    reads_properties: ClassVar[bool] = False
+
     def __init__(self, tag: str, code: int | None = None) -> None:
         self._text = f"TAGS\x01{tag}\x02".encode()
         self._code = tags_code(tag) if code is None else code
@@ -26,6 +30,9 @@ class OneTag:
 
     def matches_record(self, properties: bytes) -> bool:
         return self._text in properties
+
+    def work(self, properties: bytes) -> int:
+        return len(properties)
 
 
 def flags(records: bytes) -> list[int]:

@@ -3,7 +3,7 @@
 import shutil
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -112,6 +112,12 @@ def test_missing_queues_and_index_are_built_in_memory(root: Path, golden: Path, 
 
 def test_tags_are_filtered_through_the_ext_queue(root: Path) -> None:
     class OnlyGames:
+        expression = "games"
+        reads_properties: ClassVar[bool] = False
+
+        def work(self, properties: bytes) -> int:
+            return 0
+
         def matches_tags_code(self, tags_code: int) -> bool:
             return tags_code == 98_120_385  # "games"
 

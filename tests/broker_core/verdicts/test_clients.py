@@ -116,7 +116,15 @@ def test_a_moment_after_a_change_of_members_it_is_a_rebalance() -> None:
 
 @pytest.mark.parametrize(
     ("code", "advice"),
-    [(16, "consumeEnable"), (24, "the same topics"), (25, "next heartbeat"), (1, "SQL92"), (215, "maxHolds"), (29, "")],
+    [
+        (16, "consumeEnable"),
+        (24, "the same topics"),
+        (25, "next heartbeat"),
+        (1, "enablePropertyFilter"),
+        (27, "SQL92"),
+        (215, "maxHolds"),
+        (29, ""),
+    ],
 )
 def test_refused_pulls(code: int, advice: str) -> None:
     stuck = queue(state="not_polling", offset=60, pull_offset=60, polled_by=None, polled_ms_ago=None)

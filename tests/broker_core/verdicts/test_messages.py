@@ -63,6 +63,18 @@ def test_a_filter_that_rejects_everything() -> None:
     assert "(no tag) 1" in verdicts(facts(recent=[untagged])).verdicts[0].sentence
 
 
+def test_an_sql92_filter_that_lets_nothing_pass_and_why() -> None:
+    sql = {"expression": "size > 3", "expression_type": "SQL92"}
+    one = recent(unknown=5, failed=2, problem="'x' is no integer of 32 bits", **sql)
+    answer = verdicts(facts(recent=[one])).verdicts[0]
+    assert answer.sentence == (
+        "40 messages of orders came since 2025-11-23T16:54:10Z, none passed size > 3; it is false for 33, unknown "
+        "for 5, as without a property that it names and an error for 2, such as: 'x' is no integer of 32 bits."
+    )
+    only_false = verdicts(facts(recent=[recent(**sql)])).verdicts[0].sentence
+    assert only_false.endswith("none passed size > 3; it is false for 40.")
+
+
 def test_a_filter_that_let_something_pass_is_no_reason() -> None:
     for one in (recent(passed=1), recent(delivered=True), recent(messages=0)):
         assert "filter_rejects_all" not in ids(verdicts(facts(recent=[one])))

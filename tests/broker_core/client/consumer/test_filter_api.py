@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_core.client import MQClientException
+from broker_core.client import MessageSelector, MQClientException
 from broker_core.client.consumer.filter_api import build_subscription_data
 from broker_core.commands import SubscriptionData
 
@@ -11,6 +11,8 @@ def test_tags_and_sql() -> None:
     assert build_subscription_data("T", "A || B", 7) == SubscriptionData(topic="T", sub_string="A || B", sub_version=7)
     sql = build_subscription_data("T", "a > 5", 7, "SQL92")
     assert (sql.sub_string, sql.expression_type) == ("a > 5", "SQL92")
+    assert build_subscription_data("T", MessageSelector.by_sql("a > 5"), 7) == sql
+    assert build_subscription_data("T", MessageSelector.by_tag("A"), 7) == build_subscription_data("T", "A", 7)
 
 
 @pytest.mark.parametrize(

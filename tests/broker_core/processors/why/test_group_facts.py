@@ -3,6 +3,7 @@
 from typing import Any
 
 from broker_core import commands as c
+from broker_core.formats.message_properties import encode
 from broker_core.verdicts.judge import judge
 from broker_core.verdicts.verdict import Verdicts
 from tests.fakes.engine import Bench, send
@@ -297,6 +298,26 @@ def test_a_filter_that_rejects_everything() -> None:
         "tags": {"TagA": 10, "TagB": 10},
     }
     bench.send("orders", b"x", tag="TagX")
+    assert "filter_rejects_all" not in ids(why(bench))
+
+
+def test_an_sql92_filter_that_rejects_everything() -> None:
+    bench = orders(1)
+    bench.tick(60_000)
+    connect(bench, "A")
+    subscription = c.SubscriptionData(topic="orders", sub_string="size > 3", expression_type="SQL92", sub_version=1)
+    group = c.ConsumerData(group="g", subscriptions=[subscription])
+    bench.call(c.HeartBeat(client_id="A", protocol="remoting", consumers=[group]), "A")
+    pull(bench, "A", 1, commit_offset=1)
+    for size in ("1", "x", "", "2"):
+        bench.send("orders", b"x", properties=encode({"size": size}))
+    bench.tick(5_000)
+    pull(bench, "A", 5, commit_offset=5)
+    (recent,) = facts_of(bench).recent
+    assert (recent.messages, recent.passed, recent.unknown, recent.failed) == (4, 0, 1, 1)
+    answer = why(bench).verdicts[0]
+    assert answer.id == "filter_rejects_all" and "such as: 'x' is no integer of 32 bits." in answer.sentence
+    bench.send("orders", b"x", properties=encode({"size": "4"}))
     assert "filter_rejects_all" not in ids(why(bench))
 
 

@@ -64,11 +64,12 @@ bench: .venv/dev-installed ## measure: engine, whole tables, running broker, rec
 	cd benchmarks && ../$(PYTHON) engine_process.py
 	@echo; echo "'make bench-clients' measures with RocketMQ's own client, and Apache RocketMQ 5.4.0 beside GlassMQ."
 
-bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassMQ and Apache RocketMQ 5.4.0 in turn (half an hour)
+bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassMQ and Apache RocketMQ 5.4.0 in turn (an hour)
 	@sh scripts/install-test-tools.sh
 	$(PYTHON) benchmarks/remoting_wakeup.py --compare
 	$(PYTHON) benchmarks/lost_wakeups.py --compare
 	$(PYTHON) benchmarks/remoting_throughput.py --compare
+	$(PYTHON) benchmarks/client.py --compare
 
 bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and the lake against their goals, beside NumPy and DuckDB (20 minutes)
 	$(PYTHON) benchmarks/spark.py

@@ -35,12 +35,14 @@ class MessageSent(ClientEvent, frozen=True):
     A ``send_oneway`` has no such event.
 
     ``properties`` are as they were stored: a trace context that the program has put there is among them. Of a batch
-    they are those of the whole. ``queue`` is None if it was not stored.
+    they are those of the whole, and its ids are joined by commas. ``queue`` is None, and ``offset_msg_id`` empty, if it
+    was not stored.
     """
 
     topic: str
     queue: MessageQueue | None
     msg_id: str
+    offset_msg_id: str
     send_status: str
     error: str
     attempts: int

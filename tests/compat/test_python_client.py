@@ -23,15 +23,18 @@ from broker_core.client import (
     MessageQueue,
     MQBrokerException,
     MQClientException,
+    MQClientInstance,
     RequestTimeoutException,
     TransactionMQProducer,
     create_reply_message,
     sync,
 )
 from broker_core.client.consumer.queue_locks import QueueLocks
+from broker_core.client.listeners.async_trace_dispatcher import AsyncTraceDispatcher
 from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
+from tests.compat.mqadmin_scenario import printed_by
 from tests.compat.program import running_client
 from tests.fakes.client import Inbox
 
@@ -391,6 +394,27 @@ async def test_requests_and_replies_of_java(server: Address) -> None:
                 stock.enter_context(running_client(java, home))
                 reply = await producer.request(Message(to_java, b"from Python"), PATIENCE * 1000)
         assert reply.body == b"from Java: from Python, from Python"
+
+
+async def test_mqadmin_reads_message_traces(server: Address, everything: bool) -> None:
+    """mqadmin is one of the long tests; traces are sent in any case."""
+    topic, inbox = "PyTraced", Inbox()
+    trace = AsyncTraceDispatcher(namesrv_addr=server.namesrv)
+    instance = MQClientInstance(server.namesrv, event_listener=trace)
+    consumer = DefaultMQPushConsumer("g-PyTraced", instance=instance, **FIRST)
+    consumer.subscribe(topic)
+    consumer.register_message_listener(inbox)
+    async with trace, DefaultMQProducer("python-producers", instance=instance, send_msg_timeout=30_000) as producer:
+        sent = await producer.send(Message(topic, b"creates the topic", "TagA"))
+        async with consumer:
+            await received(inbox, 1)
+    assert trace.discarded == 0
+    if everything:
+        needs(java_program.classes)
+        with java_program.start_program("mqadmin", "--namesrv", server.namesrv) as mqadmin:
+            printed = await asyncio.to_thread(printed_by, mqadmin, "queryMsgTraceById", "-i", sent.msg_id)
+        pub, sub = (line.split() for line in printed.splitlines() if "success" in line)
+        assert (pub[0], pub[1], sub[0], sub[1]) == ("Pub", "python-producers", "Sub", "g-PyTraced")
 
 
 class Orders:

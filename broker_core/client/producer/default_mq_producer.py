@@ -318,6 +318,7 @@ class DefaultMQProducer:
                     outgoing.topic,
                     result.message_queue if result else None,
                     outgoing.msg_id,
+                    result.offset_msg_id if result else "",
                     result.send_status if result else "",
                     problem,
                     len(tried),

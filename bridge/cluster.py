@@ -19,11 +19,15 @@ MAX_BROKERS = len(ascii_lowercase)
 
 
 class BrokerPlace(NamedTuple):
-    """One broker: its name, the Unix socket of its engine, and the environment variables of its process."""
+    """One broker: its name, the Unix socket of its engine, and the environment variables of its process.
+
+    One that is ``attached`` follows a broker of another cluster and serves no RocketMQ clients.
+    """
 
     name: str
     socket: Path
     environment: Mapping[str, str]
+    attached: bool = False
 
 
 def lone_broker(settings: Any) -> BrokerPlace:

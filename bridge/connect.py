@@ -21,6 +21,7 @@ from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.options import Options
 from broker_core.remoting.requests import Identity
+from broker_core.server.attach.follower import Follower, FollowOptions
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.engine_runner import EngineRunner
@@ -50,7 +51,7 @@ def make_ports(settings: Any, places: Sequence[BrokerPlace]) -> dict[str, Engine
     """The ports of a web process by broker name: for ``places``, or for the brokers behind Redis in the settings."""
     if settings.GLASSMQ_ENGINE == "remote":
         return {name: ChannelPort(get_channel_layer(), name) for name in settings.GLASSMQ_BROKER_NAMES}
-    if len(places) > 1:
+    if settings.GLASSMQ_ENGINE == "child":
         return {place.name: SocketPort(place.socket) for place in places}
     return {places[0].name: make_port(settings)}
 
@@ -58,17 +59,39 @@ def make_ports(settings: Any, places: Sequence[BrokerPlace]) -> dict[str, Engine
 def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
     """The host of an engine on the store of the settings. It opens nothing yet."""
     options, clock = settings.GLASSMQ_OPTIONS, SystemClock()
+    follows = bool(settings.GLASSMQ_ATTACH)
     try:
         keys = UniqKeyGenerator(options.broker_ip1, os.getpid(), random.SystemRandom())
     except ValueError:  # not an address, which opening the store reports
         keys = UniqKeyGenerator("127.0.0.1", os.getpid(), random.SystemRandom())
     files = RealFiles()
     open_engine = partial(
-        Engine.open, settings.GLASSMQ_STORE_DIR, options, files, clock, keys.next, adopt=settings.GLASSMQ_STORE_ADOPT
+        Engine.open,
+        settings.GLASSMQ_STORE_DIR,
+        options,
+        files,
+        clock,
+        keys.next,
+        adopt=settings.GLASSMQ_STORE_ADOPT,
+        follows=follows,
     )
     runner = EngineRunner(open_engine, clock, journal=PollJournal(files, clock))
+    if follows:
+        return EngineHost(runner, clock, limits, follower=Follower(runner, clock, follow_options(settings)))
     return EngineHost(
         runner, clock, limits, remoting=make_remoting(settings, runner), routes=make_routes(settings, runner, clock)
+    )
+
+
+def follow_options(settings: Any) -> FollowOptions:
+    """Which broker the engine of the settings follows, and how."""
+    return FollowOptions(
+        namesrv_addr=settings.GLASSMQ_ATTACH,
+        broker_name=settings.GLASSMQ_OPTIONS.broker_name,
+        source=settings.GLASSMQ_ATTACH_SOURCE,
+        begin=settings.GLASSMQ_ATTACH_BEGIN,
+        max_bytes_per_second=settings.GLASSMQ_ATTACH_MAX_RATE * 1_000_000,
+        ha_addresses=settings.GLASSMQ_ATTACH_HA,
     )
 
 

@@ -17,6 +17,7 @@ from bridge.web_process import WebProcess
 from broker_core.clock import Clock
 from broker_core.codes import ResponseCode
 from broker_core.commands import CloseConnection, Failed, GetSnapshot
+from broker_core.server.attach.follower import Follower
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.remoting_server import CannotServe, RemotingServer
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class EngineHost:
-    """Owns the EngineRunner of one store, the server for its RocketMQ clients, and its routes.
+    """Owns the EngineRunner of one store, and the server for its RocketMQ clients and its routes, or its follower.
 
     The four counters are totals since the start.
     """
@@ -40,10 +41,12 @@ class EngineHost:
         *,
         remoting: RemotingServer | None = None,
         routes: BrokerRoutes | None = None,
+        follower: Follower | None = None,
     ) -> None:
         self.runner = runner
         self.remoting = remoting
         self.routes = routes
+        self._follower = follower
         self.limits = limits or Limits()
         self.malformed = 0
         self.batches_dropped = 0
@@ -72,6 +75,8 @@ class EngineHost:
         self._accepting = True
         self._checked_ns = self._clock.mono_ns()
         self._remove_silent_processes()
+        if self._follower is not None:
+            self._follower.start()
         try:
             for port in ports:
                 await port.start()
@@ -87,6 +92,8 @@ class EngineHost:
         if self._silence_timer is not None:
             self._silence_timer.cancel()
         self.fanout.stop()
+        if self._follower is not None:
+            await self._follower.stop()
         if self.routes is not None:
             await self.routes.stop()
         if self.remoting is not None:

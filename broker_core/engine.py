@@ -26,7 +26,7 @@ from broker_core.errors import StoreCorruptError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.options import Options
-from broker_core.processor_table import GATHERED, PROCESSORS, WALKS
+from broker_core.processor_table import FOLLOWER_PROCESSORS, GATHERED, PROCESSORS, WALKS
 from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message, reset_offset
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import Context, FindQueues, Request, Waking
@@ -46,6 +46,7 @@ from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
 from broker_core.store.removed_folders import Removal
 from broker_core.store.schedule_message_service import DELAY_OFFSETS
+from broker_core.store.slave.follower_store import FollowerStore
 from broker_core.topics import TopicConfigManager
 from broker_core.walk import Steps
 
@@ -83,6 +84,8 @@ class Engine:
         self._commit = GroupCommit(context)
         self._deletions = DeletionCommit(context)
         self._keys = IdempotencyKeys(context)
+        self._processors = FOLLOWER_PROCESSORS if context.store.follows else PROCESSORS
+        self._gathers = GATHERED - self._processors.keys()
         self._gathered: list[Prepared] = []
         self._steps_reported = 0
         self._last_check_ns = context.started.mono_ns
@@ -98,10 +101,11 @@ class Engine:
         unique_key: Callable[[int], str],
         *,
         adopt: bool = False,
+        follows: bool = False,
     ) -> "Engine":
         """Open or create the store in ``root``, recover it, and return its engine. Raises StoreError and subclasses."""
         now = clock.now()
-        store = MessageStore.open(root, options, files, now, adopt=adopt)
+        store = (FollowerStore if follows else MessageStore).open(root, options, files, now, adopt=adopt)
         tables = (store.files, root / "config")
         try:
             topics = load_as(*tables, "topics", lambda table: TopicConfigManager(options, table, now))
@@ -110,12 +114,7 @@ class Engine:
         except StoreCorruptError:
             store.close(now)
             raise
-        queues: dict[str, int] = {}
-        for topic, queue_id in store.queues():
-            queues[topic] = max(queues.get(topic, 0), queue_id + 1)
-        unknown = {topic: count for topic, count in queues.items() if topics.get(topic) is None}
-        for topic, count in unknown.items():
-            topics.adopt(topic, count, now)
+        unknown = topics.adopt_unknown(store.queues(), now)
         context = Context(
             options=options,
             store=store,
@@ -148,7 +147,7 @@ class Engine:
             self._stats.sample(self._context.totals(), now)
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
-            if type(command) in GATHERED:
+            if type(command) in self._gathers:
                 self._gather(request, now)
                 continue
             if self._gathered:
@@ -181,7 +180,7 @@ class Engine:
 
     def _process(self, request: Request, now: Now) -> None:
         try:
-            reply = PROCESSORS[type(request.command)](self._context, request, now)
+            reply = self._processors[type(request.command)](self._context, request, now)
         except Exception as error:
             self._refuse(request, error, now)
         else:
@@ -420,8 +419,8 @@ class Engine:
 
     @property
     def read_only(self) -> bool:
-        """Whether the store belongs to another broker and was not adopted."""
-        return self._context.store.read_only
+        """Whether the store belongs to another broker and was not adopted, or is a copy of its log."""
+        return self._context.store.read_only or self._context.store.follows
 
     @property
     def problem(self) -> str:

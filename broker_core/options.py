@@ -5,6 +5,7 @@ In Python an option is spelled ``long_polling_enable``; in files, on the command
 says otherwise. Options marked ``changeable`` can be changed while the broker runs.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ CHANGEABLE: dict[str, Any] = {"changeable": True}
 MIB = 1024 * 1024
 ADDRESSES = r"^([^;\s]+:\d{1,5}(;[^;\s]+:\d{1,5})*)?$"
 """Any number of ``host:port``, separated by semicolons."""
+_NAMED_ADDRESS = re.compile(r"\s*([^=\s]+)=(\[[\da-fA-F:.]+\]|[^:\s]+):(\d{1,5})\s*")
 
 
 def rocketmq_name(field: str) -> str:
@@ -483,3 +485,14 @@ def parse_properties(text: str) -> dict[str, str]:
             name, _, value = stripped.partition("=")
             values[name.strip()] = value.strip()
     return values
+
+
+def named_addresses(text: str) -> dict[str, tuple[str, int]]:
+    """(host, port) by broker name, of ``broker-a=host:port``, several separated by commas. RequestError if wrong."""
+    found = {}
+    for entry in filter(None, text.split(",")):
+        match = _NAMED_ADDRESS.fullmatch(entry)
+        if match is None or not 0 < int(match[3]) < 65_536:
+            raise RequestError(f"write broker=host:port, several separated by commas, not {entry!r}")
+        found[match[1]] = (match[2].strip("[]"), int(match[3]))
+    return found

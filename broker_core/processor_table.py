@@ -25,6 +25,7 @@ from broker_core.processors import (
 )
 from broker_core.processors.context import Context, Request
 from broker_core.processors.producers import end_transaction, reply_message
+from broker_core.processors.slave import following, replicate, replicate_tables
 from broker_core.processors.why import group_facts, group_metrics, history_sample
 from broker_core.walk import Steps, finish
 
@@ -104,6 +105,12 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.QueryAssignment: query_assignment.query_assignment,
     commands.GetHold: observe.get_hold,
     commands.GetSnapshot: observe.get_snapshot,
+    commands.GetAttached: following.get_attached,
+    commands.AppendToCommitLog: following.not_followed,
+    commands.ReplicateTables: following.not_followed,
+    commands.ReplicateMember: following.not_followed,
+    commands.ReportFollowing: following.not_followed,
+    commands.GetLogEnd: following.not_followed,
 }
 """The processor of every command but those in ``GATHERED``."""
 
@@ -115,5 +122,49 @@ def _in_one_turn(walk: Walk) -> Processor:
 
 PROCESSORS.update((kind, _in_one_turn(walk)) for kind, walk in WALKS.items())
 
-GATHERED = frozenset((commands.SendMessage, commands.ConsumerSendMsgBack))
+GATHERED: frozenset[type[Command]] = frozenset((commands.SendMessage, commands.ConsumerSendMsgBack))
 """Commands that store messages: those of a batch are stored as one block (see ``Engine.handle_batch``)."""
+
+FOLLOWER_COMMANDS: frozenset[type[Command]] = frozenset(WALKS) | {
+    commands.OpenConnection,
+    commands.CloseConnection,
+    commands.UnregisterClient,
+    commands.CheckClientConfig,
+    commands.GetConsumerListByGroup,
+    commands.PullMessage,
+    commands.CancelPull,
+    commands.QueryOffset,
+    commands.GetTopic,
+    commands.SearchOffset,
+    commands.GetMaxOffset,
+    commands.GetMinOffset,
+    commands.GetEarliestMsgStoreTime,
+    commands.GetBroker,
+    commands.UpdateBrokerConfig,
+    commands.QueryMessage,
+    commands.GetTopicStats,
+    commands.GetBrokerConfig,
+    commands.QueryTopicsByConsumer,
+    commands.QuerySubscriptionByConsumer,
+    commands.GetAllDelayOffset,
+    commands.GetBrokerRuntimeInfo,
+    commands.ViewBrokerStatsData,
+    commands.DeleteExpiredCommitLog,
+    commands.QueryConsumeQueue,
+    commands.GetHold,
+    commands.GetSnapshot,
+    commands.GetAttached,
+}
+"""What an engine that follows another broker's log carries out as any other does. It refuses what is not named here,
+so that a new command cannot change a copy by accident."""
+
+FOLLOWER_PROCESSORS: dict[type[Command], Processor] = {
+    **{kind: PROCESSORS[kind] if kind in FOLLOWER_COMMANDS else following.refuse for kind in PROCESSORS},
+    **dict.fromkeys(GATHERED, following.refuse),
+    commands.AppendToCommitLog: replicate.append_to_commit_log,
+    commands.ReplicateTables: replicate_tables.replicate_tables,
+    commands.ReplicateMember: replicate_tables.replicate_member,
+    commands.ReportFollowing: following.report_following,
+    commands.GetLogEnd: replicate.get_log_end,
+}
+"""The processor of every command in such an engine."""

@@ -247,6 +247,16 @@ class TopicConfigManager:
         """Add a topic that has queues in the store but is not in topics.json."""
         return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
 
+    def adopt_unknown(self, queues: Iterable[tuple[str, int]], now: Now) -> list[str]:
+        """Add the topics that have queues (topic, queue id) in the store but are not in topics.json. Their names."""
+        counts: dict[str, int] = {}
+        for topic, queue_id in queues:
+            if topic not in self._table:
+                counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        for topic, count in counts.items():
+            self.adopt(topic, count, now)
+        return list(counts)
+
     def update(
         self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now, **more: Any
     ) -> TopicConfig:

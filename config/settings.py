@@ -6,7 +6,6 @@
 
 import os
 import re
-import secrets
 from ipaddress import ip_address
 from pathlib import Path
 from string import ascii_lowercase
@@ -17,9 +16,10 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from broker_core.errors import RequestError
-from broker_core.options import ADDRESSES, Options, make_options, read_broker_conf
+from broker_core.options import ADDRESSES, Options, make_options, named_addresses, read_broker_conf
 from broker_core.version import VERSION
 from config.mail import mail_server
+from config.secret_key import keep_secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 GLASSMQ_VERSION = VERSION
@@ -147,6 +147,25 @@ if not is_loopback(GLASSMQ_BROKER_HOST) and not GLASSMQ_ALLOW_INSECURE:
         f"GLASSMQ_BROKER_HOST={GLASSMQ_BROKER_HOST} allows RocketMQ's clients on other machines, and this broker does "
         "not authenticate them: set GLASSMQ_ALLOW_INSECURE=1 if every client that can reach the port may use it."
     )
+
+# Attaching to a running cluster
+
+GLASSMQ_ATTACH = text("GLASSMQ_ATTACH")
+"""The name servers of a RocketMQ cluster whose brokers are followed; empty: this process has brokers of its own."""
+if not re.match(ADDRESSES, GLASSMQ_ATTACH):
+    raise ImproperlyConfigured(
+        f"GLASSMQ_ATTACH must be host:port, or several separated by semicolons, not {GLASSMQ_ATTACH!r}."
+    )
+GLASSMQ_ATTACH_BROKERS = [name.strip() for name in text("GLASSMQ_ATTACH_BROKERS").split(",") if name.strip()]
+GLASSMQ_ATTACH_SOURCE = choice("GLASSMQ_ATTACH_SOURCE", "auto", ("auto", "slave", "master"))
+GLASSMQ_ATTACH_BEGIN = choice("GLASSMQ_ATTACH_BEGIN", "last-file", ("last-file", "min"))
+GLASSMQ_ATTACH_MAX_RATE = number("GLASSMQ_ATTACH_MAX_RATE", 20, 1, 10_000)
+GLASSMQ_ATTACH_KEEP_HOURS = number("GLASSMQ_ATTACH_KEEP_HOURS", 72, 1, 876_000)
+
+try:
+    GLASSMQ_ATTACH_HA = named_addresses(text("GLASSMQ_ATTACH_HA"))
+except RequestError as error:
+    raise ImproperlyConfigured(f"GLASSMQ_ATTACH_HA: {error.remark}.") from error
 
 # The broker's options: RocketMQ's broker.conf, overridden by the environment
 
@@ -276,27 +295,6 @@ GLASSMQ_SPARK_IDLE_MINUTES = number("GLASSMQ_SPARK_IDLE_MINUTES", 10, 1, 1440)
 
 
 # Django
-
-
-def keep_secret_key(path: Path) -> str:
-    """The key in ``path``, created once, readable by its owner only. Processes that start together get the same."""
-    try:
-        if not path.exists():
-            draft = path.with_name(f"{path.name}.{os.getpid()}")
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-                file.write(secrets.token_urlsafe(48))
-            try:
-                os.link(draft, path)  # unlike rename, this never replaces the key of a faster process
-            except FileExistsError:
-                pass
-            finally:
-                draft.unlink()
-        return path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise ImproperlyConfigured(
-            f"The secret key cannot be stored in {path} ({error.strerror}): set GLASSMQ_SECRET_KEY, or set "
-            "GLASSMQ_DATA_DIR to a folder that this user can write to."
-        ) from error
 
 
 def database() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from broker_core.commands.messages import *
 from broker_core.commands.metrics import *
 from broker_core.commands.observe import *
 from broker_core.commands.offsets import *
+from broker_core.commands.replicate import *
 from broker_core.commands.topics import *
 
 AnyCommand = (
@@ -33,6 +34,7 @@ AnyCommand = (
     | MetricsCommand
     | ObserveCommand
     | OffsetCommand
+    | ReplicateCommand
     | TopicCommand
 )
 AnyReply = (
@@ -45,5 +47,6 @@ AnyReply = (
     | MetricsReply
     | ObserveReply
     | OffsetReply
+    | ReplicateReply
     | TopicReply
 )

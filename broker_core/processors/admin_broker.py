@@ -155,19 +155,24 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply | None:
     context.require_writable()
     if command.missing_ok and context.topics.get(validate_topic(command.topic)) is None:
         return Done()
-    config = context.topics.require(command.topic)
-    context.topics.delete(command.topic, now)
-    context.stats.forget_topic(command.topic)
-    context.offsets.remove_topic(command.topic)
-    context.store.delete_topic(command.topic)
-    context.round_robin.pop(command.topic, None)
-    context.events.emit(
-        TopicChanged, now, command.topic, "deleted", config.read_queue_nums, config.write_queue_nums, config.perm
-    )
-    context.holds.leave_topic(command.topic)
+    remove_topic(context, command.topic, now)
     deadline_ns = now.mono_ns + context.options.sync_flush_timeout * 1_000_000
     context.deletions.append(Deletion(request.connection, request.request_id, deadline_ns, set(DeletionCommit.LEFT)))
     return None
+
+
+def remove_topic(context: Context, topic: str, now: Now) -> None:
+    """Remove a topic and its queues in memory. NotFoundError if there is none, RequestError for a system topic."""
+    config = context.topics.require(topic)
+    context.topics.delete(topic, now)
+    context.stats.forget_topic(topic)
+    context.offsets.remove_topic(topic)
+    context.store.delete_topic(topic)
+    context.round_robin.pop(topic, None)
+    context.events.emit(
+        TopicChanged, now, topic, "deleted", config.read_queue_nums, config.write_queue_nums, config.perm
+    )
+    context.holds.leave_topic(topic)
 
 
 def get_queues(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -255,7 +260,7 @@ def get_broker(context: Context, request: Request, now: Now) -> Reply:
         broker=options.broker_name,
         epoch=context.epoch,
         seq=context.events.seq,
-        role="MASTER",
+        role="SLAVE" if store.follows else "MASTER",
         version=VERSION,
         started_at_ms=context.started.wall_ms,
         uptime_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,

@@ -165,7 +165,7 @@ def _lacks_retry_topic(context: Context, data: ConsumerData) -> bool:
     config = context.subscription_groups.get(data.group)
     return (
         data.message_model == "CLUSTERING"
-        and not context.store.read_only
+        and not (context.store.read_only or context.store.follows)
         and (config is None or config.retry_queue_nums > 0)
         and context.topics.get(retry_topic(data.group)) is None
     )

@@ -10,7 +10,7 @@ import msgspec
 from broker_core.broker_stats import BrokerStatsManager, BrokerTotals
 from broker_core.clock import Clock, Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, WakeCause
+from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, ReportFollowing, WakeCause
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.leases import Leases
@@ -94,6 +94,22 @@ class Lateness:
         return self.last_ns != 0 and now_ns - self.last_ns <= self.PAUSE_NS
 
 
+class Following:
+    """What the follower of another broker's log reported last, and the rounds in which it replicates the tables.
+
+    ``topics`` and ``groups`` are the names of the round under way. ``missing_topics`` and ``missing_groups`` were not
+    in the round before it.
+    """
+
+    def __init__(self, wall_ms: int) -> None:
+        self.report = ReportFollowing(source="", state="connecting")
+        self.since_ms = wall_ms
+        self.topics: set[str] = set()
+        self.groups: set[str] = set()
+        self.missing_topics: set[str] = set()
+        self.missing_groups: set[str] = set()
+
+
 class Context:
     """The engine's parts, by name."""
 
@@ -110,6 +126,7 @@ class Context:
         "epoch",
         "events",
         "find_queues",
+        "following",
         "holds",
         "lateness",
         "locks",
@@ -191,6 +208,8 @@ class Context:
         self.draining = False
         self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}
         """RocketMQ's DataVersion of the options."""
+        self.following = Following(self.started.wall_ms)
+        """Of an engine that follows another broker's log: how its follower is doing."""
         self.find_queues: FindQueues | None = None
         """Set where the routes of a name server are known."""
 
@@ -210,7 +229,9 @@ class Context:
         self.store.transactions.check_by(now.mono_ns + options.transaction_check_interval * 1_000_000)
 
     def require_writable(self) -> None:
-        """StoreReadOnlyError if the store was not adopted."""
+        """StoreReadOnlyError if the store was not adopted, or is a copy."""
+        if self.store.follows:
+            raise StoreReadOnlyError("the store is a copy of another broker's log and is not changed from here")
         if self.store.read_only:
             raise StoreReadOnlyError(
                 "the store belongs to another broker and is open read-only; start with "

@@ -93,7 +93,7 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
             _granted(context, command),
             now,
         )
-    if command.commit_offset >= 0 and group and not context.store.read_only:
+    if command.commit_offset >= 0 and group and not (context.store.read_only or context.store.follows):
         require_room(context, validate_group(group))
         commit_offset(context, group, command.topic, command.queue_id, command.commit_offset, client_id, now)
     begin_ns = context.clock.mono_ns()

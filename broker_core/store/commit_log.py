@@ -209,6 +209,21 @@ class CommitLog:
         self.last_store_timestamp = store_timestamp
         return Batch(start, end, requests, arrivals)
 
+    def append_data(self, offset: int, data: bytes, store_timestamp: int) -> None:
+        """Append whole records of another broker's log, as they are. An empty log begins at ``offset``.
+
+        They belong to one segment. ValueError if they do not belong at the end of this log, OSError when the disk is
+        full.
+        """
+        size = self.mapped_files.file_size
+        is_first = not self.mapped_files and offset % size == 0
+        if (offset != self.max_offset and not is_first) or offset % size + len(data) > size:
+            raise ValueError(f"{len(data)} bytes at {offset} do not continue a log that ends at {self.max_offset}")
+        file, position, block = self._place(offset, data)
+        file.write(position, block)
+        self.max_offset = offset + len(data)
+        self.last_store_timestamp = store_timestamp or self.last_store_timestamp
+
     def prepare(self, size: int = 1) -> None:
         """Map the file for the next message, touch its page, and reserve ``size`` bytes. OSError: disk full.
 

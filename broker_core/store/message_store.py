@@ -48,6 +48,8 @@ READ_ONLY_PROBLEM = (
 class MessageStore:
     """RocketMQ's DefaultMessageStore. Create one with ``open``."""
 
+    follows = False
+
     def __init__(
         self, root: Path, options: Options, files: Files, now: Now, lock: Lock | None, *, read_only: bool
     ) -> None:
@@ -191,7 +193,7 @@ class MessageStore:
         if self._no_room:
             self.recovery_steps.append(("prepare", self._no_room))
         self.flush_everything(now)
-        self.recovery_steps += self.delayed.load(now)
+        self.recovery_steps += self.delayed.load(now, deliver=not self.follows)
 
     def _mark_as_running(self) -> None:
         self.files.write(self.root / "abort", b"")
@@ -219,7 +221,8 @@ class MessageStore:
         try:
             if self._has_more_recovery(now):
                 return
-            self._log.prepare(self._refused_size)
+            if not self.follows:  # a copy begins where its first bytes belong
+                self._log.prepare(self._refused_size)
             if self._index is not None:
                 self._index.reserve(now.wall_ms)
         except OSError as error:
@@ -400,15 +403,9 @@ class MessageStore:
         """Monotonic ns at which the next flush is due; None when nothing is dirty."""
         if self.read_only or self._failure or self._schedule.under_way:
             return None
-        due = [
-            when
-            for when in (
-                self._schedule.log_due_ns(self._log.max_offset - self.flushed_offset),
-                self._schedule.queues_due_ns(self._queues_dirty),
-            )
-            if when is not None
-        ]
-        return min(due) if due else None
+        log_due = self._schedule.log_due_ns(self._log.max_offset - self.flushed_offset)
+        queues_due = self._schedule.queues_due_ns(self._queues_dirty)
+        return min((due for due in (log_due, queues_due) if due is not None), default=None)
 
     def _make_flush(self, now: Now, *, queues_due: bool) -> Flush:
         """Freeze what is dirty. The log is always included: a queue unit must not reach the disk before its record."""

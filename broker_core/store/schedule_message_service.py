@@ -105,6 +105,13 @@ class ScheduleMessageService:
             self.look(now)
         return steps
 
+    def replicate(self, offsets: dict[int, int]) -> None:
+        """Take the offsets of the broker whose copy this store is; nothing is delivered here."""
+        if any(self._offsets.get(level) != offset for level, offset in offsets.items()):
+            self._offsets |= offsets
+            self._safe |= offsets
+            self._dirty = True
+
     # --- the timer ------------------------------------------------------------------------------------------------
 
     @property

@@ -24,7 +24,7 @@ def settings(**changes: Any) -> Any:
 
 
 def test_a_lone_broker_has_the_values_of_the_settings() -> None:
-    assert lone_broker(settings()) == ("broker-a", Path("/data/engine.sock"), {})
+    assert lone_broker(settings()) == ("broker-a", Path("/data/engine.sock"), {}, False)
 
 
 def test_each_broker_has_its_own_store_socket_and_port() -> None:

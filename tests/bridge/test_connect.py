@@ -19,6 +19,8 @@ from broker_core.options import make_options
 from broker_core.server.remoting_server import CannotServe
 from tests.bridge.conftest import in_memory_layer, pull, send
 from tests.fakes.fake_engine import QUICK
+from tests.fakes.fake_master import fake_master
+from tests.fakes.followed import master
 from tests.fakes.ports import unused_broker_port, unused_ports
 
 
@@ -36,6 +38,11 @@ def settings(
         GLASSMQ_DATA_DIR=folder,
         GLASSMQ_MAX_CONNECTIONS=100,
         GLASSMQ_NAMESRV_ADDR="",
+        GLASSMQ_ATTACH="",
+        GLASSMQ_ATTACH_SOURCE="auto",
+        GLASSMQ_ATTACH_BEGIN="min",
+        GLASSMQ_ATTACH_MAX_RATE=20,
+        GLASSMQ_ATTACH_HA={},
         GLASSMQ_OPTIONS=make_options(
             {"mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 1000, "maxIndexNum": 4000} | options
         ),
@@ -188,3 +195,17 @@ def test_without_a_port_the_engine_is_unavailable(tmp_path: Path) -> None:
     set_port(port)
     assert get_port() is port
     set_port(None)
+
+
+async def test_an_engine_attached_to_a_cluster_follows_and_serves_no_clients(tmp_path: Path) -> None:
+    async with fake_master(master(60)) as leader:
+        attached = settings(tmp_path, broker_port=unused_broker_port(), mappedFileSizeCommitLog=65_536)
+        attached.GLASSMQ_ATTACH = leader.address
+        host = make_host(attached)
+        assert (host.remoting, host.routes) == (None, None)
+        await host.start()
+        async with asyncio.timeout(20):
+            while not (client := host.runner.engine.counters).messages_stored:
+                await asyncio.sleep(0.01)
+        assert client.messages_stored and host.runner.engine.read_only
+        await host.stop()

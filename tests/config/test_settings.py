@@ -117,6 +117,12 @@ def test_no_variable_is_required(tmp_path: Path) -> None:
         ("GLASSMQ_SITE_URL", "mq.example"),
         ("GLASSMQ_SMTP_URL", "mail.example:25"),
         ("GLASSMQ_SMTP_URL", "smtp://mail.example:99999"),
+        ("GLASSMQ_ATTACH", "127.0.0.1"),
+        ("GLASSMQ_ATTACH_SOURCE", "both"),
+        ("GLASSMQ_ATTACH_BEGIN", "now"),
+        ("GLASSMQ_ATTACH_MAX_RATE", "0"),
+        ("GLASSMQ_ATTACH_KEEP_HOURS", "-1"),
+        ("GLASSMQ_ATTACH_HA", "10.0.0.1:10912"),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, name: str, value: str) -> None:

@@ -49,13 +49,14 @@ class Bench:
         clock: VirtualClock | None = None,
         seed: int = 1,
         adopt: bool = False,
+        follows: bool = False,
         **options: Any,
     ) -> None:
         self.clock = clock or VirtualClock()
         self.files = files or SimulatedFiles(random.Random(seed))
         self.options = Options(**(SMALL | options))
         keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(seed))
-        self.engine = Engine.open(ROOT, self.options, self.files, self.clock, keys.next, adopt=adopt)
+        self.engine = Engine.open(ROOT, self.options, self.files, self.clock, keys.next, adopt=adopt, follows=follows)
         self.replies: dict[tuple[Any, int], list[Reply]] = {}
         self._request_id = 0
 

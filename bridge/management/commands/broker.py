@@ -102,7 +102,7 @@ class Command(BaseCommand):
             self.stderr.write(f"Warning: {warning}")
         try:
             check_port_is_free(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT, "GLASSMQ_WEB_PORT")
-            places = places_of_brokers(clustered=options["cluster"])
+            places = self.places(clustered=options["cluster"])
             if settings.GLASSMQ_ENGINE == "child":
                 for place in places:
                     check_folder_is_free(place.socket, ORPHAN_PATIENCE_S)
@@ -117,6 +117,10 @@ class Command(BaseCommand):
             sys.exit(130)
         if process.problem:
             raise CommandError(process.problem)
+
+    def places(self, *, clustered: bool) -> list[BrokerPlace]:
+        """The brokers to start. CommandError if they cannot be started."""
+        return places_of_brokers(clustered=clustered)
 
     def _migrate(self) -> None:
         """Bring the database up to date. A full disk must not keep the broker from serving its messages."""
@@ -315,7 +319,7 @@ def children(
 ) -> list[ChildProcess]:
     """The child processes: engines, a cluster's name server, and Celery's worker and beat."""
     wanted = []
-    if len(places) > 1 and settings.GLASSMQ_NAMESRV_PORT:
+    if len(places) > 1 and settings.GLASSMQ_NAMESRV_PORT and not any(place.attached for place in places):
         wanted.append(
             ChildProcess(
                 "The name server",
@@ -400,7 +404,11 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
     """The text that is printed once the broker runs. ``state`` is the result of ``engine_state``."""
     site = f"http://{address(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT)}"
     port = "" if settings.GLASSMQ_WEB_PORT == DEFAULT_WEB_PORT else f"GLASSMQ_WEB_PORT={settings.GLASSMQ_WEB_PORT} "
-    has_demo = not state and (settings.BASE_DIR / "Makefile").is_file()  # an installed glassmq has no Makefile
+    attached = [place for place in places if place.attached]
+    store = settings.GLASSMQ_DATA_DIR / "attached" if attached else settings.GLASSMQ_STORE_DIR
+    has_demo = (
+        not state and not attached and (settings.BASE_DIR / "Makefile").is_file()
+    )  # an installed glassmq has no Makefile
     demo = f"  To see something move:  {port}make demo   (in another terminal)\n" if has_demo else ""
     return "\n".join(
         [
@@ -410,7 +418,7 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
             f"  dashboard   {site}/",
             f"  API         {site}/api/docs",
             *rocketmq_lines(places),
-            f"  store       {settings.GLASSMQ_STORE_DIR}",
+            f"  store       {store}",
             f"  engine      {ENGINE_PLACES[settings.GLASSMQ_ENGINE]}{state and '; '}{state}",
             "",
             f"{demo}  To stop:                Ctrl-C",
@@ -421,7 +429,8 @@ def banner(places: Sequence[BrokerPlace], state: str) -> str:
 
 def rocketmq_lines(places: Sequence[BrokerPlace]) -> list[str]:
     """The addresses for RocketMQ's clients, if this command starts the engines."""
-    if settings.GLASSMQ_ENGINE == "remote" or not settings.GLASSMQ_BROKER_PORT:
+    is_attached = any(place.attached for place in places)
+    if settings.GLASSMQ_ENGINE == "remote" or not settings.GLASSMQ_BROKER_PORT or is_attached:
         return []
     ports = [place.environment.get("GLASSMQ_BROKER_PORT", settings.GLASSMQ_BROKER_PORT) for place in places]
     lines = [f"  RocketMQ    {', '.join(address(settings.GLASSMQ_BROKER_HOST, port) for port in ports)}"]

@@ -25,10 +25,10 @@ transaction that nobody ends takes 8 minutes; with CHECK_IMMUNITY_TIME_IN_SECOND
 def load_transactions(context: Context) -> list[tuple[str, str]]:
     """Find the pending half messages, once, when recovery is finished. Returns recovery steps.
 
-    The store of another broker is left alone.
+    The store of another broker is left alone, and so is a copy.
     """
     store = context.store
-    if store.transactions.loaded or store.read_only or store.unfinished_recovery is not None:
+    if store.transactions.loaded or store.read_only or store.follows or store.unfinished_recovery is not None:
         return []
     offsets = context.offsets
     return store.transactions.load(offsets.query(GROUP, HALF_TOPIC, 0), offsets.query(GROUP, OP_TOPIC, 0))

@@ -1,0 +1,201 @@
+"""What a follower asks the name servers and brokers of a running cluster. It may send nothing that changes them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from broker_core.client.mq_client_api import MQClientAPI, parse_address
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.codes import RequestCode, ResponseCode
+from broker_core.formats import rocketmq_json
+from broker_core.remoting.remoting_command import RemotingCommand
+
+T = TypeVar("T")
+CALL_S = 3.0
+MASTER_ID = 0
+MAX_BODY = 64 << 20
+"""Of an answer that is decoded; one table of a cluster with the most topics that a copy can hold is smaller."""
+
+ALLOWED = frozenset(
+    (
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        RequestCode.GET_BROKER_CONFIG,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        RequestCode.GET_ALL_DELAY_OFFSET,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.GET_CONSUMER_CONNECTION_LIST,
+    )
+)
+"""Every request that is ever sent to a cluster. Each only reads: none registers, commits, locks or is a heartbeat."""
+
+
+class BrokerMembers(msgspec.Struct, frozen=True, rename="camel"):
+    """RocketMQ's BrokerData: the addresses of the master (id 0) and the slaves of one broker name."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str]
+
+
+class _ClusterInfo(msgspec.Struct, rename="camel"):
+    broker_addr_table: dict[str, BrokerMembers] = {}
+
+
+class Source(NamedTuple):
+    """What one broker says about itself (GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO).
+
+    ``min_offset`` and ``max_offset`` are physical; both are 0 while its log is empty. ``config`` has RocketMQ's names.
+    """
+
+    address: str
+    broker_id: int
+    version: str
+    min_offset: int
+    max_offset: int
+    config: dict[str, str]
+
+    @property
+    def segment_size(self) -> int:
+        """Bytes of a segment of its commit log; MQClientException if it does not say."""
+        return self._number("mappedFileSizeCommitLog")
+
+    @property
+    def host(self) -> str:
+        """The host at which it answered."""
+        return parse_address(self.address)[0]
+
+    @property
+    def ha_address(self) -> tuple[str, int]:
+        """(host, port) of its HA port, as it announces it."""
+        return self.config.get("brokerIP2") or self.host, self._number("haListenPort")
+
+    def _number(self, name: str) -> int:
+        value = self.config.get(name, "")
+        if not value.isascii() or not value.isdigit():
+            raise MQClientException(f"{self.address} gives no {name} in its configuration; is it a RocketMQ broker?")
+        return int(value)
+
+    @property
+    def obstacle(self) -> str:
+        """Why this broker cannot be followed, as a sentence; empty if it can."""
+        if self.config.get("enableDLegerCommitLog") == "true":
+            return f"{self.address} has a DLedger commit log (enableDLegerCommitLog), which has no HA port"
+        if self.config.get("enableControllerMode") == "true":
+            return f"{self.address} runs in controller mode (enableControllerMode), whose protocol is not supported"
+        if self.version.startswith("V4") and self.config.get("brokerRole") == "SYNC_MASTER":
+            return (
+                f"{self.address} is a SYNC_MASTER of RocketMQ 4: a connection to its HA port would make senders wait "
+                "where they are refused at once today; follow a slave of it"
+            )
+        return ""
+
+
+class ClusterClient:
+    """A connection to each server of a cluster that is asked.
+
+    All calls raise MQBrokerException if a server refuses, MQClientException if its answer makes no sense, and an
+    OSError if it cannot be reached or does not answer.
+    """
+
+    def __init__(self, namesrv_addr: str) -> None:
+        """``host:port``, or several separated by semicolons. MQClientException for anything else."""
+        self._name_servers = [address.strip() for address in namesrv_addr.split(";") if address.strip()]
+        if not self._name_servers:
+            raise MQClientException("no name server is given; write host:port")
+        for address in self._name_servers:
+            parse_address(address)
+        self._api = MQClientAPI(lambda _address, _request: None)
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    async def _call(self, address: str, code: RequestCode, **fields: Any) -> RemotingCommand:
+        if code not in ALLOWED:
+            raise ValueError(f"a follower does not send request {code.name}")
+        texts = {name: str(value) for name, value in fields.items()}
+        answer = await self._api.connection(address).invoke(code, texts, timeout_s=CALL_S)
+        if answer.code != ResponseCode.SUCCESS:
+            raise MQBrokerException(answer.code, answer.remark, address)
+        if len(answer.body) > MAX_BODY:
+            raise MQClientException(f"{address} answered {code.name} with {len(answer.body)} bytes, which is too much")
+        return answer
+
+    async def brokers(self) -> dict[str, BrokerMembers]:
+        """The brokers of the cluster by name, from the first name server that answers (GET_BROKER_CLUSTER_INFO)."""
+        problems = []
+        for address in self._name_servers:
+            try:
+                answer = await self._call(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+                return dict(sorted(_read(_ClusterInfo, address, answer.body).broker_addr_table.items()))
+            except OSError as error:
+                problems.append(f"{address}: {error}")
+        raise OSError(f"no name server answers ({'; '.join(problems)})")
+
+    async def source(self, address: str, broker_id: int) -> Source:
+        """What the broker at ``address`` says about itself."""
+        answer = await self._call(address, RequestCode.GET_BROKER_CONFIG)
+        config = dict(
+            line.split("=", 1)
+            for line in answer.body.decode("utf-8", "replace").splitlines()
+            if "=" in line and not line.startswith("#")
+        )
+        answer = await self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        table = _read(dict[str, dict[str, str]], address, answer.body).get("table", {})
+        try:
+            low, high = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+        except (KeyError, ValueError):
+            raise MQClientException(f"{address} does not say where its commit log begins and ends") from None
+        return Source(address, broker_id, table.get("brokerVersionDesc", ""), max(low, 0), max(high, 0), config)
+
+    async def max_offset(self, address: str) -> int:
+        """The end of a broker's commit log."""
+        answer = await self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        table = _read(dict[str, dict[str, str]], address, answer.body).get("table", {})
+        value = table.get("commitLogMaxOffset", "")
+        if not value.isascii() or not value.isdigit():
+            raise MQClientException(f"{address} does not say where its commit log ends")
+        return int(value)
+
+    async def record(self, address: str, offset: int) -> bytes | None:
+        """The bytes of the message at a physical offset; None if none begins there (VIEW_MESSAGE_BY_ID)."""
+        try:
+            return (await self._call(address, RequestCode.VIEW_MESSAGE_BY_ID, offset=offset)).body
+        except MQBrokerException as error:
+            if error.response_code in (ResponseCode.SYSTEM_ERROR, ResponseCode.QUERY_NOT_FOUND):
+                return None
+            raise
+
+    async def table(self, address: str, code: RequestCode) -> dict[str, Any]:
+        """A broker's topics (21), groups (201), consumer offsets (43) or delay offsets (45)."""
+        answer = await self._call(address, code)
+        return await asyncio.to_thread(_read, dict[str, Any], address, answer.body)
+
+    async def members(self, address: str, group: str) -> dict[str, Any] | None:
+        """RocketMQ's ConsumerConnection of a group; None if it has no member."""
+        try:
+            answer = await self._call(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=group)
+        except MQBrokerException as error:
+            if error.response_code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
+                return None
+            raise
+        return _read(dict[str, Any], address, answer.body)
+
+
+def _read(kind: type[T], address: str, body: bytes) -> T:
+    """A body in RocketMQ's JSON, whose integer keys may have no quotes."""
+    try:
+        return msgspec.convert(rocketmq_json.decode(body), kind, strict=False)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise MQClientException(f"the answer of {address} cannot be read: {error}") from error
+
+
+def candidates(members: BrokerMembers, kind: str) -> Sequence[tuple[int, str]]:
+    """(broker id, address) of the brokers to try, the best first. ``kind``: ``slave``, ``master`` or ``auto``."""
+    slaves = [(number, address) for number, address in sorted(members.broker_addrs.items()) if number != MASTER_ID]
+    masters = [(number, address) for number, address in members.broker_addrs.items() if number == MASTER_ID]
+    return {"slave": slaves, "master": masters}.get(kind, slaves + masters)

@@ -1,0 +1,73 @@
+"""A store that is a copy of another broker's log: its records come from there, and it accepts none of its own."""
+
+from collections.abc import Sequence
+from heapq import nlargest
+
+from broker_core.clock import Now
+from broker_core.codes import ResponseCode
+from broker_core.errors import RequestError, StoreReadOnlyError, UnavailableError
+from broker_core.store.message_store import Batch, MessageStore, PendingMessage
+
+
+class FollowerStore(MessageStore):
+    """The DefaultMessageStore of a slave. It delivers no delayed message, and its log begins where the copy began."""
+
+    follows = True
+
+    def append(self, messages: Sequence[PendingMessage], now: Now) -> Batch:
+        """Always StoreReadOnlyError."""
+        raise StoreReadOnlyError("the store is a copy of another broker's log and accepts no messages of its own")
+
+    def append_data(self, offset: int, data: bytes, store_timestamp: int, now: Now) -> None:
+        """RocketMQ's appendToCommitLog: append whole records of the followed log at its end.
+
+        Raises UnavailableError (SERVICE_NOT_AVAILABLE) when the disk is full or has failed; RequestError if the bytes
+        do not belong at the end.
+        """
+        if self.problem or self.unfinished_recovery is not None:
+            raise UnavailableError(
+                self.problem or "recovery is being finished", code=ResponseCode.SERVICE_NOT_AVAILABLE
+            )
+        self._dispatch_failed = False
+        is_first = self.is_empty
+        try:
+            if self._index is not None and not self._index.has_room:
+                self._index.reserve(now.wall_ms)
+            self._log.append_data(offset, data, store_timestamp)
+        except ValueError as error:
+            raise RequestError(str(error)) from error
+        except OSError as error:
+            self._note_no_room(error, now)
+            raise UnavailableError(self._no_room, code=ResponseCode.SERVICE_NOT_AVAILABLE) from error
+        if is_first:
+            self._reput.position = self.flushed_offset = offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the copy has no byte, so that it may begin at any segment."""
+        return not self._log.mapped_files
+
+    @property
+    def segment_size(self) -> int:
+        """Bytes of a segment: those of the followed log."""
+        return self._log.mapped_files.file_size
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """When the last record was stored at the master, ms; 0 if that is not known."""
+        return self._log.last_store_timestamp
+
+    @property
+    def unindexed_records(self) -> int:
+        """Records that are in no queue of the copy, because their queue offset does not follow the one before it."""
+        return self._reput.unreadable
+
+    def last_records(self, count: int) -> list[tuple[int, bytes]]:
+        """(physical offset, bytes) of ``count`` messages near the end of the log, the newest first.
+
+        They are the last messages of the queues with the newest messages.
+        """
+        units = [queue.unit(queue.max_offset - 1) for queue in self._queues.table.values() if queue.max_offset]
+        offsets = nlargest(count, (offset for offset, _, _ in units if offset >= self._log.min_offset))
+        found = ((offset, self._log.record(offset)) for offset in offsets)
+        return [(offset, record) for offset, record in found if record is not None]

@@ -1,0 +1,106 @@
+"""Topics, groups, offsets and members of the followed broker."""
+
+from typing import Any
+
+from broker_core import commands as c
+from broker_core.events import GroupMemberJoined
+from tests.fakes.engine import Bench
+from tests.fakes.followed import append, blocks_of, follower, log_of, master
+from tests.fakes.name_server import topic_config
+
+
+def round_of_topics(bench: Bench, *topics: dict[str, Any]) -> None:
+    for command in (
+        c.ReplicateTables(begin_topics=True),
+        c.ReplicateTables(topics=list(topics)),
+        c.ReplicateTables(end_topics=True),
+    ):
+        assert bench.call(command) == c.Done()
+
+
+def test_topics_become_those_of_the_followed_broker() -> None:
+    bench = follower()
+    round_of_topics(bench, topic_config("orders", 6, perm=4), topic_config("payments"))
+    assert (bench.context.topics.require("orders").read_queue_nums, bench.context.topics.require("orders").perm) == (
+        6,
+        4,
+    )
+    round_of_topics(bench, topic_config("orders", 8))
+    assert bench.context.topics.require("orders").read_queue_nums == 8
+    assert bench.context.topics.get("payments") is not None  # it may be younger than this round
+    round_of_topics(bench, topic_config("orders", 8))
+    assert bench.context.topics.get("payments") is None
+    assert bench.context.topics.get("TBW102") is not None
+
+
+def test_a_topic_whose_messages_came_first_gets_its_configuration_later() -> None:
+    bench = follower()
+    append(bench, blocks_of(log_of(master(20))))
+    assert bench.context.topics.require("orders").read_queue_nums == 3
+    round_of_topics(bench, topic_config("orders", 4))
+    assert bench.context.topics.require("orders").read_queue_nums == 4
+
+
+def test_groups_become_those_of_the_followed_broker() -> None:
+    bench = follower()
+
+    def round_of_groups(*names: str) -> None:
+        bench.call(
+            c.ReplicateTables(begin_groups=True, groups=[{"groupName": name} for name in names], end_groups=True)
+        )
+
+    round_of_groups("g", "h")
+    assert "g" in bench.context.subscription_groups and "h" in bench.context.subscription_groups
+    round_of_groups("g")
+    round_of_groups("g")
+    assert "h" not in bench.context.subscription_groups and "TOOLS_CONSUMER" in bench.context.subscription_groups
+
+
+def test_offsets_give_the_lag_and_its_progress() -> None:
+    bench = follower()
+    append(bench, blocks_of(log_of(master(60))))
+    end = bench.context.store.max_offset("orders", 1)
+
+    def commit(offset: int) -> None:
+        bench.call(c.ReplicateTables(offsets=[c.ReplicatedOffsets(group="g", topic="orders", offsets={1: offset})]))
+
+    commit(3)
+    detail = bench.call(c.GetConsumerGroup(group="g"))
+    assert isinstance(detail, c.ConsumerGroupDetail)
+    (queue,) = [queue for queue in detail.queues if queue.queue_id == 1]
+    assert (queue.offset, queue.lag, queue.moved_ms_ago) == (3, end - 3, None)
+    bench.clock.advance(5000)
+    commit(5)
+    detail = bench.call(c.GetConsumerGroup(group="g"))
+    assert isinstance(detail, c.ConsumerGroupDetail)
+    (queue,) = [queue for queue in detail.queues if queue.queue_id == 1]
+    assert (queue.offset, queue.lag, queue.moved_ms_ago) == (5, end - 5, 0)
+
+
+def test_delay_offsets_are_taken() -> None:
+    bench = follower()
+    bench.call(c.ReplicateTables(delay_offsets={3: 17}))
+    assert bench.context.store.delayed._offsets[3] == 17
+
+
+def test_an_entry_that_cannot_be_read_is_refused() -> None:
+    bench = follower()
+    for entry in ({"topicName": 5}, {"topicName": "t", "readQueueNums": 10_000_000}):
+        reply = bench.call(c.ReplicateTables(topics=[entry]))
+        assert isinstance(reply, c.Failed) and reply.kind == "request"
+
+
+def test_a_client_of_the_followed_broker_becomes_a_member() -> None:
+    bench = follower()
+    consumer = c.ConsumerData(group="g", subscriptions=[c.SubscriptionData(topic="orders")])
+    for _ in range(2):
+        bench.call(
+            c.ReplicateMember(client_id="c1", remote="10.0.0.9:1", language="JAVA", version=493, consumer=consumer),
+            connection="of c1",
+        )
+    assert bench.context.consumers.client_ids("g") == ["c1"]
+    joined = [event for event in bench.engine.events.after(0) if isinstance(event, GroupMemberJoined)]
+    assert [(event.client_id, event.remote) for event in joined] == [("c1", "10.0.0.9:1")]
+    assert bench.context.topics.get("%RETRY%g") is None
+    assert isinstance(bench.call(c.CloseConnection(), connection="of c1"), c.Done)
+    assert bench.context.consumers.client_ids("g") == []

@@ -16,6 +16,7 @@ from bridge.port import BROKER, GROUP, TIERS, TOPIC, Kind, SystemClock, get_hist
 
 HOUR_MS = 3_600_000
 MAX_STEPS = 5000
+MOST_SECONDS = 366 * 86_400
 MetricName = Literal["", "stored_tps", "delivered_tps", "woken_tps", "holds", "wake_p99_us", "lag"]
 
 
@@ -27,6 +28,9 @@ class HistoryParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         None
     )
     to_ms: Annotated[Milliseconds, Meta(description="The end; by default now.")] | None = None
+    last_s: (
+        Annotated[int, Meta(ge=10, le=MOST_SECONDS, description="The beginning, as seconds before the end.")] | None
+    ) = None
     step_s: Annotated[
         Literal[10, 60, 600] | None,
         Meta(description="Length of a step in seconds; by default the shortest that is kept since the beginning."),
@@ -65,7 +69,10 @@ class HistoryView(Model, frozen=True, kw_only=True, gc=False):
 def _steps(params: HistoryParams, now_ms: int) -> tuple[int, int, int]:
     """(tier, beginning, end) in seconds, in whole steps. Problem 400 if that is no time or too many steps."""
     to_ms = now_ms if params.to_ms is None else min(params.to_ms, now_ms)
-    from_ms = max(0, to_ms - HOUR_MS) if params.from_ms is None else params.from_ms
+    if params.from_ms is not None and params.last_s is not None:
+        raise Problem(400, "give from_ms or last_s, not both", pointer="/last_s")
+    last_ms = HOUR_MS if params.last_s is None else params.last_s * 1000
+    from_ms = max(0, to_ms - last_ms) if params.from_ms is None else params.from_ms
     if from_ms >= to_ms:
         raise Problem(400, "from_ms must be before to_ms and before now", pointer="/from_ms")
     lengths = [tier.step_s for tier in TIERS]

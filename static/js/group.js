@@ -5,6 +5,7 @@ import { UNKNOWN, count, isKnown, span } from "./format.js";
 import { request } from "./http.js";
 import { startPage } from "./page.js";
 import { capitalize, sum } from "./explain_group.js";
+import { GROUP_CHARTS, historyPanel } from "./panels/history.js";
 import { clientEventsPanel } from "./panels/client_events.js";
 import { groupActions } from "./panels/group_actions.js";
 import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "./panels/group.js";
@@ -79,3 +80,4 @@ startPage({
     return missing;
   },
 });
+historyPanel(GROUP_CHARTS, `group=${encodeURIComponent(group)}`);

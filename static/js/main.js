@@ -4,6 +4,7 @@ import { initialState, reduce, brokerTime } from "./reducer.js";
 import { EventsSocket } from "./socket.js";
 import { PageConsumer } from "./consumer.js";
 import { consumerPanel } from "./panels/consumer.js";
+import { BROKER_CHARTS, historyPanel } from "./panels/history.js";
 import { histogramsPanel } from "./panels/histograms.js";
 import { holdsPanel } from "./panels/holds.js";
 import { pathPanel } from "./panels/path.js";
@@ -95,3 +96,4 @@ window.setInterval(() => {
 }, TICK_EVERY_MS);
 draw();
 socket.connect();
+historyPanel(BROKER_CHARTS);

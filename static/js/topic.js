@@ -7,6 +7,7 @@ import { ago, count, plural, rate } from "./format.js";
 import { request, topicPath } from "./http.js";
 import { groupHref, messagesHref } from "./links.js";
 import { startPage } from "./page.js";
+import { TOPIC_CHARTS, historyPanel } from "./panels/history.js";
 import { VirtualRows } from "./panels/virtual_rows.js";
 import { changeWarning, permText, queuesText } from "./topic_text.js";
 
@@ -153,3 +154,4 @@ startPage({
     return missing;
   },
 });
+historyPanel(TOPIC_CHARTS, `topic=${encodeURIComponent(topic)}`);

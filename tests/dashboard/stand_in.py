@@ -251,6 +251,8 @@ class StandIn:
                 )
             case "PATCH", ["broker", "config"]:
                 return self.change_config(body)
+            case "GET", ["history"]:
+                return 200, self.history()
             case "GET", ["topics"]:
                 return 200, {"seq": "1", "topics": [{"topic": name} for name in {name for name, _ in broker.queues}]}
             case "PUT", ["topics", topic]:
@@ -269,6 +271,20 @@ class StandIn:
                 stored = broker.publish(topic, body["body"], tag=body.get("tag", ""), keys=tuple(body.get("keys", ())))
                 return 201, {"messages": [{**stored, "queue_offset": str(stored["queue_offset"])}]}
         return problem(404, "There is nothing at this address.", "")
+
+    def history(self) -> dict[str, Any]:
+        """Half an hour of an hour, with a gap. The idle broker has none."""
+        now_s = self.broker.snapshot()["wall_ms"] // 10_000 * 10 if self.scenarios.playing else 0
+        values = [None if i < 180 or 240 < i < 260 else 20 + i % 37 for i in range(360)]
+        names = ("stored_tps", "delivered_tps", "woken_tps", "holds", "wake_p99_us", "lag")
+        return {
+            "from_ms": (now_s - 3600) * 1000 if now_s else 0,
+            "step_ms": 10_000,
+            "kept_from_ms": (now_s - 1800) * 1000 if now_s else None,
+            "problem": "",
+            "left_out": 0,
+            "metrics": [{"name": name, "values": values if now_s else [None] * 360} for name in names],
+        }
 
     def change_config(self, body: Any) -> tuple[int, dict[str, Any]]:
         if self.broker.refuse_config:

@@ -272,3 +272,24 @@ def test_a_group_on_several_brokers_is_one_row_with_the_events_of_all(open_page:
     page.goto(page.url + "?broker=broker-a")
     expect(page.locator("[data-event]")).to_have_count(9)
     expect(page.locator(".event-broker:visible")).to_have_count(0)
+
+
+def test_the_history_is_there_when_the_page_opens(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups/billing")
+    charts = page.locator('[data-panel="history"] .history-chart')
+    expect(charts.locator("canvas")).to_have_count(3)
+    expect(charts.locator(".chart").first).to_have_attribute("data-known", "161")
+    expect(page.locator('[data-panel="history"] [data-part="note"]')).to_have_text(re.compile("^Recorded since "))
+    charts.last.locator(".u-over").hover()
+    expect(charts.last.locator(".history-readout")).to_have_text(re.compile(r"\d:\d\d:\d\d · (\d+|unknown)$"))
+    day = page.get_by_role("button", name="24 h")
+    day.click()
+    expect(page).to_have_url(re.compile(r"/groups/billing\?history=24h$"))
+    page.reload()  # the range is in the page's address
+    expect(day).to_have_attribute("aria-pressed", "true")
+    page.evaluate("fetch('/stand-in', { method: 'POST', body: JSON.stringify({ scenario: 'idle' }) })")
+    page.get_by_role("button", name="1 h", exact=True).click()
+    expect(page.locator('[data-panel="history"] [data-part="note"]')).to_have_text(
+        "Nothing is recorded yet. A point is added every 10 s."
+    )
+    expect(charts.locator(".chart").first).to_have_attribute("data-known", "0")

@@ -77,6 +77,9 @@ async def test_the_step_depends_on_the_time(client: httpx.AsyncClient, recorded:
     now_ms = (START_S + 203) * 1000
     for ago_s, step_s in ((3600, 10), (3601, 60), (86_400, 60), (86_401, 600), (30 * 86_400, 600), (31 * 86_400, 600)):
         assert (await body_of(client, from_ms=now_ms - ago_s * 1000))["step_ms"] == step_s * 1000
+    assert (await body_of(client, last_s=86_400))["step_ms"] == 60_000
+    body = await body_of(client, last_s=86_400, to_ms=1)
+    assert (body["from_ms"], body["to_ms"]) == (0, 0)
     body = await body_of(client, from_ms=START_S * 1000, step_s=60)
     assert metrics(body)["stored_tps"] == [2, 2, 2]
 
@@ -92,6 +95,8 @@ async def test_the_step_depends_on_the_time(client: httpx.AsyncClient, recorded:
         ("from_ms=4000000000000", "from_ms must be before"),
         ("from_ms=0&step_s=10", "more than 5000 steps"),
         ("group=%00", "group"),
+        ("from_ms=9&last_s=10", "not both"),
+        ("last_s=9", "last_s"),
     ],
 )
 async def test_wrong_questions(client: httpx.AsyncClient, recorded: History, query: str, text: str) -> None:

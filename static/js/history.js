@@ -1,0 +1,62 @@
+/** Figures of the history's charts. Pure; a value that is not known is null, never 0. */
+
+/** What a page can show: the time in s, how often there is something new, and how its times are written. */
+export const RANGES = [
+  { id: "1h", title: "1 h", seconds: 3600, everyMs: 10_000 },
+  { id: "24h", title: "24 h", seconds: 86_400, everyMs: 60_000 },
+  { id: "30d", title: "30 d", seconds: 2_592_000, everyMs: 600_000 },
+];
+
+/** The range that the page's address names, the first one without a valid name. */
+export function rangeOf(search) {
+  const wanted = new URLSearchParams(search).get("history");
+  return RANGES.find(({ id }) => id === wanted) ?? RANGES[0];
+}
+
+/** The query of the page's address with this range; the first range needs no name. */
+export function withRange(search, range) {
+  const query = new URLSearchParams(search);
+  if (range === RANGES[0]) query.delete("history");
+  else query.set("history", range.id);
+  const text = query.toString();
+  return text ? `?${text}` : "";
+}
+
+/** [times in s, values of each metric]: a point stands at the end of its step, when it was measured. */
+export function points({ from_ms: from, step_ms: step, metrics }, names) {
+  const columns = names.map((name) => metrics.find((metric) => metric.name === name)?.values ?? []);
+  const times = Array.from(columns[0] ?? [], (_, i) => (from + (i + 1) * step) / 1000);
+  return [times, ...columns];
+}
+
+/** The indexes of values without a neighbour. A line through them cannot be seen, so they are drawn as points. */
+export function lonely(values) {
+  const known = (i) => values[i] !== null && values[i] !== undefined;
+  return values.flatMap((_, i) => (known(i) && !known(i - 1) && !known(i + 1) ? [i] : []));
+}
+
+const two = (number) => String(number).padStart(2, "0");
+
+/** Labels of the time axis in the reader's time zone: "14:05", and the day where a day begins or labels are days. */
+export function timeLabels(seconds) {
+  let day = "";
+  return seconds.map((second) => {
+    const date = new Date(second * 1000);
+    const own = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+    const midnight = date.getHours() === 0 && date.getMinutes() === 0;
+    const isNew = day !== "" && own !== day;
+    day = own;
+    return isNew || midnight ? own : `${two(date.getHours())}:${two(date.getMinutes())}`;
+  });
+}
+
+/** A sentence about what is missing, or empty. `time` formats a time in ms. */
+export function missing({ kept_from_ms: kept, from_ms: from, step_ms: step, problem, left_out: leftOut }, time) {
+  if (problem) return problem;
+  if (kept === null) {
+    const wait = step >= 60_000 ? `${step / 60_000} min` : `${step / 1000} s`;
+    const more = leftOut ? ` ${leftOut} topics and groups are not recorded because there are too many.` : "";
+    return `Nothing is recorded yet. A point is added every ${wait}.${more}`;
+  }
+  return kept > from ? `Recorded since ${time(kept)}.` : "";
+}

@@ -1,0 +1,128 @@
+/** Charts of the last hour, day or month of the broker, a topic or a group. They are there as soon as the page opens. */
+
+import { showsAllBrokers } from "../brokers.js";
+import { el, panel, setText } from "../dom.js";
+import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../format.js";
+import { RANGES, lonely, missing, points, rangeOf, timeLabels, withRange } from "../history.js";
+import { request } from "../http.js";
+import { Chart, FONT, colour, countAxis, fromZero } from "./charts.js";
+
+const RETRY_MS = 5_000;
+const STORED = { metric: "stored_tps", name: "stored", stroke: "--accent", fill: "--accent-soft" };
+const DELIVERED = { metric: "delivered_tps", name: "delivered", stroke: "--good" };
+const WOKEN = { metric: "woken_tps", name: "wake-ups", stroke: "--pulse" };
+const line = (metric, stroke, fill) => ({ metric, name: "", stroke, fill });
+const HOLDS = { title: "Held pulls", about: "Most held pulls of a step", lines: [line("holds", "--pulse")], format: shortCount };
+const lag = (about) => ({ title: "Lag", about, lines: [line("lag", "--warn")], format: shortCount });
+
+export const BROKER_CHARTS = [
+  { title: "Messages per second", about: "Average of a step", lines: [STORED, DELIVERED, WOKEN], format: rate },
+  lag("Messages that are not committed, of all groups; the most of a step"),
+  HOLDS,
+  { title: "Wake-up latency, p99", about: "The slowest 10 s of a step", lines: [line("wake_p99_us", "--accent")], format: micros },
+];
+export const TOPIC_CHARTS = [
+  { title: "Messages per second", about: "Average of a step", lines: [STORED, DELIVERED], format: rate },
+  lag("Messages that the topic's groups have not committed; the most of a step"),
+  HOLDS,
+];
+export const GROUP_CHARTS = [
+  { title: "Messages per second", about: "Average of a step", lines: [DELIVERED], format: rate },
+  lag("Messages that are not committed; the most of a step"),
+  HOLDS,
+];
+
+/** `query` names the topic or the group, as "group=billing"; empty for the broker. */
+export function historyPanel(charts, query = "") {
+  const { part } = panel("history");
+  let range = rangeOf(location.search);
+  let timer = 0;
+  let asked = 0;
+
+  part("charts").dataset.charts = charts.length;
+  const drawn = charts.map((chart) => {
+    const readout = el("span", { class: "history-readout" });
+    const box = el("div", { class: "chart" });
+    const keys = chart.lines.filter(({ name }) => name).map(({ name, stroke }) => {
+      const key = el("span", { class: "key" }, name);
+      key.style.setProperty("--key", `var(${stroke})`);
+      return key;
+    });
+    part("charts").append(el("figure", { class: "history-chart" },
+      el("figcaption", {}, el("span", { class: "history-name", title: chart.about }, chart.title), ...keys, readout), box));
+    return { ...chart, readout, box, plot: new Chart(box, () => options(chart, readout)) };
+  });
+
+  const buttons = RANGES.map((one) => {
+    const button = el("button", { type: "button", class: "button small" }, one.title);
+    button.addEventListener("click", () => choose(one));
+    part("ranges").append(button);
+    return [one, button];
+  });
+
+  function choose(one) {
+    range = one;
+    history.replaceState(history.state, "", `${location.pathname}${withRange(location.search, one)}${location.hash}`);
+    ask();
+  }
+
+  function press() {
+    for (const [one, button] of buttons) button.setAttribute("aria-pressed", String(one === range));
+  }
+
+  async function ask() {
+    window.clearTimeout(timer);
+    press();
+    asked += 1;
+    const own = asked;
+    let wait = range.everyMs;
+    try {
+      const answer = await request("GET", `/history?last_s=${range.seconds}${query && `&${query}`}`);
+      if (own === asked) show(answer);
+    } catch (error) {
+      wait = RETRY_MS;
+      if (own === asked) note(showsAllBrokers() ? "Choose one broker above to see its history." : error.message);
+    }
+    if (own === asked) timer = window.setTimeout(() => document.hidden || ask(), wait);
+  }
+
+  function show(answer) {
+    note(missing(answer, (ms) => dateTime(ms).replace(/\.\d+$/, "")));
+    for (const { plot, box, lines } of drawn) {
+      const data = points(answer, lines.map(({ metric }) => metric));
+      box.dataset.known = data.slice(1).flat().filter(isKnown).length;
+      plot.draw(data, `${range.id}`);
+    }
+    part("charts").dataset.range = range.id;
+  }
+
+  function note(text) {
+    setText(part("note"), text);
+    part("note").hidden = !text;
+  }
+
+  document.addEventListener("visibilitychange", () => document.hidden || ask());
+  ask();
+}
+
+function options({ lines, format }, readout) {
+  return {
+    scales: { x: { range: (_plot, min, max) => [min, max] }, y: { range: fromZero } },
+    axes: [
+      { stroke: colour("--muted"), font: FONT, size: 24, gap: 4, grid: { show: false }, space: 56,
+        ticks: { stroke: colour("--line-strong"), size: 3, width: 1 }, values: (_plot, at) => timeLabels(at) },
+      { ...countAxis(format), size: 52 },
+    ],
+    series: [{}, ...lines.map(({ stroke, fill }) => ({ stroke: colour(stroke), fill: fill && colour(fill), width: 1.5,
+      points: { show: true, size: 4, fill: colour(stroke), filter: (plot, i) => lonely(plot.data[i]) } }))],
+    cursor: { show: true, y: false, drag: { x: false, y: false }, points: { show: false }, sync: { key: "history" } },
+    hooks: { setCursor: [(plot) => setText(readout, readoutOf(plot, lines, format))] },
+  };
+}
+
+/** The time and the values under the pointer. */
+function readoutOf({ cursor: { idx, left }, data }, lines, format) {
+  if (!isKnown(idx) || left < 0) return "";
+  const values = lines.map(({ name }, i) => `${name ? `${name} ` : ""}${isKnown(data[i + 1][idx]) ? format(data[i + 1][idx]) : UNKNOWN}`);
+  return `${dateTime(data[0][idx] * 1000).replace(/\.\d+$/, "")} · ${values.join(", ")}`;
+}

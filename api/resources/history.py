@@ -10,9 +10,10 @@ from api.http.names import OptionalGroupName, OptionalTopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
-from api.http.schemas import Milliseconds, Model
+from api.http.schemas import Milliseconds, Model, copied
 from api.http.threads import in_thread
-from bridge.port import BROKER, GROUP, TIERS, TOPIC, Kind, SystemClock, get_history
+from api.resources.broker import SnapshotView
+from bridge.port import BROKER, GROUP, TIERS, TOPIC, Kind, ResponseCode, SystemClock, get_history
 
 HOUR_MS = 3_600_000
 MAX_STEPS = 5000
@@ -133,6 +134,51 @@ async def history(request: Request[HistoryParams]) -> Answer:
     )
 
 
+class BoardLine(Model, frozen=True, kw_only=True, gc=False):
+    """`at_ms` is when the board was as it was kept. `holds_total` is the number of held pulls then."""
+
+    at_ms: int
+    holds_total: int
+
+
+class Boards(Model, frozen=True, kw_only=True, gc=False):
+    """The oldest first. They are in the memory of the web process, so a restart forgets them."""
+
+    broker: str
+    boards: list[BoardLine]
+
+
+class BoardParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    at_ms: Milliseconds
+
+
+async def get_boards(request: Request[Params]) -> Answer:
+    """The moments of the last 10 minutes, about 10 s apart, whose board is kept."""
+    broker = (await brokers.single_broker(request.params.broker)).name
+    kept = get_history(broker)
+    lines = [] if kept is None else kept.boards.kept()
+    return Answer(
+        body=Boards(
+            broker=broker, boards=[BoardLine(at_ms=line.wall_ms, holds_total=line.holds_total) for line in lines]
+        )
+    )
+
+
+async def get_board(request: Request[BoardParams]) -> Answer:
+    """The board as it was: the last one that was kept at or before this time, with at most 500 holds and queues."""
+    broker = (await brokers.single_broker(request.params.broker)).name
+    kept = get_history(broker)
+    snapshot = None if kept is None else await in_thread(partial(kept.boards.at, request.params.at_ms))
+    if snapshot is None:
+        raise Problem(
+            404,
+            f"no board of {broker} is kept from this time; /api/v1/history/boards lists the kept ones",
+            code=ResponseCode.QUERY_NOT_FOUND,
+            pointer="/at_ms",
+        )
+    return Answer(body=copied(SnapshotView, snapshot))
+
+
 def public_name(name: str, is_count: bool) -> str:
     """The metric's name in the answer."""
     return f"{name}_tps" if is_count else name
@@ -147,6 +193,26 @@ ROUTES = (
         summary="The history of the broker, a topic or a group",
         params=HistoryParams,
         response=HistoryView,
+        needs_broker=False,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/history/boards",
+        handler=get_boards,
+        group="Observing",
+        summary="The moments whose board is kept",
+        response=Boards,
+        needs_broker=False,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/history/boards/{at_ms}",
+        handler=get_board,
+        group="Observing",
+        summary="The board as it was at a moment of the last 10 minutes",
+        params=BoardParams,
+        response=SnapshotView,
+        problems=(404,),
         needs_broker=False,
     ),
 )

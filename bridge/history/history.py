@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from bridge.history.boards import Boards
 from bridge.history.history_file import LATEST_S, HistoryFile, NotReadable, Series, read_series
 from bridge.history.rollup import (
     KINDS,
@@ -90,12 +91,16 @@ class Before(NamedTuple):
 
 class History:
     """``problem`` is a sentence about why nothing is recorded, or empty. ``left_out`` topics and groups are beyond the
-    limits. ``record`` may be called in one thread and ``read`` in others."""
+    limits. ``boards`` are snapshots of the last minutes.
+
+    ``record`` may be called in one thread and ``read`` in others.
+    """
 
     def __init__(self, path: Path, tiers: Sequence[Tier] = TIERS) -> None:
         self.path = path
         self.problem = ""
         self.left_out = 0
+        self.boards = Boards()
         self._lock = Lock()
         self._tiers = tiers
         self._file: HistoryFile | None = None

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from bridge.history.boards import ASK
 from bridge.history.history import History
 from bridge.history.rollup import SAMPLE_S
 from bridge.port import EnginePort, set_histories
 from broker_core.clock import Clock
-from broker_core.commands import GetHistorySample, HistorySample
+from broker_core.commands import GetHistorySample, HistorySample, Snapshot
 from broker_core.errors import BrokerError
 from broker_core.tasks import end_task, start_task
 
@@ -37,13 +38,16 @@ class Recorder:
         await asyncio.to_thread(self._history.close)
 
     async def take_sample(self) -> None:
-        """Record one sample, if the engine answers."""
-        try:
-            sample = await self._port.call(GetHistorySample(), timeout_ms=ANSWER_MS)
-        except BrokerError:
-            return
-        if isinstance(sample, HistorySample):
-            await asyncio.to_thread(self._history.record, sample, self._clock.now())
+        """Record one sample and the board, if the engine answers."""
+        for command in (GetHistorySample(), ASK):
+            try:
+                reply = await self._port.call(command, timeout_ms=ANSWER_MS)
+            except BrokerError:
+                continue
+            if isinstance(reply, HistorySample):
+                await asyncio.to_thread(self._history.record, reply, self._clock.now())
+            elif isinstance(reply, Snapshot):
+                await asyncio.to_thread(self._history.boards.add, reply)
 
     async def _run(self) -> None:
         while True:

@@ -17,6 +17,11 @@ export async function request(method, path, body = undefined, more = {}) {
   return requestOfAll(method, withBroker(path), body, more);
 }
 
+/** The answer to a GET with 64-bit integers as numbers, as the frames of the WebSockets have them. */
+export async function requestNumbers(path) {
+  return requestOfAll("GET", withBroker(path), undefined, {}, "number");
+}
+
 /** All pages of a list, until it has `most` entries or more: the last page's answer with all entries, and `hasMore`. */
 export async function requestPages(path, name, most) {
   let entries = [];
@@ -31,13 +36,13 @@ export async function requestPages(path, name, most) {
 }
 
 /** The same as `request`, from all brokers. */
-export async function requestOfAll(method, path, body = undefined, more = {}) {
+export async function requestOfAll(method, path, body = undefined, more = {}, int64 = "string") {
   const separator = path.includes("?") ? "&" : "?";
   const headers = { Accept: "application/json", ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(`/api/v1${path}${separator}int64=string`, {
+    response = await fetch(`/api/v1${path}${separator}int64=${int64}`, {
       method, headers, credentials: "same-origin", body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {

@@ -7,6 +7,7 @@ import { consumerPanel } from "./panels/consumer.js";
 import { BROKER_CHARTS, historyPanel } from "./panels/history.js";
 import { histogramsPanel } from "./panels/histograms.js";
 import { holdsPanel } from "./panels/holds.js";
+import { pastPanel } from "./panels/past.js";
 import { pathPanel } from "./panels/path.js";
 import { publishPanel } from "./panels/publish.js";
 import { queuesPanel } from "./panels/queues.js";
@@ -20,18 +21,24 @@ const SHARE_OF_TIME = 3;
 const TICK_EVERY_MS = 100;
 
 const page = { state: initialState(), status: "disconnected", reason: "", retryAt: null };
+let past = null;
 let scheduled = false;
 let drawnAt = 0;
 let drawEveryMs = DRAW_EVERY_MS;
 
 /**
  * What the panels draw. `now` is the broker's time, null while unknown. While the page is not live, `now` is the time
- * of the last frame, so that ages are those of the data shown.
+ * of the last frame, so that ages are those of the data shown. While a board of the past is shown, `state` is that
+ * board, and `current` is the state of now.
  */
 function view() {
   const localNow = Date.now();
+  if (past) {
+    return { ...page, state: past, current: page.state, status: "past", reason: "the board as it was; the charts and forms are those of now",
+      localNow, now: past.wallMs, live: false };
+  }
   const at = page.status === "live" ? localNow : page.state.receivedAt;
-  return { ...page, localNow, now: at === null ? null : brokerTime(page.state, at), live: page.status === "live" };
+  return { ...page, current: page.state, localNow, now: at === null ? null : brokerTime(page.state, at), live: page.status === "live" };
 }
 
 function schedule() {
@@ -45,6 +52,7 @@ function draw() {
   scheduled = false;
   drawnAt = performance.now();
   const current = view();
+  document.body.dataset.live = current.status;
   for (const panel of panels) safely(() => panel.render(current));
   // Slow drawing (many rows, a slow machine) is done less often, so that the page stays responsive.
   requestAnimationFrame(() => {
@@ -97,3 +105,9 @@ window.setInterval(() => {
 draw();
 socket.connect();
 historyPanel(BROKER_CHARTS);
+pastPanel({
+  show(board) {
+    past = board && { ...reduce(initialState(), { type: "snapshot", ...board }, board.wall_ms), history: [] };
+    schedule();
+  },
+});

@@ -60,6 +60,8 @@ class Scenarios:
         self.groups = fake_groups.empty()
         self.reports, self.lake = fake_reports.empty()
         self.down = False
+        self.past: dict[str, Any] = {}
+        self.boards: list[dict[str, int]] = []
         self.brokers: list[dict[str, Any]] = []
         self.playing: set[asyncio.Task[None]] = set()
 
@@ -74,6 +76,7 @@ class Scenarios:
             self.reports, self.lake = fake_reports.empty()
             self.brokers = [{"broker": "broker-a", "available": True}]
             getattr(self, name)()
+            self.keep_past_board()
             broker.client_events = self.groups.events
             broker.seq += 100  # after all events so far
             broker.told_seq = broker.seq
@@ -108,6 +111,12 @@ class Scenarios:
             self.down = True
             for watcher in broker.watchers:
                 watcher.put_nowait(None)
+
+    def keep_past_board(self) -> None:
+        """The board of five minutes ago, without holds; the idle broker has none."""
+        self.past = self.broker.snapshot() | {"holds": [], "holds_total": 0}
+        self.past["wall_ms"] -= 300_000
+        self.boards = [{"at_ms": self.past["wall_ms"], "holds_total": 0}] if self.playing else []
 
     def idle(self) -> None:
         self.groups = fake_groups.empty()
@@ -251,6 +260,10 @@ class StandIn:
                 )
             case "PATCH", ["broker", "config"]:
                 return self.change_config(body)
+            case "GET", ["history", "boards"]:
+                return 200, {"broker": "broker-a", "boards": self.scenarios.boards}
+            case "GET", ["history", "boards", _]:
+                return 200, self.scenarios.past
             case "GET", ["history"]:
                 return 200, self.history()
             case "GET", ["topics"]:

@@ -419,3 +419,20 @@ def test_ctrl_k_leads_to_a_group_and_to_a_page(open_page: OpenPage) -> None:
     palette.get_by_label("Go to").fill("mess")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/messages$"))
+
+
+def test_the_board_of_the_recent_past(open_page: OpenPage) -> None:
+    page = open_page("working")
+    held = page.locator('[data-panel="holds"] [data-hold-id]:not([data-leaving])')
+    expect(held).to_have_count(8)
+    slider = page.get_by_label("Board of the last 10 min")
+    expect(slider).to_be_enabled()
+    slider.fill("0")
+    expect(page.locator("body[data-live=past]")).to_be_visible()
+    expect(page.locator('[data-panel="past"] [data-part="when"]')).to_have_text(re.compile(r":\d\d · 0 held pulls$"))
+    expect(held).to_have_count(0)
+    expect(page.locator('[data-panel="status"] [data-part="stored"]')).to_have_text("unknown")
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    expect(held).to_have_count(8)
+    expect(page.get_by_role("button", name="Back to now")).to_be_hidden()

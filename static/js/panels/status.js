@@ -104,8 +104,8 @@ export function statusPanel({ reconnect }) {
 
   function tick(view) {
     const { state } = view;
-    showLive({ ...view, first: state.seq === null, knownAt: state.receivedAt }, broker.about);
-    const up = broker.startedAtMs === null || view.now === null ? null : view.now - broker.startedAtMs;
+    showLive({ ...view, first: state.seq === null, knownAt: view.status === "past" ? null : state.receivedAt }, broker.about);
+    const up = broker.startedAtMs === null || view.now === null || state.epoch !== broker.epoch ? null : view.now - broker.startedAtMs;
     figure("uptime", span(up));
   }
 
@@ -115,7 +115,7 @@ export function statusPanel({ reconnect }) {
       const { state } = view;
       latest = state;
       setText(part("broker"), state.broker ?? "unknown broker");
-      if (state.epoch !== null && state.epoch !== broker.epoch) readBroker(state.epoch);
+      if (view.status !== "past" && state.epoch !== null && state.epoch !== broker.epoch) readBroker(state.epoch);
       showWakeupLatency(state.wakeupUs);
       figure("holds", shortCount(state.holdsTotal));
       figure("stored", rate(counterRate(state.history, ["messages_stored"])));

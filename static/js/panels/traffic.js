@@ -14,7 +14,7 @@ export function trafficPanel() {
   let drawn = 0;
   let drawnAt = 0;
   return {
-    render({ state }) {
+    render({ current: state }) {
       const last = state.history.at(-1)?.wallMs ?? 0;
       if (last === drawn || performance.now() - drawnAt < DRAW_EVERY_MS) return;
       const [times, stored] = rateSeries(state.history, ["messages_stored"]);

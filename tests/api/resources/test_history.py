@@ -10,6 +10,7 @@ import pytest
 from api.resources import history as resource
 from bridge.port import History, get_history, set_histories, set_ports
 from broker_core.clock import Now
+from tests.bridge.history.test_boards import snapshot
 from tests.bridge.history.test_history import START_S, sample
 from tests.fakes.fake_port import FakePort
 
@@ -126,3 +127,23 @@ async def test_a_problem_is_in_the_answer(client: httpx.AsyncClient, recorded: H
     recorded.problem = "The disk is full."
     assert (await body_of(client))["problem"] == "The disk is full."
     assert get_history("broker-a") is recorded
+
+
+async def test_the_board_as_it_was(client: httpx.AsyncClient, recorded: History) -> None:
+    recorded.boards.add(snapshot(5000, holds=7))
+    recorded.boards.add(snapshot(15_000))
+    body = (await client.get(f"{PATH}/boards")).json()
+    assert body == {
+        "broker": "broker-a",
+        "boards": [{"at_ms": 5000, "holds_total": 7}, {"at_ms": 15_000, "holds_total": 0}],
+    }
+    body = (await client.get(f"{PATH}/boards/14999")).json()
+    assert (body["wall_ms"], body["holds_total"], len(body["holds"])) == (5000, 7, 1)
+    answer = await client.get(f"{PATH}/boards/4999")
+    assert answer.status_code == 404 and "no board of broker-a is kept" in answer.text
+    assert (await client.get(f"{PATH}/boards/x")).status_code == 400
+
+
+async def test_without_a_history_there_is_no_board(client: httpx.AsyncClient, port: FakePort) -> None:
+    assert (await client.get(f"{PATH}/boards")).json() == {"broker": "broker-a", "boards": []}
+    assert (await client.get(f"{PATH}/boards/1")).status_code == 404

@@ -10,6 +10,7 @@ from bridge.history import recorder as module
 from bridge.history.recorder import Recorder, Recorders
 from bridge.history.rollup import BROKER, TIERS
 from bridge.port import PortTimeout, commands, get_history
+from tests.bridge.history.test_boards import snapshot
 from tests.bridge.history.test_history import History, sample
 from tests.fakes.clock import VirtualClock
 from tests.fakes.fake_port import FakePort
@@ -17,6 +18,7 @@ from tests.fakes.fake_port import FakePort
 
 async def test_a_sample_is_recorded_and_a_failure_is_a_gap(tmp_path: Path) -> None:
     port, clock = FakePort(), VirtualClock()
+    port.replies[commands.GetSnapshot] = lambda _: snapshot(clock.now().wall_ms)
     history = History(tmp_path / "broker-a.sqlite3")
     recorder = Recorder(port, history, clock)
     begin = TIERS[0].start(clock.now().wall_ms // 1000)
@@ -25,6 +27,7 @@ async def test_a_sample_is_recorded_and_a_failure_is_a_gap(tmp_path: Path) -> No
         port.replies[commands.GetHistorySample] = reply
         await recorder.take_sample()
     await recorder.stop()
+    assert len(history.boards.kept()) == 3
     assert history.read(BROKER, "broker-a", 0, begin, begin + 30).columns[3] == [2, None, 2]
 
 

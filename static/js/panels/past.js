@@ -1,0 +1,79 @@
+/** The slider of the live page that goes back to the board of a moment of the last 10 minutes. */
+
+import { panel, setText } from "../dom.js";
+import { dateTime, plural, span } from "../format.js";
+import { requestNumbers } from "../http.js";
+
+const AGAIN_MS = 10_000;
+
+/** `show(board)` is called with a board as the API has it, and with null for now. */
+export function pastPanel({ show }) {
+  const { part } = panel("past");
+  const slider = part("slider");
+  let boards = [];
+  let shown = null;
+  let asked = 0;
+  let loading = false;
+
+  /** Reads which boards are kept. The place of the slider stays at its moment. */
+  async function look() {
+    if (document.hidden || loading) return;
+    try {
+      ({ boards } = await requestNumbers("/history/boards"));
+    } catch {
+      return; // the outage banner says why; the next look is soon
+    }
+    place();
+  }
+
+  function place() {
+    const at = shown === null ? boards.length : boards.findIndex(({ at_ms: ms }) => ms >= shown);
+    slider.max = String(boards.length);
+    slider.value = String(at < 0 ? boards.length : at);
+    slider.disabled = boards.length === 0;
+    describe(boards[Number(slider.value)] ?? null);
+  }
+
+  function describe(board) {
+    const about = (one) => `${dateTime(one.at_ms).replace(/\.\d+$/, "")} · ${plural(one.holds_total, "held pull")}`;
+    const oldest = boards.length ? `now; drag to go back ${span(boards.at(-1).at_ms - boards[0].at_ms + AGAIN_MS)}` : "now; nothing is kept yet";
+    const text = shown !== null || board ? (board ? about(board) : dateTime(shown).replace(/\.\d+$/, "")) : oldest;
+    setText(part("when"), text);
+    slider.setAttribute("aria-valuetext", text);
+    part("back").hidden = shown === null;
+  }
+
+  async function go(index) {
+    asked += 1;
+    const own = asked;
+    const board = boards[index] ?? null;
+    shown = board?.at_ms ?? null;
+    describe(board);
+    if (!board) {
+      show(null);
+      return;
+    }
+    loading = true;
+    try {
+      const snapshot = await requestNumbers(`/history/boards/${board.at_ms}`);
+      if (own === asked) show(snapshot);
+    } catch (error) {
+      if (own === asked) {
+        shown = null;
+        show(null);
+        place();
+        setText(part("when"), error.message);
+      }
+    }
+    if (own === asked) loading = false;
+  }
+
+  slider.addEventListener("input", () => go(Number(slider.value)));
+  part("back").addEventListener("click", () => {
+    slider.value = slider.max;
+    go(boards.length);
+    slider.focus();
+  });
+  window.setInterval(look, AGAIN_MS);
+  look();
+}

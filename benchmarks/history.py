@@ -1,11 +1,10 @@
 """The history of 10,000 groups: processor time and bytes on the disk.
 
-    .venv/bin/python benchmarks/history.py [--groups 10000] [--active 10] [--days 30]
+    .venv/bin/python benchmarks/history.py [--groups 10000] [--active 10]
 
-Two parts. The engine's part: one sample of an engine with that many groups, each with 4 queues, measured on this
-machine. The history's part: samples with the given percentage of groups that change in each, the others with a lag that
-stands still. It records an hour of the finest tier, then as many steps of the coarser ones as they keep, as they would
-come within the given number of days.
+The engine's part: one sample of an engine with that many groups, each with 4 queues. The web process's part: samples in
+which the given percentage of groups changes, the others having a lag that stands still. Then each tier is filled with
+more steps than it keeps, which repeat these samples, and the files are measured.
 """
 
 import argparse
@@ -16,7 +15,8 @@ import time
 from pathlib import Path
 
 from bridge.history.history import History
-from bridge.history.rollup import GROUP, TIERS
+from bridge.history.history_file import BLOCK
+from bridge.history.rollup import GROUP, TIERS, Step
 from broker_core import commands as c
 from broker_core.clock import Now
 from broker_core.commands import Histogram, HistorySample
@@ -24,6 +24,7 @@ from tests.fakes.engine import Bench
 
 START_S = 1_800_000_000
 QUEUES = 4
+SAMPLES = 130
 
 
 class Load:
@@ -81,56 +82,60 @@ def engine_part(groups: int) -> None:
     for _ in range(5):
         steps = bench.engine.walk(c.GetHistorySample(), bench.clock.now())
         while True:
-            turn = time.perf_counter()
+            turn = time.thread_time()
             try:
                 next(steps)
             except StopIteration:
                 break
             finally:
-                longest = max(longest, time.perf_counter() - turn)
+                longest = max(longest, time.thread_time() - turn)
     spent = (time.process_time() - began) / 5
     print(f"engine: {spent * 1000:.0f} ms of processor time a sample, {spent * 10:.2f} % of a core at one in 10 s")
     print(f"engine: longest piece {longest * 1000:.2f} ms")
 
 
-def history_part(groups: int, active: int, days: float, folder: Path) -> None:
+def history_part(groups: int, active: int, folder: Path) -> None:
     history = History(folder / "broker-a.sqlite3")
     load = Load(groups, active)
-    spent, samples, at_s = 0.0, 0, START_S
-    until = START_S + int(days * 86_400)
-    while at_s < until:
+    spent, at_s, tables = 0.0, START_S, []
+    for _ in range(SAMPLES):
         sample = load.next()
         began = time.process_time()
         history.record(sample, Now(at_s * 1000, at_s * 1_000_000_000))
         spent += time.process_time() - began
-        samples += 1
         at_s += TIERS[0].step_s
         assert not history.problem, history.problem
-    print(
-        f"history: {spent / samples * 1000:.1f} ms of processor time a sample, {spent / samples * 10:.2f} % of a core"
-    )
-    for tier, (step_s, _, _) in enumerate(TIERS):
-        assert history._file is not None
-        blocks = history._file._blocks[tier]
+        assert history._before is not None
+        lag, delivered = history._before.totals[2][2], [n % 3000 for n in history._before.totals[2][0]]
+        tables.append([[[1]] * 6, [[]] * 4, [delivered, [4] * groups, lag]])
+    cost = spent / SAMPLES
+    print(f"web process: {cost * 1000:.1f} ms of processor time a sample, {cost * 10:.2f} % of a core")
+    file = history._file
+    assert file is not None
+    for tier, (step_s, slots, _) in enumerate(TIERS):
+        for number in range(slots + BLOCK):
+            file.write([(tier, Step(at_s + number * step_s, tables[number % SAMPLES]))], [])
+        blocks = file._blocks[tier]
         steps, size = sum(block.steps for block in blocks), sum(block.size for block in blocks)
-        print(f"history: steps of {step_s} s: {steps}, {size / 1e6:.1f} MB, {size / max(1, steps):.0f} bytes a step")
-        began = time.perf_counter()
-        end = TIERS[tier].start(at_s)
-        history.read(GROUP, load.names[17], tier, end - TIERS[tier].slots * step_s, end)
-        print(f"history: reading one group's: {(time.perf_counter() - began) * 1000:.0f} ms")
+        began, end = time.process_time(), TIERS[tier].start(at_s + (slots + BLOCK) * step_s)
+        history.read(GROUP, load.names[17], tier, end - slots * step_s, end)
+        reading = time.process_time() - began
+        print(
+            f"steps of {step_s} s: {steps} of {slots} are kept, {size / 1e6:.1f} MB, {size / steps:.0f} bytes a step; "
+            f"reading them for one group takes {reading * 1000:.0f} ms"
+        )
     history.close()
-    print(f"history: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.1f} MB of files")
+    print(f"files: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.1f} MB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--active", type=int, default=10, help="percent of the groups that change in each sample")
-    parser.add_argument("--days", type=float, default=0.05)
     arguments = parser.parse_args()
     engine_part(arguments.groups)
     with tempfile.TemporaryDirectory() as folder:
-        history_part(arguments.groups, arguments.active, arguments.days, Path(folder))
+        history_part(arguments.groups, arguments.active, Path(folder))
 
 
 if __name__ == "__main__":

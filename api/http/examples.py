@@ -12,6 +12,7 @@ _BY_NAME: dict[str, Any] = {
     "advice": "Start a consumer of this group.",
     "after": "",
     "assigned_to": _CLIENT_ID,
+    "at_ms": _TIME_MS,
     "begin_ms": _TIME_MS - 3_600_000,
     "body": "hello",
     "body_encoding": "utf8",

@@ -4,8 +4,9 @@ The lag is that of the list of groups: it says nothing about the reasons, so it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from broker_core.clock import Now
 from broker_core.commands import (
@@ -18,6 +19,7 @@ from broker_core.commands import (
 from broker_core.processors.context import Context, Request
 from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
+from broker_core.processors.why.live_state import group_names
 from broker_core.walk import Steps, pieces_of
 
 HOLDS_LOOKED_AT = 2000
@@ -38,18 +40,24 @@ class Tally:
 def get_history_sample(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetHistorySample = request.command
     of_groups, of_topics = Tally(), Tally()
-    yield from _count_holds(context, of_groups, of_topics)
+    yield from _count_holds(context, of_topics)
     yield from _count_deliveries(context, of_groups, of_topics)
     yield from _measure_lag(context, of_groups, of_topics)
-    names = _groups(context, of_groups)
+    names = yield from group_names(context)
     groups = names[: max(0, min(command.max_groups, MAX_HISTORY_GROUPS))]
     yield
-    names_of_topics = list(_topics(context))
+    names_of_topics = yield from _topics(context)
     topics = names_of_topics[: max(0, min(command.max_topics, MAX_HISTORY_TOPICS))]
     yield
-    group_columns = yield from _columns(groups, of_groups.delivered.get, of_groups.holds.get, of_groups.lag.get)
+    group_columns = yield from _columns(
+        groups, of_groups.delivered.__getitem__, context.holds.count_of_group, of_groups.lag.get
+    )
     topic_columns = yield from _columns(
-        topics, partial(_stored, context), of_topics.delivered.get, of_topics.holds.get, of_topics.lag.get
+        topics,
+        partial(_stored, context),
+        of_topics.delivered.__getitem__,
+        of_topics.holds.__getitem__,
+        of_topics.lag.get,
     )
     counters = context.count()
     return HistorySample(
@@ -62,22 +70,22 @@ def get_history_sample(context: Context, request: Request, now: Now) -> Steps[Re
         lag=of_groups.lag.total() if of_groups.lag else None,
         wakeup_us=counters.wakeup_us.view(),
         groups=groups,
-        group_delivered=[value or 0 for value in group_columns[0]],
-        group_holds=[value or 0 for value in group_columns[1]],
+        group_delivered=group_columns[0],
+        group_holds=group_columns[1],
         group_lag=group_columns[2],
         topics=topics,
-        topic_stored=[value or 0 for value in topic_columns[0]],
-        topic_delivered=[value or 0 for value in topic_columns[1]],
-        topic_holds=[value or 0 for value in topic_columns[2]],
+        topic_stored=topic_columns[0],
+        topic_delivered=topic_columns[1],
+        topic_holds=topic_columns[2],
         topic_lag=topic_columns[3],
         groups_left_out=len(names) - len(groups),
         topics_left_out=len(names_of_topics) - len(topics),
     )
 
 
-def _columns(names: list[str], *look_up: Callable[[str], int | None]) -> Steps[list[list[int | None]]]:
+def _columns(names: list[str], *look_up: Callable[[str], int | None]) -> Steps[list[list[Any]]]:
     """For each function its values of all names, in pieces."""
-    columns: list[list[int | None]] = [[] for _ in look_up]
+    columns: list[list[Any]] = [[] for _ in look_up]
     for some in pieces_of(names, NAMES_LOOKED_AT):
         for column, get in zip(columns, look_up, strict=True):
             column += map(get, some)
@@ -90,32 +98,24 @@ def _stored(context: Context, topic: str) -> int:
     return 0 if item is None else item.nums
 
 
-def _groups(context: Context, of_groups: Tally) -> list[str]:
-    """The groups that have members, offsets or pulls. They are sorted only if some will be left out."""
-    names = dict.fromkeys(context.offsets.groups())
-    names.update(dict.fromkeys(context.pulls.groups()))
-    names.update(dict.fromkeys(of_groups.holds))
-    names.update(dict.fromkeys(context.consumers))
-    names.pop(TRANSACTIONS, None)
-    return list(names) if len(names) <= MAX_HISTORY_GROUPS else sorted(names)
-
-
-def _topics(context: Context) -> Iterator[str]:
+def _topics(context: Context) -> Steps[list[str]]:
     """The topics that people made, by name: neither the broker's own nor those of retries and dead letters."""
-    return (
-        topic
-        for topic in context.topics.names()
-        if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) and not context.topics.is_system(topic)
-    )
+    found: list[str] = []
+    for names in pieces_of(context.topics.names(), NAMES_LOOKED_AT):
+        found += [
+            topic
+            for topic in names
+            if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) and not context.topics.is_system(topic)
+        ]
+        yield
+    return found
 
 
-def _count_holds(context: Context, of_groups: Tally, of_topics: Tally) -> Steps[None]:
+def _count_holds(context: Context, of_topics: Tally) -> Steps[None]:
     for hold_ids in pieces_of(context.holds.ids_after(0), HOLDS_LOOKED_AT):
         for held in map(context.holds.get, hold_ids):
             if held is not None:
                 of_topics.holds[held.many.topic] += 1
-                if held.group:
-                    of_groups.holds[held.group] += 1
         yield
 
 

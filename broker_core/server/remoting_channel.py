@@ -80,6 +80,7 @@ class Channel(asyncio.Protocol):
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._written = 0
+        self._written_before = self._asked = 0  # what was written before the last frames were handed over; their number
         self._ends = False  # nothing more is received; the channel closes when the session has the waiting frames
         self._closing = False
 
@@ -259,7 +260,7 @@ class Channel(asyncio.Protocol):
             self._count_unfinished(self._decoder.unfinished, has_whole=bool(commands))
         if (
             self._waiting
-            or len(commands) > self._sizes.questions
+            or (len(commands) > self._sizes.questions and len(commands) > self._questions())
             or (not self._session.ready and (self._session.delayed or any(not command.body for command in commands)))
         ):
             self._waiting += commands
@@ -279,6 +280,7 @@ class Channel(asyncio.Protocol):
     def _pass_to_session(self, commands: list[RemotingCommand]) -> None:
         """Give frames to the session. A defect of it ends this connection only."""
         assert self._session is not None
+        self._asked, self._written_before = len(commands), self._written + self._gathered_bytes
         try:
             self._session.receive(commands)
         except Exception:
@@ -294,7 +296,7 @@ class Channel(asyncio.Protocol):
         if self._waiting and self._limits.state is not State.BEHIND and not self._closing:
             assert self._session is not None
             if self._session.ready:
-                number = _prefix(self._waiting, self._sizes.questions)
+                number = _prefix(self._waiting, self._questions())
                 commands, self._waiting = self._waiting[:number], self._waiting[number:]
                 self._pass_to_session(commands)
             if self._waiting:
@@ -302,6 +304,12 @@ class Channel(asyncio.Protocol):
             elif self._ends:
                 self._server.loop.call_soon(self._close_at_end)
         self._read_or_not()
+
+    def _questions(self) -> int:
+        """How many questions the session may get at once."""
+        answered = self._written + self._gathered_bytes - self._written_before
+        are_small = self._asked and answered <= self._asked * self._sizes.small
+        return self._sizes.small_questions if are_small else self._sizes.questions
 
     def _read_or_not(self) -> None:
         """Read from the client unless it is behind or frames of it wait."""

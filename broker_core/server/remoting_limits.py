@@ -35,8 +35,8 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """A client with more unsent than this is behind: nothing is read from it until it has caught up."""
     unsent: int = 64 * MIB
     """A client with more unsent than this is cut off when there is more to send to it. It may have as many answers as
-    it may ask for at once (``questions``), each with a message of 4 MiB. Where messages may be larger, the limit is
-    larger too (``SharedLimits.max_unsent``)."""
+    it may ask for at once (``small_questions``), each with a message of 4 MiB. Where messages may be larger, so is the
+    limit (``SharedLimits.max_unsent``)."""
     unsent_in_all: int = 512 * MIB
     """Unsent bytes of all clients that are behind. Above it, the client with most of them is cut off."""
     questions: int = 4
@@ -44,6 +44,11 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     answer may have 256 KiB: the next ones are handed over when it is known whether the client is behind. Each answer is
     in memory twice for a moment, as the engine's and as a frame. With ``behind`` that is less than 4 MiB for a client
     that never reads."""
+    small_questions: int = 8
+    """The same if the answers to the questions before had ``small`` bytes on average or less: a turn of the engine for
+    a few small answers costs as much as they do. The next answers may be large all the same, which makes it 4.5 MiB for
+    a moment."""
+    small: int = 64 * 1024
     unfinished: int = 256 * MIB
     """Bytes of incomplete frames of all connections. Above it, the connection with most of them is cut off."""
     last_replies: float = 2
@@ -202,7 +207,7 @@ class SharedLimits:
 
     def max_unsent(self) -> int:
         """What one client may have unsent: as many of the largest answers as it may ask for at once, or ``unsent``."""
-        return max(self.limits.unsent, self.limits.questions * self._largest_answer())
+        return max(self.limits.unsent, self.limits.small_questions * self._largest_answer())
 
     def count_unfinished(self, connection: Costly, change: int, *, has_whole: bool) -> None:
         """An incomplete frame grew, or is complete now. Above the limit, the connection with most is cut off.

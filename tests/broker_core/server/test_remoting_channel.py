@@ -301,7 +301,7 @@ class Larger(NotingSession):
 
 @pytest.mark.parametrize("fits", [True, False])
 async def test_the_limit_of_unsent_bytes_follows_the_largest_answer(fits: bool) -> None:
-    async with serving(Larger, unsent=SYSTEM, questions=4) as running:
+    async with serving(Larger, unsent=SYSTEM, questions=4, small_questions=4) as running:
         largest = 0
         running.server.shared._largest_answer = lambda: largest
         peer = await running.connect()
@@ -330,7 +330,7 @@ class Slow(NotingSession):
 
 
 async def test_more_requests_are_read_when_the_earlier_ones_were_handled() -> None:
-    async with serving(Slow, questions=4) as running:
+    async with serving(Slow, questions=4, small_questions=4) as running:
         peer = await running.connect()
         await peer.ask(0)
         (session,) = running.sessions
@@ -346,7 +346,7 @@ async def test_more_requests_are_read_when_the_earlier_ones_were_handled() -> No
 
 
 async def test_questions_of_small_reads_wait_too_and_what_has_a_body_does_not() -> None:
-    async with serving(Slow, questions=4) as running:
+    async with serving(Slow, questions=4, small_questions=4) as running:
         peer = await running.connect()
         await peer.ask(0)
         (session,) = running.sessions
@@ -465,8 +465,25 @@ async def test_questions_come_to_the_session_a_few_at_a_time_and_no_more_while_t
         assert (await peer.ask(3)).body == bytes(3)
 
 
+async def test_after_small_answers_the_session_gets_more_questions_at_once() -> None:
+    async with serving(Flood, behind=16 * SYSTEM, unsent=32 * SYSTEM, small=1000) as running:
+        peer = await running.connect()
+
+        async def handed_over(*sizes: int) -> list[int]:
+            """How many questions came together, for answers of these sizes."""
+            before = len(running.sessions[0].reads) if running.sessions else 0
+            peer.write(*map(request, sizes))
+            for size in sizes:
+                assert len((await peer.receive()).body) == size
+            return [len(read) for read in running.sessions[0].reads[before:]]
+
+        assert await handed_over(*[1] * 14) == [4, 8, 2], "at first nothing is known about the answers"
+        assert await handed_over(*[5000] * 17) == [8, 4, 4, 1]
+        assert await handed_over(*[1] * 13) == [4, 8, 1]
+
+
 async def test_frames_with_a_body_do_not_count_as_questions() -> None:
-    async with serving(questions=2) as running:
+    async with serving(questions=2, small_questions=2) as running:
         peer = await running.connect()
         frames = [request(opaque, b"" if opaque % 10 == 0 else b"body") for opaque in range(60)]
         peer.write(*frames)

@@ -111,7 +111,7 @@ def test_totals_that_are_out_of_date_cut_nobody_off() -> None:
 
 def test_the_limit_of_unsent_bytes_allows_the_largest_answers_of_one_client() -> None:
     assert SharedLimits(LIMITS, lambda: 1000).max_unsent() == LIMITS.unsent
-    assert SharedLimits(LIMITS, lambda: 20 << 20).max_unsent() == LIMITS.questions * (20 << 20)
+    assert SharedLimits(LIMITS, lambda: 20 << 20).max_unsent() == LIMITS.small_questions * (20 << 20)
 
 
 def test_the_longest_incomplete_connection_makes_room() -> None:

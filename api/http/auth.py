@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from math import ceil
@@ -22,7 +23,7 @@ from django.core.signing import BadSignature, TimestampSigner
 from django.db import Error as AnyDatabaseError
 from django.template.loader import render_to_string
 
-from api.http.asgi import Receive, Scope, Send, header
+from api.http.asgi import Application, Message, Receive, Scope, Send, header
 from api.http.failed_logins import FailedLogins
 from api.http.limits import KIB
 from api.http.problems import Problem
@@ -33,6 +34,7 @@ from bridge.port import ResponseCode
 COOKIE = "glassmq_session"
 SESSION_SECONDS = 12 * 3600
 LOGIN_PATH = "/login"
+ADMIN_LOGIN_PATH = "/admin/login/"
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +96,18 @@ class Gate:
 
         Problem 429 for an address that must wait. Its token is not looked at, so that guessing at the login is slow.
         """
-        address, now = self._address(scope), asyncio.get_running_loop().time()
-        wait_s = ceil(self._failed.wait_seconds(address, now))
+        address = self._address(scope)
+        self._require_wait_is_over(address)
+        if self._is_token(token):
+            self._failed.clear(address)
+            return True
+        failures = self._failed.add(address, asyncio.get_running_loop().time())
+        log.warning("failed login from %s (%d in a row)", address, failures)
+        return False
+
+    def _require_wait_is_over(self, address: str) -> None:
+        """Problem 429 for an address that must wait after failed logins."""
+        wait_s = ceil(self._failed.wait_seconds(address, asyncio.get_running_loop().time()))
         if wait_s:
             raise Problem(
                 429,
@@ -103,12 +115,6 @@ class Gate:
                 code=ResponseCode.FLOW_CONTROL,
                 headers={"retry-after": str(wait_s)},
             )
-        if self._is_token(token):
-            self._failed.clear(address)
-            return True
-        failures = self._failed.add(address, now)
-        log.warning("failed login from %s (%d in a row)", address, failures)
-        return False
 
     def _is_token(self, text: str) -> bool:
         return compare_digest(sha256(text.encode("utf-8", "replace")).digest(), sha256(self._token).digest())
@@ -178,6 +184,28 @@ class Gate:
             forwarded = header(scope, b"x-forwarded-for").rpartition(",")[2].strip()
             address = forwarded if forwarded.isprintable() and forwarded else address
         return address[:64]
+
+    # Django's admin
+
+    async def admin_login(self, app: Application, scope: Scope, receive: Receive, send: Send) -> None:
+        """A login at Django's admin, which ``app`` checks. Failed ones are slowed and logged like those of /login.
+
+        It counts as failed while it is being checked, so that many at once are slowed as well. Raises Problem 429.
+        """
+        address, is_success = self._address(scope), False
+        self._require_wait_is_over(address)
+        failures = self._failed.add(address, asyncio.get_running_loop().time())
+
+        async def sending(message: Message) -> None:
+            nonlocal is_success
+            is_success |= message["type"] == "http.response.start" and message["status"] == HTTPStatus.FOUND
+            await send(message)
+
+        await app(scope, receive, sending)
+        if is_success:
+            self._failed.clear(address)
+        else:
+            log.warning("failed login at /admin/ from %s (%d in a row)", address, failures)
 
     async def logout(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ends the session and closes what it opened, in all web processes; by POST only, so that no link can do it."""

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from api.http.asgi import CLOSE_FORBIDDEN, CLOSE_NOT_AUTHENTICATED, Application, Message, Receive, Scope, Send, header
-from api.http.auth import LOGIN_PATH, Gate, to_login, wants_page
+from api.http.auth import ADMIN_LOGIN_PATH, LOGIN_PATH, Gate, to_login, wants_page
 from api.http.limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_PATH_BYTES
 from api.http.outbox import SCOPE_KEY, server_buffer
 from api.http.problems import Problem
@@ -75,6 +75,9 @@ class SecurityMiddleware:
             return
         try:
             is_admitted = path in OPEN_PATHS or path.startswith(OPEN_PREFIX) or await self._gate.admits(scope)
+            if is_admitted and path == ADMIN_LOGIN_PATH and scope["method"] == "POST":
+                await self._gate.admin_login(self._app, scope, receive, send)
+                return
         except Problem as problem:
             await send_problem(problem, scope, send)
             return

@@ -186,6 +186,29 @@ async def test_an_address_with_failed_logins_waits_for_http_and_websockets(monke
     assert (closed["code"], "failed logins" in closed["reason"]) == (4401, True)
 
 
+async def test_failed_logins_at_the_admin_are_logged_and_slowed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(failed_logins, "FIRST_WAIT_SECONDS", 1000.0)
+    statuses = iter([302, 200, 200, 403, 302])
+
+    async def admin(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": next(statuses), "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    protected = SecurityMiddleware(admin, gate=Gate("", "key"))
+
+    async def log_in() -> AsgiRequest:
+        return await AsgiRequest(protected, "POST", "/admin/login/", headers=LOCAL).done()
+
+    assert [(await log_in()).status for _ in range(4)] == [302, 200, 200, 403]
+    assert caplog.messages[-1].startswith("failed login at /admin/ from ") and "(3 in a row)" in caplog.messages[-1]
+    refused = await log_in()
+    assert refused.status == 429 and int(refused.headers["retry-after"]) >= 1
+    assert next(statuses) == 302, "the admin was not asked"
+    assert (await AsgiRequest(middleware(), "GET", "/admin/login/", headers=LOCAL).done()).status == 200
+
+
 async def test_by_default_the_settings_decide() -> None:
     answer = await AsgiRequest(SecurityMiddleware(app), "GET", "/", headers=LOCAL).done()
     assert answer.body == b"yes"

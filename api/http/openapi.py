@@ -139,6 +139,8 @@ def _parameters(route: "Route") -> list[dict[str, Any]]:
     in_path = set(re.findall(r"\{(\w+)\}", route.path))
     parameters = []
     for name, schema in component["properties"].items():
+        if name == "broker" and not (route.needs_broker or HTTPStatus.NOT_FOUND in route.problems):
+            continue  # every handler has the parameter; this one ignores it
         parameter: dict[str, Any] = {"name": name, "in": "path" if name in in_path else "query"}
         if name in in_path or name in component.get("required", ()):
             parameter["required"] = True

@@ -193,6 +193,7 @@ ROUTES = (
         summary="The history of the broker, a topic or a group",
         params=HistoryParams,
         response=HistoryView,
+        problems=(404,),
         needs_broker=False,
     ),
     Route(

@@ -161,6 +161,7 @@ ROUTES = (
         group="Reports",
         summary="The lake and its state",
         response=LakeView,
+        problems=(404,),
         needs_broker=False,
     ),
     Route(
@@ -172,7 +173,7 @@ ROUTES = (
         bodies=(NewSync,),
         body_optional=True,
         status=202,
-        problems=(409, 503),
+        problems=(404, 409, 503),
         needs_broker=False,
     ),
     Route(

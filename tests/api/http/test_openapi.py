@@ -161,3 +161,14 @@ def test_a_request_for_an_unknown_broker_may_be_404() -> None:
     for route in ROUTES:
         responses = DOCUMENT["paths"][route.path][route.method.lower()]["responses"]
         assert not route.needs_broker or "404" in responses, route.path
+
+
+def test_broker_is_a_parameter_where_an_unknown_one_is_answered_404() -> None:
+    operations = [
+        operation for path in build(ROUTES)["paths"].values() for operation in path.values() if "responses" in operation
+    ]
+    with_broker = [
+        operation for operation in operations if "broker" in {field["name"] for field in operation["parameters"]}
+    ]
+    assert 20 < len(with_broker) < len(operations)
+    assert [operation["summary"] for operation in with_broker if "404" not in operation["responses"]] == []

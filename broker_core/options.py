@@ -111,6 +111,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, rename=rocketmq_name, f
     default_topic_queue_nums: Annotated[
         int, Meta(ge=1, le=1024, description="Queues of the template topic TBW102 when a store is new.")
     ] = 8
+    cluster_topic_enable: Annotated[
+        bool, Meta(description="A new store's topic named after the cluster may be read and written.")
+    ] = True
+    broker_topic_enable: Annotated[
+        bool, Meta(description="A new store's topic named after the broker may be read and written.")
+    ] = True
 
     # Consumer groups
     auto_create_subscription_group: Annotated[
@@ -466,14 +472,14 @@ def change_options(options: Options, changes: dict[str, Any]) -> Options:
     return make_options(msgspec.to_builtins(options) | changes)
 
 
-def read_broker_conf(path: Path) -> tuple[dict[str, str], list[str]]:
-    """A Java properties file as RocketMQ reads it: (options of this broker, names of other options).
+def read_broker_conf(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """A Java properties file as RocketMQ reads it: (options of this broker, other options).
 
     RocketMQ's file may contain hundreds of options; the names that have no meaning here are for a warning.
     """
     values = parse_properties(path.read_text(encoding="utf-8"))
     options = {name: value for name, value in values.items() if name in PYTHON_NAMES}
-    return options, [name for name in values if name not in options]
+    return options, {name: value for name, value in values.items() if name not in options}
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -146,6 +146,14 @@ class TopicConfigManager:
             (reply_topic(self._options.broker_cluster_name), 1),
         ):
             yield TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
+        options = self._options
+        for name, count, is_enabled in (  # mqadmin's clusterRT and sendMsgStatus send to them
+            (options.broker_cluster_name, 16, options.cluster_topic_enable),
+            (options.broker_name, 1, options.broker_topic_enable),
+        ):
+            if _NAME.fullmatch(name):  # a cluster may have a name that no topic can have
+                perm = PERM_INHERIT | (PERM_READ | PERM_WRITE if is_enabled else 0)
+                yield TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count, perm=perm)
 
     def _store(self, name: str, config: TopicConfig) -> None:
         """Put a configuration into the table. Keeps the sorted names and the total in step with it."""

@@ -199,12 +199,17 @@ def read_options(broker_port: int | None) -> Options:
     if conf:
         path = folder("GLASSMQ_BROKER_CONF", BASE_DIR)
         try:
-            values, unknown = read_broker_conf(path)
+            values, others = read_broker_conf(path)
         except (OSError, UnicodeDecodeError) as error:
             raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf} cannot be read: {error}.") from error
-        if unknown:
+        if others.get("brokerRole") == "SLAVE":
+            raise ImproperlyConfigured(
+                f"{path} has brokerRole=SLAVE: its store is the copy of a master, and GlassMQ would serve it as a master. "
+                "Give GlassMQ the master's broker.conf, or set brokerRole=ASYNC_MASTER if this copy shall take over."
+            )
+        if others:
             GLASSMQ_WARNINGS.append(
-                f"{path}: {', '.join(unknown)} are not options of this broker and are ignored; "
+                f"{path}: {', '.join(others)} are not options of this broker and are ignored; "
                 "docs/options.md lists its options."
             )
     if text("GLASSMQ_BROKER_IP1"):

@@ -42,7 +42,7 @@ from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import PERM_READ, validate_group
 
-MAX_SUSPEND_MS = 30_000
+MAX_SUSPEND_MS = 24 * 3600 * 1000
 MAX_PULL_BYTES = 16 * 1024 * 1024
 MAX_PULL_MESSAGES = 4096
 EVALUATED_BYTES = 8
@@ -207,13 +207,15 @@ def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGrou
 
 
 def _granted(context: Context, command: PullMessage) -> int:
-    """How long this pull may be held, ms."""
-    if command.suspend_timeout_ms <= 0:
+    """How long this pull may be held, ms. Short polling holds RocketMQ's clients for its time, whatever they ask for."""
+    wanted, options = command.suspend_timeout_ms, context.options
+    if wanted <= 0:
         return 0
-    options = context.options
-    return min(
-        command.suspend_timeout_ms, MAX_SUSPEND_MS if options.long_polling_enable else options.short_polling_time_mills
-    )
+    if options.long_polling_enable:
+        return min(wanted, MAX_SUSPEND_MS)
+    if command.protocol == "remoting":
+        return options.short_polling_time_mills
+    return min(wanted, options.short_polling_time_mills)
 
 
 def _hold(

@@ -79,7 +79,7 @@ def test_a_broker_conf_is_read_as_rocketmq_reads_it(tmp_path: Path) -> None:
     conf.write_text("# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaListenPort=1\nhaListenPort=2\n")
     known, unknown = read_broker_conf(conf)
     assert known == {"brokerName": "broker-x", "longPollingEnable": "false"}
-    assert unknown == ["haListenPort"]
+    assert unknown == {"haListenPort": "2"}
 
 
 @pytest.mark.parametrize("text", ["", "127.0.0.1:9876", "a:1;b-c.d:65535", "[::1]:9876"])

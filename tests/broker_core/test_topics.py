@@ -70,6 +70,15 @@ def test_system_topics_cannot_be_changed() -> None:
     assert topics.is_system("rmq_sys_wheel_timer") and not topics.is_system("orders")
 
 
+def test_the_cluster_and_the_broker_have_topics_of_their_names() -> None:
+    topics = manager(broker_name="b", broker_cluster_name="c", broker_topic_enable=False)
+    cluster, broker = topics.require("c"), topics.require("b")
+    assert (cluster.read_queue_nums, cluster.write_queue_nums, cluster.perm) == (16, 16, 7)
+    assert (broker.read_queue_nums, broker.write_queue_nums, broker.perm) == (1, 1, 1)
+    assert topics.is_system("c") and topics.is_system("b")
+    assert manager(broker_cluster_name="no topic's name").get("no topic's name") is None
+
+
 def test_a_deleted_topic_is_unknown() -> None:
     topics = manager()
     topics.update("t", 4, 4, 6, NOW)

@@ -138,7 +138,7 @@ def test_a_broker_conf_and_the_address_for_clients_come_from_outside(name: str) 
 
 
 def test_an_empty_broker_conf_changes_no_option() -> None:
-    assert read_broker_conf(Path("/dev/null")) == ({}, [])
+    assert read_broker_conf(Path("/dev/null")) == ({}, {})
 
 
 def test_conditions_that_services_wait_for_can_become_true() -> None:

@@ -33,20 +33,28 @@ def test_codes(status: str, offset: int, code: int) -> None:
 
 
 @pytest.mark.covers("hold-cap")
-def test_a_wait_is_clamped_to_30_s() -> None:
+@pytest.mark.parametrize(("asked_ms", "granted_ms"), [(3_600_000, 3_600_000), (2**63 - 1, 86_400_000)])
+def test_a_pull_is_held_as_long_as_it_asks_but_no_longer_than_a_day(asked_ms: int, granted_ms: int) -> None:
     bench = Bench()
     bench.send("orders", b"x")
-    request = bench.pull("orders", 1, suspend_timeout_ms=3_600_000)
-    bench.tick(30_004)
-    assert bench.pulled(request).suspend_timeout_ms == 30_000
+    request = bench.pull("orders", 1, suspend_timeout_ms=asked_ms)
+    bench.tick(granted_ms - 1)
+    assert len(bench.context.holds) == 1
+    bench.tick(8)
+    assert bench.pulled(request).suspend_timeout_ms == granted_ms
 
 
 @pytest.mark.covers("short-polling")
-@pytest.mark.parametrize(("asked_ms", "granted_ms"), [(200, 200), (15_000, 1_000)])
-def test_short_polling_holds_no_longer_than_the_client_asked(asked_ms: int, granted_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "asked_ms", "granted_ms"),
+    [("remoting", 200, 1000), ("remoting", 15_000, 1000), ("http", 200, 200), ("websocket", 15_000, 1000)],
+)
+def test_short_polling_holds_rocketmq_clients_for_its_time(
+    protocol: c.Protocol, asked_ms: int, granted_ms: int
+) -> None:
     bench = Bench(long_polling_enable=False)
     bench.send("orders", b"x")
-    request = bench.pull("orders", 1, suspend_timeout_ms=asked_ms)
+    request = bench.pull("orders", 1, suspend_timeout_ms=asked_ms, protocol=protocol)
     bench.tick(granted_ms + 4)
     assert bench.pulled(request).suspend_timeout_ms == granted_ms
 

@@ -193,7 +193,8 @@ async def test_a_name_server_that_refuses(caplog: pytest.LogCaptureFixture) -> N
         assert view.state == "failing" and view.registrations == 0 and view.registered_at_ms is None
         assert view.problem == "the answer was 1: register broker failed"
         assert len(server.sessions) == 1, "over one connection"
-    assert len(caplog.records) == 1
+    # On a busy machine an answer may come after its call was given up; the client's line about that is another one.
+    assert sum(record.name.endswith("route_registration") for record in caplog.records) == 1
 
 
 async def test_a_name_server_that_hangs_up_is_not_called_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,26 +192,32 @@ if not re.match(ADDRESSES, GLASSMQ_NAMESRV_ADDR):
     )
 
 
+def read_conf_file(conf: str) -> dict[str, str]:
+    """The broker's options in ``GLASSMQ_BROKER_CONF``; others lead to a warning."""
+    path = folder("GLASSMQ_BROKER_CONF", BASE_DIR)
+    try:
+        values, others = read_broker_conf(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf} cannot be read: {error}.") from error
+    if others.get("brokerRole") == "SLAVE":
+        raise ImproperlyConfigured(
+            f"{path} has brokerRole=SLAVE: its store is the copy of a master's, and GlassMQ would serve it as a "
+            "master. Use the master's broker.conf, or set brokerRole=ASYNC_MASTER if this copy shall take over."
+        )
+    if others:
+        GLASSMQ_WARNINGS.append(
+            f"{path}: {', '.join(others)} are not options of this broker and are ignored; "
+            "docs/options.md lists its options."
+        )
+    return values
+
+
 def read_options(broker_port: int | None) -> Options:
     """The options of ``GLASSMQ_BROKER_CONF``, overridden by those of the environment."""
     values: dict[str, Any] = {}
     conf = text("GLASSMQ_BROKER_CONF")
     if conf:
-        path = folder("GLASSMQ_BROKER_CONF", BASE_DIR)
-        try:
-            values, others = read_broker_conf(path)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf} cannot be read: {error}.") from error
-        if others.get("brokerRole") == "SLAVE":
-            raise ImproperlyConfigured(
-                f"{path} has brokerRole=SLAVE: its store is the copy of a master, and GlassMQ would serve it as a master. "
-                "Give GlassMQ the master's broker.conf, or set brokerRole=ASYNC_MASTER if this copy shall take over."
-            )
-        if others:
-            GLASSMQ_WARNINGS.append(
-                f"{path}: {', '.join(others)} are not options of this broker and are ignored; "
-                "docs/options.md lists its options."
-            )
+        values = read_conf_file(conf)
     if text("GLASSMQ_BROKER_IP1"):
         values["brokerIP1"] = text("GLASSMQ_BROKER_IP1")
     if "brokerIP1" not in values:

@@ -199,7 +199,7 @@ def test_a_wrong_option_in_broker_conf_is_refused_by_name(tmp_path: Path) -> Non
 def test_the_configuration_of_a_slave_is_refused(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerName=broker-a\nbrokerId=1\nbrokerRole=SLAVE\n")
-    assert "brokerRole=SLAVE: its store is the copy of a master" in refusal(tmp_path, GLASSMQ_BROKER_CONF=str(conf))
+    assert "brokerRole=SLAVE: its store is the copy of a master's" in refusal(tmp_path, GLASSMQ_BROKER_CONF=str(conf))
 
 
 def test_clients_are_sent_to_the_address_the_broker_listens_on(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ In Python an option is spelled ``long_polling_enable``; in files, on the command
 says otherwise. Options marked ``changeable`` can be changed while the broker runs.
 """
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,13 +12,13 @@ import msgspec
 from msgspec import Meta
 
 from broker_core.errors import RequestError
+from broker_core.properties import parse_properties
 
 _IRREGULAR = {"broker_ip1": "brokerIP1"}
 CHANGEABLE: dict[str, Any] = {"changeable": True}
 MIB = 1024 * 1024
 ADDRESSES = r"^([^;\s]+:\d{1,5}(;[^;\s]+:\d{1,5})*)?$"
 """Any number of ``host:port``, separated by semicolons."""
-_NAMED_ADDRESS = re.compile(r"\s*([^=\s]+)=(\[[\da-fA-F:.]+\]|[^:\s]+):(\d{1,5})\s*")
 
 
 def rocketmq_name(field: str) -> str:
@@ -480,25 +479,3 @@ def read_broker_conf(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     values = parse_properties(path.read_text(encoding="utf-8"))
     options = {name: value for name, value in values.items() if name in PYTHON_NAMES}
     return options, {name: value for name, value in values.items() if name not in options}
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Java properties in the simple form that RocketMQ writes: ``name=value`` lines and comments."""
-    values: dict[str, str] = {}
-    for line in text.splitlines():
-        stripped = line.strip()
-        if stripped and stripped[0] not in "#!":
-            name, _, value = stripped.partition("=")
-            values[name.strip()] = value.strip()
-    return values
-
-
-def named_addresses(text: str) -> dict[str, tuple[str, int]]:
-    """(host, port) by broker name, of ``broker-a=host:port``, several separated by commas. RequestError if wrong."""
-    found = {}
-    for entry in filter(None, text.split(",")):
-        match = _NAMED_ADDRESS.fullmatch(entry)
-        if match is None or not 0 < int(match[3]) < 65_536:
-            raise RequestError(f"write broker=host:port, several separated by commas, not {entry!r}")
-        found[match[1]] = (match[2].strip("[]"), int(match[3]))
-    return found

@@ -10,73 +10,28 @@ from ipaddress import ip_address
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from broker_core.errors import RequestError
-from broker_core.options import ADDRESSES, Options, make_options, named_addresses, read_broker_conf
+from broker_core.options import ADDRESSES, Options, make_options, read_broker_conf
 from broker_core.version import VERSION
 from config.mail import mail_server
 from config.secret_key import keep_secret_key
+from config.variables import (
+    BASE_DIR,
+    KNOWN,
+    choice,
+    database_url,
+    folder,
+    lake_location,
+    named_addresses,
+    number,
+    switch,
+    text,
+)
 
-BASE_DIR = Path(__file__).resolve().parent.parent
 GLASSMQ_VERSION = VERSION
-env = environ.Env()
-_known = {"GLASSMQ_PUBLISH", "GLASSMQ_URL"}  # read only by docker-compose.yml, and by the command line
-
-
-def text(name: str, default: str = "") -> str:
-    """The variable's value, or the default if it is empty or not set."""
-    _known.add(name)
-    value: str = env.str(name, default=default).strip()
-    return value or default
-
-
-def number(name: str, default: int, minimum: int, maximum: int) -> int:
-    """A whole number between ``minimum`` and ``maximum``."""
-    value = text(name, str(default))
-    if not value.isascii() or not value.isdigit() or not minimum <= int(value) <= maximum:
-        raise ImproperlyConfigured(f"{name} must be a whole number from {minimum} to {maximum}, not {value!r}.")
-    return int(value)
-
-
-def switch(name: str) -> bool:
-    """Whether the variable is 1; it must be 1, 0 or not set."""
-    value = text(name, "0")
-    if value not in {"0", "1"}:
-        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}.")
-    return value == "1"
-
-
-def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
-    """The variable's value, which must be one of ``allowed``."""
-    value = text(name, default)
-    if value not in allowed:
-        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
-    return value
-
-
-def folder(name: str, default: Path) -> Path:
-    """An absolute path, or that of a ``file:`` URL; relative ones start at the project, ``~`` is the home folder."""
-    value = text(name)
-    if "://" in value:
-        url = urlsplit(value)
-        if url.scheme != "file" or url.netloc not in ("", "localhost"):
-            raise ImproperlyConfigured(f"{name} must be a path or a file:// URL, not {value!r}.")
-        value = unquote(url.path)
-    return (BASE_DIR / Path(value).expanduser()).resolve() if value else default
-
-
-def lake_location(name: str, default: Path) -> Path | str:
-    """A folder as ``folder`` has it, or an ``s3://BUCKET/FOLDER`` URL without a ``/`` at its end."""
-    url = urlsplit(text(name))
-    if url.scheme != "s3":
-        return folder(name, default)
-    if not url.netloc or not url.path.strip("/") or url.query or url.fragment:
-        raise ImproperlyConfigured(f"{name} must be a path, a file:// URL, or s3://BUCKET/FOLDER, not {text(name)!r}.")
-    return f"s3://{url.netloc}/{url.path.strip('/')}"
 
 
 def address_in_url(host: str) -> str:
@@ -161,11 +116,7 @@ GLASSMQ_ATTACH_SOURCE = choice("GLASSMQ_ATTACH_SOURCE", "auto", ("auto", "slave"
 GLASSMQ_ATTACH_BEGIN = choice("GLASSMQ_ATTACH_BEGIN", "last-file", ("last-file", "min"))
 GLASSMQ_ATTACH_MAX_RATE = number("GLASSMQ_ATTACH_MAX_RATE", 20, 1, 10_000)
 GLASSMQ_ATTACH_KEEP_HOURS = number("GLASSMQ_ATTACH_KEEP_HOURS", 72, 1, 876_000)
-
-try:
-    GLASSMQ_ATTACH_HA = named_addresses(text("GLASSMQ_ATTACH_HA"))
-except RequestError as error:
-    raise ImproperlyConfigured(f"GLASSMQ_ATTACH_HA: {error.remark}.") from error
+GLASSMQ_ATTACH_HA = named_addresses("GLASSMQ_ATTACH_HA")
 
 # The broker's options: RocketMQ's broker.conf, overridden by the environment
 
@@ -310,13 +261,8 @@ GLASSMQ_SPARK_IDLE_MINUTES = number("GLASSMQ_SPARK_IDLE_MINUTES", 10, 1, 1440)
 
 def database() -> dict[str, Any]:
     """The database of ``GLASSMQ_DATABASE_URL``; by default SQLite in the data folder, set up for several processes."""
-    url = text("GLASSMQ_DATABASE_URL")
-    if url:
-        config: dict[str, Any] = env.db_url("GLASSMQ_DATABASE_URL")
-        if not config.get("ENGINE"):
-            raise ImproperlyConfigured(
-                "GLASSMQ_DATABASE_URL must be a database URL such as postgres://user:password@host:5432/name."
-            )
+    config = database_url("GLASSMQ_DATABASE_URL")
+    if config:
         if config["ENGINE"] != "django.db.backends.sqlite3":
             return config | {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
     else:
@@ -502,5 +448,5 @@ LOGGING = {
 GLASSMQ_WARNINGS += [
     f"{name} is set, but GLASSMQ has no such variable; docs/operations.md lists its variables."
     for name in sorted(os.environ)
-    if name.startswith("GLASSMQ_") and name not in _known
+    if name.startswith("GLASSMQ_") and name not in KNOWN
 ]

@@ -15,7 +15,10 @@ MAKEFILE = (PROJECT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))
 SETTINGS = (PROJECT / "config" / "settings.py").read_text(encoding="utf-8")
 READ_VARIABLES = set(
-    re.findall(r'(?:text|number|switch|choice|folder|lake_location|db_url)\(\s*"(GLASSMQ_[A-Z_]+)"', SETTINGS)
+    re.findall(
+        r'(?:text|number|switch|choice|folder|lake_location|named_addresses|database_url)\(\s*"(GLASSMQ_[A-Z_]+)"',
+        SETTINGS,
+    )
 )
 COMPOSE_VARIABLES = set(
     re.findall(r"\$\{(GLASSMQ_[A-Z_]+)", (PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))

@@ -194,7 +194,6 @@ ROUTES = (
         params=HistoryParams,
         response=HistoryView,
         problems=(404,),
-        needs_broker=False,
     ),
     Route(
         method="GET",
@@ -203,7 +202,6 @@ ROUTES = (
         group="Observing",
         summary="The moments whose board is kept",
         response=Boards,
-        needs_broker=False,
     ),
     Route(
         method="GET",
@@ -214,6 +212,5 @@ ROUTES = (
         params=BoardParams,
         response=SnapshotView,
         problems=(404,),
-        needs_broker=False,
     ),
 )

@@ -17,7 +17,7 @@ from broker_core.errors import RequestError
 from broker_core.namesrv.kv_config_manager import KVConfigManager
 from broker_core.namesrv.namesrv_options import NamesrvOptions, as_properties, change_options
 from broker_core.namesrv.route_info_manager import RouteInfoManager
-from broker_core.options import parse_properties
+from broker_core.properties import parse_properties
 from broker_core.store.config_tables import TableWrite, load_table, replace_file
 from broker_core.store.files import Files
 

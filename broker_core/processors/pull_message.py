@@ -207,7 +207,7 @@ def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGrou
 
 
 def _granted(context: Context, command: PullMessage) -> int:
-    """How long this pull may be held, ms. Short polling holds RocketMQ's clients for its own time, whatever they ask."""
+    """How long this pull may be held, ms. Short polling holds RocketMQ clients for its own time, whatever they ask."""
     wanted, options = command.suspend_timeout_ms, context.options
     if wanted <= 0:
         return 0

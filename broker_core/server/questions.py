@@ -36,6 +36,7 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.GetMessageTimeline,
     commands.QueryMessageByTime,
     commands.GetMetrics,
+    commands.GetHistorySample,
 )
 WHOLE_TABLES: dict[type[Command], tuple[str, ...]] = dict.fromkeys(_ALWAYS, ()) | {
     commands.GetTopicConfigs: ("topic",),

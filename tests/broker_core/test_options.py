@@ -11,8 +11,6 @@ from broker_core.options import (
     Options,
     change_options,
     make_options,
-    named_addresses,
-    parse_properties,
     read_broker_conf,
     rocketmq_name,
 )
@@ -91,16 +89,3 @@ def test_name_servers(text: str) -> None:
 def test_invalid_lists_of_name_servers_are_refused(text: str) -> None:
     with pytest.raises(RequestError, match="namesrvAddr"):
         make_options({"namesrvAddr": text})
-
-
-def test_properties() -> None:
-    text = "#c\n!c\n\n a = 1 \r\nb=x=y\nlone\na=2\n"
-    assert parse_properties(text) == {"a": "2", "b": "x=y", "lone": ""}
-
-
-def test_addresses_by_broker_name() -> None:
-    assert named_addresses("") == {}
-    assert named_addresses("a=10.0.0.1:10912, b=[::1]:5") == {"a": ("10.0.0.1", 10912), "b": ("::1", 5)}
-    for text in ("a", "a=b", "a=b:0", "a=b:99999", "=b:1", "a=b:1;c=d:2"):
-        with pytest.raises(RequestError, match="write broker=host:port"):
-            named_addresses(text)

@@ -32,6 +32,7 @@ QUESTIONS: list[c.Command] = [
     c.GetConsumerGroup(group="g"),
     c.GetGroupFacts(group="g"),
     c.GetMetrics(),
+    c.GetHistorySample(),
     c.GetConsumeStats(group="g"),
     c.GetBrokerConsumeStats(),
     c.GetAllConsumerOffset(),

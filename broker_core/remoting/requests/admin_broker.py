@@ -22,7 +22,7 @@ from broker_core.commands import (
     ViewBrokerStatsData,
 )
 from broker_core.errors import RequestError
-from broker_core.options import parse_properties
+from broker_core.properties import parse_properties
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.admin_group import subscription_data
 from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_body, read_header

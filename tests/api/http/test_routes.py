@@ -31,7 +31,7 @@ def test_every_route_is_whole(route: Route) -> None:
 
 @ALL
 async def test_a_parameter_that_nobody_reads_is_refused_everywhere(client: httpx.AsyncClient, route: Route) -> None:
-    path = re.sub(r"\{(queue_id|id)\}", "1", route.path)
+    path = re.sub(r"\{(queue_id|id|at_ms)\}", "1", route.path)
     path = re.sub(r"\{\w+\}", "T", path)
     answer = await client.request(route.method, path + "?nobody=1")
     assert answer.status_code == 400
@@ -41,7 +41,7 @@ async def test_a_parameter_that_nobody_reads_is_refused_everywhere(client: httpx
 @ALL
 async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient, route: Route) -> None:
     set_port(None)
-    path = re.sub(r"\{(queue_id|id)\}", "1", route.path)
+    path = re.sub(r"\{(queue_id|id|at_ms)\}", "1", route.path)
     path = re.sub(r"\{\w+\}", "T", path)
     bodies = {
         "publish": {"body": "x"},

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from tests.fakes.browser import launch
+from tests.fakes.browser import launch, page_of_a_test
 
 HERE = Path(__file__).parent
 
@@ -54,27 +54,33 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """One tab for the tests of a module, one after the other."""
+    tab = browser.new_page()
+    tab.set_default_timeout(15_000)
+    return tab
+
+
 @pytest.fixture
-def open_page(browser: Browser, stand_in: StandIn) -> Iterator[Callable[..., Page]]:
+def open_page(tab: Page, stand_in: StandIn) -> Iterator[Callable[..., Page]]:
     """Opens a page in a scenario. Fails the test if the console has an error at the end."""
     errors: list[str] = []
-    contexts = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            errors.append(message.text)
 
     def open_(scenario: str, *, width: int = 1440, height: int = 900, theme: str = "light", path: str = "/") -> Page:
         stand_in.play(scenario)
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(stand_in.url + path)
-        return page
+        tab.set_viewport_size({"width": width, "height": height})
+        tab.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        tab.goto(stand_in.url + path)
+        return tab
 
     open_.errors = errors  # type: ignore[attr-defined]  # for a test that provokes an error
-    yield open_
-    for context in contexts:
-        context.close()
+    with page_of_a_test(tab, note, lambda error: errors.append(str(error))):
+        yield open_
     # The browser itself logs failed requests; any other line is an error of the page.
     browser_lines = ("WebSocket connection to", "Failed to load resource")
     assert [line for line in errors if not any(own in line for own in browser_lines)] == []

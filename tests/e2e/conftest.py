@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from tests.conftest import Manage
-from tests.fakes.browser import launch
+from tests.fakes.browser import launch, page_of_a_test
 
 if TYPE_CHECKING:
     import subprocess
@@ -101,24 +101,25 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """One tab for the tests of a file, one after the other."""
+    return browser.new_page(viewport={"width": 1440, "height": 1000})
+
+
 @pytest.fixture
-def page(broker: Broker, browser: Browser) -> Iterator[Page]:
+def page(broker: Broker, tab: Page) -> Iterator[Page]:
     """The dashboard, open and live; a script error or a blocked resource fails the test."""
-    opened = browser.new_page(viewport={"width": 1440, "height": 1000})
     problems: list[str] = []
-    opened.on("pageerror", lambda error: problems.append(str(error)))
-    opened.on(
-        "console",
-        lambda message: (
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error" and "status of 40" not in message.text:  # the page shows the reason
             problems.append(message.text)
-            if message.type == "error" and "status of 40" not in message.text  # the page shows the reason
-            else None
-        ),
-    )
-    opened.goto(broker.address)
-    opened.wait_for_selector("body[data-live=live]")
-    yield opened
-    opened.close()
+
+    with page_of_a_test(tab, note, lambda error: problems.append(str(error))):
+        tab.goto(broker.address)
+        tab.wait_for_selector("body[data-live=live]")
+        yield tab
     assert problems == []
 
 

@@ -69,17 +69,27 @@ def takes_shared_spark(file: str) -> bool:
     return file.startswith("tests/spark_jobs/") and any(sign in text for sign in signs)
 
 
+@functools.cache
+def starts_programs(file: str) -> bool:
+    """Whether tests of ``file``, relative to the project, start brokers, browsers or other programs."""
+    text = (PROJECT / file).read_text()
+    return any(sign in text for sign in ("manage: ", "subprocess", "SparkProcess", "tests.compat", "playwright"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave ``torture`` out. Start the longest first, so that none is left at the end: shared Spark, then ``slow``."""
+    """Leave ``torture`` out. Start with the longest files, so that no worker ends long after the others.
+
+    First shared Spark, then files with a ``slow`` test, then those that start programs, which wait and need much time.
+    """
     if not config.getoption("--torture"):
         left_out = [item for item in items if item.get_closest_marker("torture")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("torture")]
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def order(item: pytest.Item) -> int:
-        if takes_shared_spark(str(item.path.relative_to(PROJECT))):
-            return 0
-        return 2 if item.get_closest_marker("slow") is None else 1
+        file = str(item.path.relative_to(PROJECT))
+        return 0 if takes_shared_spark(file) else 1 if item.path in slow else 2 if starts_programs(file) else 3
 
     items.sort(key=order)
 

@@ -25,6 +25,7 @@ demo: .venv/base-installed ## give a running broker something to do
 
 test: .venv/dev-installed .venv/spark-installed ## run every test (installs what they need)
 	@sh scripts/install-test-tools.sh
+	@sh scripts/compile-tests.sh
 	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 compat: .venv/dev-installed ## stock Java and Go clients and mqadmin against GlassMQ and Apache RocketMQ 5.4.0

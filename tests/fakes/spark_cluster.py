@@ -37,7 +37,6 @@ class SparkCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_DAEMON_MEMORY": "512m",
-            "NUMBA_DISABLE_JIT": "1",  # each session's tasks would compile the loops anew, for a few hundred records
         }
         """What processes that use the cluster need in their environment."""
 

@@ -83,7 +83,9 @@ class Watch:
         new = self._missed.new(subject, snapshot.counters.get("woken_missed_arrival", 0), self._now)
         for rule in self.rules:
             if rule.what == "missed_arrivals" and new > rule.threshold:
-                self.readings[rule.id].add(subject, f"{new:,} held pulls were woken too late")
+                self.readings[rule.id].add(
+                    subject, counted(new, "held pull was woken too late", "held pulls were woken too late")
+                )
         return True
 
     async def _groups(self, broker: str, port: EnginePort) -> bool:
@@ -135,7 +137,7 @@ class Watch:
                     readings.add_unknown(subject)
             elif rule.what == "dead_letters":
                 if new_dead > rule.threshold:
-                    readings.add(subject, f"{new_dead:,} new dead letters, {group.dead_letters:,} are stored")
+                    readings.add(subject, f"{counted(new_dead, 'new dead letter')}, {group.dead_letters:,} stored")
             else:
                 _read_topics(rule, readings, broker, group, is_cut=is_cut)
 
@@ -154,10 +156,17 @@ def _read_topic(rule: Rule, readings: Readings, subject: Subject, topic: command
     if value is not None and value > rule.threshold:
         readings.add(
             subject,
-            f"{value:,} messages wait" if rule.what == "lag" else f"a message has waited {duration_text(value)}",
+            counted(value, "message waits", "messages wait")
+            if rule.what == "lag"
+            else f"a message has waited {duration_text(value)}",
         )
     elif value is None or topic.unknown_queues:
         readings.add_unknown(subject)
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """``1 message waits``, ``1,204 messages wait``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def duration_text(ms: int) -> str:

@@ -15,7 +15,7 @@ class AlertChannel(models.Model):
     recipients = models.JSONField(default=list, blank=True)
     enabled = models.BooleanField(default=True)
     sent_ms = models.BigIntegerField(null=True, blank=True, help_text="when a message was accepted last")
-    failed_ms = models.BigIntegerField(null=True, blank=True, help_text="when one was given up last")
+    failed_ms = models.BigIntegerField(null=True, blank=True, help_text="when a try failed last")
     error = models.CharField(max_length=500, blank=True, help_text="why, a sentence")
 
     class Meta:

@@ -142,7 +142,7 @@ async def _mail(channel: Channel, notice: Notice) -> None:
 
 
 class Outcome(NamedTuple):
-    """How a message ended: ``error`` is empty if it was accepted."""
+    """How a try ended: ``error`` is empty if the message was accepted."""
 
     channel: Channel
     notice: Notice
@@ -150,7 +150,7 @@ class Outcome(NamedTuple):
 
 
 class Outbox:
-    """The messages that wait, by channel. ``on_outcome`` is called when one was accepted, or given up."""
+    """The messages that wait, by channel. ``on_outcome`` is called after each try."""
 
     def __init__(
         self,
@@ -182,27 +182,25 @@ class Outbox:
         waiting = self._waiting[number]
         try:
             while waiting:
-                channel, notice = waiting[0]
-                error = await self._deliver(channel, notice)
+                await self._deliver(*waiting[0])
                 waiting.popleft()
-                await self._on_outcome(Outcome(channel, notice, error))
         finally:
             del self._tasks[number], self._waiting[number]
 
-    async def _deliver(self, channel: Channel, notice: Notice) -> str:
-        """Try until it is accepted or given up; returns the last error."""
-        error = ""
+    async def _deliver(self, channel: Channel, notice: Notice) -> None:
+        """Try until it is accepted or given up."""
         for pause in (*PAUSES_S, None):
             try:
                 await self._sending(channel, notice)
-                return ""
             except SendError as refused:
-                error = str(refused)
-                log.warning("an alert could not be sent over the channel %s: %s", clean(channel.name), error)
+                log.warning("an alert could not be sent over the channel %s: %s", clean(channel.name), refused)
+                await self._on_outcome(Outcome(channel, notice, str(refused)))
                 if pause is None or not refused.may_retry:
-                    break
-            await self._sleep(pause)
-        return error
+                    return
+                await self._sleep(pause)
+            else:
+                await self._on_outcome(Outcome(channel, notice, ""))
+                return
 
     def stop(self) -> None:
         """Give up what waits."""

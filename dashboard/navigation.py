@@ -20,6 +20,7 @@ NAVIGATION = [
     NavigationItem("Topics", "/topics", "dashboard#topics"),
     NavigationItem("Messages", "/messages", "dashboard#messages"),
     NavigationItem("Connections", "/connections", "dashboard#connections"),
+    NavigationItem("Alerts", "/alerts", "alerts"),
     NavigationItem("Reports", "/reports", "reports"),
     NavigationItem("API", "/api/docs", "api"),
 ]

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard import groups_views, guide_views, messages_views, reports_views, topics_views, views
+from dashboard import alerts_views, groups_views, guide_views, messages_views, reports_views, topics_views, views
 
 app_name = "dashboard"
 urlpatterns = [
@@ -15,6 +15,7 @@ urlpatterns = [
     path("topics/<str:name>", topics_views.topic, name="topic"),
     path("messages", messages_views.messages, name="messages"),
     path("messages/<path:message_id>", messages_views.message, name="message"),
+    path("alerts", alerts_views.alerts, name="alerts"),
     path("reports", reports_views.reports, name="reports"),
     path("guide", guide_views.chapter, name="guide"),
     path("guide/<path:name>", guide_views.chapter, name="guide-chapter"),

@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                     "sent_ms",
                     models.BigIntegerField(blank=True, help_text="when a message was accepted last", null=True),
                 ),
-                ("failed_ms", models.BigIntegerField(blank=True, help_text="when one was given up last", null=True)),
+                ("failed_ms", models.BigIntegerField(blank=True, help_text="when a try failed last", null=True)),
                 ("error", models.CharField(blank=True, help_text="why, a sentence", max_length=500)),
             ],
             options={

@@ -5,9 +5,10 @@ const SOON_MS = 250;
 const SHARE_OF_TIME = 5; // slow answers (a large list, a slow machine) are requested less often
 
 export class Poller {
-  /** `ask()` promises an answer. `onAnswer` receives the answer, `onError` the error. */
-  constructor({ ask, onAnswer, onError }) {
-    Object.assign(this, { ask, onAnswer, onError, timer: 0, due: Infinity, asking: false, wanted: false });
+  /** `ask()` promises an answer. `onAnswer` receives the answer, `onError` the error.
+   * The pause between two polls is `everyMs` at least. */
+  constructor({ ask, onAnswer, onError, everyMs = EVERY_MS }) {
+    Object.assign(this, { everyMs, ask, onAnswer, onError, timer: 0, due: Infinity, asking: false, wanted: false });
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.soon(0);
     });
@@ -43,6 +44,6 @@ export class Poller {
       this.onError(error);
     }
     this.asking = false;
-    this.#in(this.wanted ? SOON_MS : Math.max(EVERY_MS, (performance.now() - began) * SHARE_OF_TIME));
+    this.#in(this.wanted ? SOON_MS : Math.max(this.everyMs, (performance.now() - began) * SHARE_OF_TIME));
   }
 }

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alerts.evaluation import Moment, Readings, Rise, RuleState
-from alerts.facts import Watch, duration_text
+from alerts.facts import Watch, counted, duration_text
 from alerts.rules import Rule, Subject, What
 from bridge.port import OverloadedError, PortTimeout, commands
 from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics, snapshot, topic_metrics
@@ -104,7 +104,7 @@ async def test_only_what_rules_need_is_asked_for() -> None:
 
 async def test_new_dead_letters_and_missed_arrivals_are_counted_from_the_first_round_on() -> None:
     bench = Bench()
-    for dead, missed, expected in ((7, 1, []), (7, 1, []), (9, 2, ["2 new dead letters, 2 are stored"])):
+    for dead, missed, expected in ((7, 1, []), (7, 1, []), (9, 2, ["2 new dead letters, 2 stored"])):
         bench.port.replies[commands.GetMetrics] = broker_metrics(group_metrics("g", dead_lettered=dead))
         bench.port.replies[commands.GetSnapshot] = snapshot(counters={"woken_missed_arrival": missed})
         rules = (Rule(id=1, name="d", what="dead_letters"), Rule(id=2, name="m", what="missed_arrivals"))
@@ -152,3 +152,9 @@ async def test_a_question_without_an_answer_leaves_its_rules_unknown(asked: type
 )
 def test_durations_have_two_units(ms: int, text: str) -> None:
     assert duration_text(ms) == text
+
+
+def test_one_is_singular() -> None:
+    assert counted(1, "message waits", "messages wait") == "1 message waits"
+    assert counted(1204, "message waits", "messages wait") == "1,204 messages wait"
+    assert counted(0, "new dead letter") == "0 new dead letters"

@@ -114,7 +114,7 @@ def test_the_history_is_cut_and_firing_alerts_stay(monkeypatch: pytest.MonkeyPat
     assert [row.group for row in records.page(firing=None, before=None, limit=10).rows] == ["g0"]
 
 
-def test_a_message_that_was_given_up_is_noted_at_its_channel(settings: Any) -> None:
+def test_a_try_that_failed_is_noted_at_its_channel(settings: Any) -> None:
     channel = catalogue.add_channel(name="c", kind="webhook", url="http://x.example")
     alert = fired()
     write(alert)

@@ -56,7 +56,7 @@ class NewTestMessage(Body, frozen=True, kw_only=True, gc=False):
 class ChannelView(Model, frozen=True, kw_only=True, gc=False):
     """A channel. Of its URL only the `host` is shown, of its secret only that there is one.
 
-    `sent_ms`: when a message was accepted last; `failed_ms`: when one was given up last. `error` is why, empty if a
+    `sent_ms`: when a message was accepted last; `failed_ms`: when a try failed last. `error` is why, empty if a
     message was accepted since.
     """
 

@@ -59,12 +59,13 @@ class FiringCounts(Model, frozen=True, kw_only=True, gc=False):
 class Alerts(Model, frozen=True, kw_only=True, gc=False):
     """Alerts, newest first, and how many fire. `next` is the `before` of the next page, absent on the last one.
 
-    The rules were evaluated last at `evaluated_ms`, null if never. `problems` are sentences about what could not be
-    looked at then.
+    The rules were evaluated last at `evaluated_ms`, null if never; it is `now_ms` now. `problems` are sentences about
+    what could not be looked at.
     """
 
     firing: FiringCounts
     alerts: list[AlertView]
+    now_ms: int
     evaluated_ms: int | None
     problems: list[str]
     next: int | UnsetType = UNSET
@@ -92,6 +93,7 @@ async def get_alerts(request: Request[AlertsParams]) -> Answer:
             firing=FiringCounts(
                 critical=counts.get("critical", 0), warning=counts.get("warning", 0), info=counts.get("info", 0)
             ),
+            now_ms=wall_ms,
             alerts=[view(row) for row in page.rows],
             evaluated_ms=evaluator.evaluated_ms if evaluator else None,
             problems=evaluator.problems if evaluator else [],

@@ -5,18 +5,20 @@ from typing import Annotated
 from msgspec import Meta
 
 from alerts import catalogue
-from alerts.rules import MAX_COMMENT, Silence
+from alerts.rules import MAX_COMMENT, MAX_SILENCE_MS, SECOND_MS, Silence
+from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Milliseconds, Model
 from api.resources.alerts.rules import Number, NumberParams, Pattern, ask, change
 from bridge.port import SystemClock
 
+Seconds = Annotated[int, Meta(ge=1, le=MAX_SILENCE_MS // SECOND_MS, description="How long it lasts, s.")]
 Comment = Annotated[str, Meta(max_length=MAX_COMMENT, description="Why nothing is to be sent.")]
 
 
 class NewSilence(Body, frozen=True, kw_only=True, gc=False):
-    """From `from_ms`, or from now, until `to_ms` nothing is sent about alerts of a rule and of groups.
+    """From `from_ms`, or from now, until `to_ms`, or for `for_s`, nothing is sent about alerts of a rule and of groups.
 
     `rule` null is every rule. `group` `*` also covers alerts about brokers.
     """
@@ -24,7 +26,8 @@ class NewSilence(Body, frozen=True, kw_only=True, gc=False):
     rule: Number | None = None
     group: Pattern = "*"
     from_ms: Milliseconds | None = None
-    to_ms: Milliseconds
+    to_ms: Milliseconds | None = None
+    for_s: Seconds | None = None
     comment: Comment = ""
 
 
@@ -58,13 +61,17 @@ async def get_silences(request: Request[Params]) -> Answer:
 async def post_silence(request: Request[Params]) -> Answer:
     """Adds a silence: 201. Alerts that still fire when it ends are sent then."""
     body, wall_ms = request.body, SystemClock().now().wall_ms
+    from_ms = wall_ms if body.from_ms is None else body.from_ms
+    if (body.to_ms is None) == (body.for_s is None):
+        raise Problem(400, "a silence has an end: send either to_ms or for_s", pointer="/to_ms")
+    to_ms = from_ms + body.for_s * SECOND_MS if body.to_ms is None else body.to_ms
     silence = await change(
         lambda: catalogue.add_silence(
             wall_ms,
             rule=body.rule,
             group=body.group,
-            from_ms=wall_ms if body.from_ms is None else body.from_ms,
-            to_ms=body.to_ms,
+            from_ms=from_ms,
+            to_ms=to_ms,
             comment=body.comment,
         )
     )

@@ -19,6 +19,12 @@ async def test_a_silence_is_added_listed_and_ended(client: httpx.AsyncClient) ->
     assert (await client.delete(path)).status_code == 404
 
 
+async def test_a_silence_may_last_from_now_on(client: httpx.AsyncClient) -> None:
+    silence = (await client.post(SILENCES, json={"for_s": 3600})).json()
+    assert silence["to_ms"] - silence["from_ms"] == 3_600_000
+    assert silence["group"] == "*"
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
@@ -26,6 +32,8 @@ async def test_a_silence_is_added_listed_and_ended(client: httpx.AsyncClient) ->
         ({"from_ms": FAR, "to_ms": 2 * FAR}, "/to_ms"),
         ({"from_ms": FAR, "to_ms": FAR + 1, "rule": 99}, "/rule"),
         ({}, "/to_ms"),
+        ({"to_ms": FAR, "for_s": 60}, "/to_ms"),
+        ({"for_s": 0}, "/for_s"),
     ],
 )
 async def test_a_silence_that_cannot_be_is_refused(

@@ -1,0 +1,140 @@
+/** The forms of rules, channels and silences. */
+
+import { KINDS, STATES, shownThreshold, storedThreshold } from "./alerts_text.js";
+import { dialog } from "./dialogs.js";
+import { el, setText } from "./dom.js";
+import { requestOfAll } from "./http.js";
+
+const SECRETS = { webhook: "Bearer token, if the receiver asks for one", dingtalk: "Signing secret, if the robot has one", feishu: "Signing secret, if the bot has one" };
+
+function showField(form, name, isShown) {
+  form.querySelector(`[data-field="${name}"]`).hidden = !isShown;
+}
+
+function checkboxes(name, choices, chosen) {
+  return choices.map(([value, text]) => {
+    const box = el("input", { type: "checkbox", name, value });
+    box.checked = chosen.includes(value);
+    return el("label", { class: "check" }, box, text);
+  });
+}
+
+const checked = (form, name) => [...form.querySelectorAll(`[name="${name}"]:checked`)].map(({ value }) => value);
+
+/** Adds a rule, or changes one: `open(rule)`, with null for a new one. */
+export function ruleDialog({ channels, changed }) {
+  let editing = null;
+  const fields = (form) => {
+    const kind = KINDS[form.elements.what.value];
+    showField(form, "states", form.elements.what.value === "group_state");
+    showField(form, "threshold", kind.unit !== "");
+    showField(form, "group", kind.group);
+    showField(form, "topic", kind.topic);
+    setText(form.querySelector('[data-part="threshold-label"]'), `Fires above this number of ${kind.unit}`);
+  };
+  const box = dialog("rule-dialog", {
+    canSubmit: (form) => form.elements.name.value.trim() !== "" && form.checkValidity(),
+    opened(form) {
+      const { elements } = form;
+      const rule = editing ?? { what: "lag", states: ["stalled"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "" };
+      setText(box.part("title"), editing ? `Change the rule ${editing.name}` : "Add a rule");
+      for (const name of ["name", "what", "group", "topic", "for_s", "severity"]) elements[name].value = rule[name];
+      elements.threshold.value = shownThreshold(rule);
+      elements.repeat_h.value = rule.repeat_s / 3600;
+      elements.send_resolved.checked = rule.send_resolved;
+      box.part("states").replaceChildren(...checkboxes("states", STATES.map((state) => [state, state]), rule.states));
+      const known = channels().map(({ id, name }) => [String(id), name]);
+      box.part("channels").replaceChildren(...(known.length ? checkboxes("channels", known, rule.channels.map(String)) : [el("span", { class: "quiet" }, "There is no channel yet.")]));
+      fields(form);
+    },
+    async submit(form) {
+      const { elements } = form;
+      const what = elements.what.value;
+      const kind = KINDS[what];
+      const rule = {
+        name: elements.name.value.trim(), what, severity: elements.severity.value, for_s: Number(elements.for_s.value),
+        states: what === "group_state" ? checked(form, "states") : [],
+        threshold: kind.unit ? storedThreshold(what, Number(elements.threshold.value)) : 0,
+        group: kind.group ? elements.group.value.trim() : "*", topic: kind.topic ? elements.topic.value.trim() : "*",
+        channels: checked(form, "channels").map(Number), repeat_s: Math.round(Number(elements.repeat_h.value) * 3600),
+        send_resolved: elements.send_resolved.checked,
+      };
+      await (editing ? requestOfAll("PATCH", `/alerts/rules/${editing.id}`, rule) : requestOfAll("POST", "/alerts/rules", rule));
+      changed();
+    },
+  });
+  box.form.elements.what.append(...Object.entries(KINDS).map(([value, { label }]) => el("option", { value }, label)));
+  box.form.elements.what.addEventListener("change", () => fields(box.form));
+  return { open(rule) { editing = rule; box.open(); } };
+}
+
+/** Adds a channel, or changes one. A change leaves URL and secret as they are where the field is empty. */
+export function channelDialog({ changed }) {
+  let editing = null;
+  const fields = (form) => {
+    const kind = form.elements.kind.value;
+    for (const name of ["url", "secret"]) showField(form, name, kind !== "email");
+    showField(form, "recipients", kind === "email");
+    setText(form.querySelector('[data-part="secret-label"]'), SECRETS[kind] ?? "");
+    form.querySelector('[data-part="kept"]').hidden = !editing || kind === "email";
+  };
+  const box = dialog("channel-dialog", {
+    canSubmit: ({ elements }) => elements.name.value.trim() !== ""
+      && (editing !== null || (elements.kind.value === "email" ? elements.recipients : elements.url).value.trim() !== ""),
+    opened(form) {
+      setText(box.part("title"), editing ? `Change the channel ${editing.name}` : "Add a channel");
+      form.elements.name.value = editing?.name ?? "";
+      form.elements.kind.value = editing?.kind ?? "webhook";
+      form.elements.kind.disabled = editing !== null;
+      form.elements.recipients.value = editing?.recipients.join(", ") ?? "";
+      fields(form);
+    },
+    async submit({ elements }) {
+      const body = { name: elements.name.value.trim() };
+      if (elements.kind.value === "email") body.recipients = elements.recipients.value.split(",").map((address) => address.trim()).filter(Boolean);
+      for (const name of ["url", "secret"]) if (elements.kind.value !== "email" && elements[name].value.trim()) body[name] = elements[name].value.trim();
+      if (editing) await requestOfAll("PATCH", `/alerts/channels/${editing.id}`, body);
+      else await requestOfAll("POST", "/alerts/channels", { ...body, kind: elements.kind.value });
+      changed();
+    },
+  });
+  box.form.elements.kind.addEventListener("change", () => fields(box.form));
+  return { open(channel) { editing = channel; box.open(); } };
+}
+
+/** Adds a silence: `open({rule, group})` with what it is about. */
+export function silenceDialog({ rules, changed }) {
+  let about = { rule: null, group: "*" };
+  const box = dialog("silence-dialog", {
+    canSubmit: ({ elements }) => elements.group.value.trim() !== "",
+    opened({ elements }) {
+      elements.rule.replaceChildren(el("option", { value: "" }, "every rule"), ...rules().map(({ id, name }) => el("option", { value: id }, name)));
+      elements.rule.value = rules().some(({ id }) => id === about.rule) ? about.rule : "";
+      elements.group.value = about.group;
+    },
+    async submit({ elements }) {
+      await requestOfAll("POST", "/alerts/silences", {
+        rule: Number(elements.rule.value) || null, group: elements.group.value.trim(), comment: elements.comment.value.trim(),
+        for_s: Number(elements.hours.value) * 3600,
+      });
+      changed();
+    },
+  });
+  return { open(wanted) { about = wanted; box.open(); } };
+}
+
+/** Asks before something is deleted: `open(path, title, consequence)`. */
+export function removeDialog({ changed }) {
+  let wanted = { path: "", title: "", consequence: "" };
+  const box = dialog("remove-dialog", {
+    opened() {
+      setText(box.part("title"), wanted.title);
+      setText(box.part("consequence"), wanted.consequence);
+    },
+    async submit() {
+      await requestOfAll("DELETE", wanted.path);
+      changed();
+    },
+  });
+  return { open(path, title, consequence) { wanted = { path, title, consequence }; box.open(); } };
+}

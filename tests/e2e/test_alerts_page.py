@@ -1,0 +1,82 @@
+"""Alerts on the page, with a real broker: from a rule and a channel to a message."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Broker
+
+
+class Hook(HTTPServer):
+    """A receiver that keeps the bodies it gets."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.bodies: list[Any] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/s3cret"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Hook)
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    server = Hook()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_rule_and_a_channel_are_added_and_a_lagging_group_is_told(broker: Broker, page: Page, hook: Hook) -> None:
+    broker.publish("alerted", "x")
+    broker.call("PUT", "/api/v1/groups/behind/offsets", {"offsets": [{"topic": "alerted", "queue_id": 0, "offset": 0}]})
+    page.goto(f"{broker.address}/alerts")
+    dialog = page.get_by_role("dialog")
+
+    page.get_by_role("button", name="Add a channel").click()
+    dialog.get_by_label("Name").fill("on call")
+    dialog.get_by_label("URL").fill("ftp://nowhere")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("the URL begins with http:// or https://")
+    dialog.get_by_label("URL").fill(hook.url)
+    dialog.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Send a test message to on call").click()
+    expect(page.locator('[data-panel="channels"]')).to_contain_text("the test message was accepted")
+    expect(page.locator("body")).not_to_contain_text("s3cret")
+    assert "TEST" in hook.bodies[0]["commonAnnotations"]["summary"]
+
+    page.get_by_role("button", name="Add a rule").click()
+    dialog.get_by_label("Name").fill("Lag of behind")
+    dialog.get_by_label("Fires above").fill("0")
+    dialog.get_by_label("Groups").fill("behind")
+    dialog.get_by_label("Must hold for").fill("0")
+    dialog.get_by_role("button", name="Save").click()
+    firing = page.locator('[data-panel="firing"]')
+    expect(firing).to_contain_text("1 message waits", timeout=30_000)
+    expect(firing.get_by_role("link", name="behind")).to_have_attribute("href", "/groups/behind")
+    expect(page.locator(".alert-badge")).to_have_text("1 alert firing", timeout=30_000)
+    expect(firing).to_contain_text("sent ", timeout=30_000)
+    assert hook.bodies[1]["alerts"][0]["labels"]["consumer_group"] == "behind"
+
+    page.get_by_role("button", name="Silence Lag of behind").click()
+    dialog.get_by_role("button", name="Add the silence").click()
+    expect(firing).to_contain_text("silenced")
+    page.get_by_role("button", name="Delete the rule Lag of behind").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.locator('[data-panel="history"]')).to_contain_text("Lag of behind", timeout=30_000)

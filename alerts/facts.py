@@ -18,6 +18,8 @@ MAX_PAGES = 64
 GROUPS_AT_ONCE = 20
 """After so many groups, other tasks of the process have their turn."""
 TIMEOUT_MS = 10_000
+GROUPS_S = 40.0
+"""After so many seconds no further page of a broker is asked for, so that a slow one does not hold up the others."""
 ABOUT_GROUPS = ("group_state", "lag", "oldest", "dead_letters")
 
 R = TypeVar("R", bound=commands.Reply)
@@ -31,6 +33,8 @@ class Watch:
         self.rules = [rule for rule, _ in states]
         self.readings = {rule.id: Readings(state.alerts) for rule, state in states}
         self.problems: list[str] = []
+        self.spent_s = 0.0
+        """How long the pages of the slowest broker took. The wait for an answer that never came is not counted."""
         self._dead = dead
         self._missed = missed
         self._now = now
@@ -95,6 +99,8 @@ class Watch:
         limit = GROUPS_OF_PAGE if self._asks(*ABOUT_GROUPS) else 0
         after: str | None = ""
         seen: dict[Subject, None] = {}
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         for page_number in range(MAX_PAGES):
             try:
                 page = await _ask(port, commands.GetMetrics(after=after, max_groups=limit), commands.BrokerMetrics)
@@ -103,20 +109,27 @@ class Watch:
                 return False
             if page_number == 0:
                 self._disk(broker, page.disk_used_percent)
-            for number, group in enumerate(page.groups, 1):
-                self._group(broker, group, is_cut=page.topics_left_out > 0)
-                seen[Subject(broker, group.group)] = None
-                if number % GROUPS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            if page.topics_left_out:
-                self.problems.append(f"{page.topics_left_out:,} topics of groups at {broker} were not looked at.")
-            after = page.next
+            await self._page(broker, page)
+            seen |= dict.fromkeys(Subject(broker, group.group) for group in page.groups)
+            after, took = page.next, loop.time() - began
+            self.spent_s = max(self.spent_s, took)
             if after is None:
                 if limit:
                     self._dead.keep(seen, broker)
                 return True
+            if took > GROUPS_S:
+                self.problems.append(f"{broker} took longer than {GROUPS_S:.0f} s; its other groups are not known.")
+                return False
         self.problems.append(f"{broker} has more than {MAX_PAGES * GROUPS_OF_PAGE:,} groups; the others are not known.")
         return False
+
+    async def _page(self, broker: str, page: commands.BrokerMetrics) -> None:
+        for number, group in enumerate(page.groups, 1):
+            self._group(broker, group, is_cut=page.topics_left_out > 0)
+            if number % GROUPS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if page.topics_left_out:
+            self.problems.append(f"{page.topics_left_out:,} topics of groups at {broker} were not looked at.")
 
     def _disk(self, broker: str, percent: float) -> None:
         for rule in self.rules:

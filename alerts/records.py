@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from alerts import catalogue
 from alerts.evaluation import Alert, Changes, Moment
@@ -152,10 +152,8 @@ def page(*, firing: bool | None, before: int | None, limit: int) -> Page:
 
 def firing_counts() -> dict[str, int]:
     """How many alerts fire, by severity."""
-    counts: dict[str, int] = {}
-    for severity in AlertRecord.objects.filter(resolved_ms=None).values_list("severity", flat=True):
-        counts[severity] = counts.get(severity, 0) + 1
-    return counts
+    firing = AlertRecord.objects.filter(resolved_ms=None)
+    return dict(firing.values_list("severity").annotate(Count("pk")).order_by())
 
 
 def evaluator() -> AlertEvaluator | None:

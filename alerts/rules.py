@@ -192,6 +192,6 @@ def check_url(url: str, hosts: "tuple[str, ...]") -> None:
 
 
 def host_of(url: str) -> str:
-    """What may be shown of a URL: its scheme and host."""
+    """What may be shown of a URL: its scheme, host and port."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

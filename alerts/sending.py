@@ -32,6 +32,8 @@ PAUSES_S = (5.0, 30.0, 120.0, 600.0)
 MAX_WAITING = 20
 """Messages that wait for one channel. Further ones are dropped and counted."""
 MAX_ANSWER = 16 * 1024
+UNCOMPRESSED = {"Accept-Encoding": "identity"}
+"""An answer that was compressed all the same is not read: a few bytes of it may be gigabytes."""
 MAX_MAIL_THREADS = 4
 """Tries at a mail server that have not ended, although their time is over."""
 SMTP_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
@@ -78,10 +80,10 @@ async def _post(channel: Channel, notice: Notice) -> None:
     try:
         async with (
             httpx.AsyncClient(timeout=SEND_S, follow_redirects=False, verify=certificates) as client,
-            client.stream("POST", post.url, content=post.body, headers=post.headers) as response,
+            client.stream("POST", post.url, content=post.body, headers=post.headers | UNCOMPRESSED) as response,
         ):
             status, answer = response.status_code, b""
-            async for part in response.aiter_bytes():
+            async for part in response.aiter_raw():
                 answer += part
                 if len(answer) > MAX_ANSWER:
                     break

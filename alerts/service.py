@@ -24,7 +24,7 @@ from bridge.port import Clock, EnginePort, PortUnavailable, SystemClock, get_por
 
 EVERY_S = 15.0
 SHARE = 50
-"""A round takes a fiftieth of the time at most: slow ones are further apart."""
+"""The questions of a round take a fiftieth of the time at most: slow rounds are further apart."""
 FORGET_EVERY = 240
 """Rounds between two cuts of the history, about an hour."""
 STOP_S = 2.0
@@ -54,6 +54,8 @@ class AlertService:
         self._unwritten: list[tuple[Rule, Changes]] = []
         self._dead, self._missed = Rise(), Rise()
         self._rounds = 0
+        self._due_ms = 0
+        """On the monotonic clock: when the rules are evaluated again."""
         self._soon = asyncio.Event()
         self._is_database_failing = False
 
@@ -63,29 +65,30 @@ class AlertService:
 
     async def run(self) -> None:
         """Evaluate again and again, until it is cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
-            began = loop.time()
             self._soon.clear()
             try:
                 await self.round()
             except Exception:
                 log.exception("The alert rules could not be evaluated; the next round tries again.")
-            pause = max(EVERY_S, SHARE * (loop.time() - began))
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(EVERY_S):
                     await self._soon.wait()
             except TimeoutError:
                 continue
 
     def evaluate_soon(self) -> None:
         """Something was declared: do not wait for the next round."""
+        self._due_ms = 0
         self._soon.set()
 
     async def round(self) -> None:
-        """Evaluate all rules once, if it is this process's turn."""
+        """Evaluate all rules once, if it is this process's turn and the last time did not take long.
+
+        The turn is kept in any case: with two processes taking turns, no pending alert would ever fire.
+        """
         now = self.now()
-        if not await self._take_turn(now) or self._declared is None:
+        if not await self._take_turn(now) or self._declared is None or now.mono_ms < self._due_ms:
             return
         rules, silences, channels = self._declared
         self._states = {rule.id: self._states.get(rule.id) or RuleState() for rule in rules}
@@ -94,6 +97,8 @@ class AlertService:
             await watch.look(self._ports())
         except PortUnavailable:  # the process is starting
             return
+        pause_s = SHARE * watch.spent_s
+        self._due_ms = now.mono_ms + int(pause_s * 1000) if pause_s > EVERY_S else 0
         for rule in rules:
             state = self._states[rule.id]
             changes = state.step(rule, watch.readings[rule.id], now)

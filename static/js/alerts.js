@@ -182,7 +182,7 @@ function show([now, ofRules, ofChannels, ofSilences, ended]) {
   const names = new Map(state.channels.map(({ id, name }) => [id, name]));
   firing.show(state.alerts);
   const total = now.firing.critical + now.firing.warning + now.firing.info;
-  setText(firing.part("count"), firingText(now.firing));
+  setText(firing.part("count"), firingText(now.firing, now.evaluated_ms));
   firing.part("more").hidden = total <= state.alerts.length;
   setText(firing.part("more"), `The newest ${count(state.alerts.length)} of ${count(total)}.`);
   ruleRows.show(state.rules.map((rule) => ({ ...rule, channelNames: rule.channels.map((number) => names.get(number)).filter(Boolean) })));

@@ -76,8 +76,8 @@ export function evaluationText(evaluatedMs, nowMs, lateMs = 180_000) {
   return `The rules were last evaluated ${span(nowMs - evaluatedMs)} ago, so what is shown may be old.`;
 }
 
-/** "critical 2 · warning 1", for the page's strip. */
-export function firingText({ critical, warning, info }) {
+/** "2 critical · 1 warning", or when the rules were evaluated last: the reason to believe that nothing fires. */
+export function firingText({ critical, warning, info }, evaluatedMs) {
   const parts = [["critical", critical], ["warning", warning], ["info", info]].filter(([, number]) => number);
-  return parts.length ? parts.map(([name, number]) => `${count(number)} ${name}`).join(" · ") : "nothing fires";
+  return parts.length ? parts.map(([name, number]) => `${count(number)} ${name}`).join(" · ") : evaluatedMs === null ? "" : `evaluated ${timeText(evaluatedMs)}`;
 }

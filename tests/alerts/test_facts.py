@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from alerts import facts
 from alerts.evaluation import Moment, Readings, Rise, RuleState
 from alerts.facts import Watch, counted, duration_text
 from alerts.rules import Rule, Subject, What
@@ -91,6 +92,16 @@ async def test_all_pages_are_asked_for() -> None:
     }
     bench.port.replies[commands.GetMetrics] = lambda command: pages[command.after]
     assert len(await bench.found("group_state", states=("stalled",))) == 31
+
+
+async def test_a_slow_broker_is_asked_for_no_further_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "GROUPS_S", -1.0)
+    bench = Bench()
+    bench.port.replies[commands.GetMetrics] = broker_metrics(group_metrics("a"), next="a")
+    [readings] = await bench.look(ALL[1])
+    assert readings.holding == {Subject(A, "a"): "stalled"}
+    assert readings.is_unknown(Subject(A, "z"))
+    assert "its other groups are not known" in bench.problems[0]
 
 
 async def test_only_what_rules_need_is_asked_for() -> None:

@@ -97,7 +97,8 @@ def test_an_installation_may_limit_the_hosts() -> None:
     with pytest.raises(BadRuleError, match=r"GLASSMQ_ALERT_HOSTS allows hooks\.example") as refused:
         check_url("https://10.0.0.1/secret", ("hooks.example",))
     assert "secret" not in str(refused.value)
-    assert host_of("https://hooks.example:8443/secret?x=1") == "https://hooks.example"
+    assert host_of("https://hooks.example:8443/secret?x=1") == "https://hooks.example:8443"
+    assert host_of("https://u:p@hooks.example/secret") == "https://hooks.example"
 
 
 def test_a_channel_has_what_its_kind_needs() -> None:

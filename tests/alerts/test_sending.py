@@ -1,8 +1,10 @@
 """Messages on their way, to receivers that listen in the test's own event loop."""
 
 import asyncio
+import gzip
 import json
 import logging
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -59,6 +61,19 @@ async def test_a_long_answer_is_not_read_to_its_end() -> None:
         await send(channel("webhook", receiver.url), notice(alert()))
 
 
+async def test_a_compressed_answer_is_not_expanded() -> None:
+    await asyncio.to_thread(sending._http)
+    async with http_receiver() as receiver:
+        bomb = gzip.compress(b" " * 16_000_000)
+        receiver.answer = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + bomb
+        tracemalloc.start()
+        try:
+            await send(channel("webhook", receiver.url), notice(alert()))
+            assert tracemalloc.get_traced_memory()[1] < 4_000_000
+        finally:
+            tracemalloc.stop()
+
+
 async def test_a_robot_that_refuses_in_its_answer_is_heard() -> None:
     async with http_receiver() as receiver:
         text = b'{"errcode":310000,"errmsg":"sign not match"}'
@@ -71,7 +86,7 @@ async def test_a_receiver_that_hangs_has_its_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sending, "SEND_S", 0.1)
     async with http_receiver() as receiver:
         receiver.answer = None
-        with pytest.raises(SendError, match=r"http://127\.0\.0\.1 did not answer"):
+        with pytest.raises(SendError, match=r"http://127\.0\.0\.1:\d+ did not answer"):
             await send(channel("webhook", receiver.url), notice(alert()))
 
 

@@ -96,6 +96,35 @@ async def test_two_web_processes_send_one_message() -> None:
     assert len(sent) == 1
 
 
+async def test_a_slow_round_is_followed_by_a_pause_in_which_the_turn_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    await declared()
+    monkeypatch.setattr(service, "SHARE", 1e12)
+    bench = Bench()
+    other = Bench(bench.clock)
+    for process in (bench, other):
+        process.stalled("g")
+        await process.round()
+    asked = len(bench.port.commands)
+    for _ in range(10):
+        await bench.round(after_ms=15_000)
+        await other.round()
+    assert len(bench.port.commands) == asked
+    assert other.port.commands == []
+    bench.service.evaluate_soon()
+    assert len(await bench.round()) == 1
+
+
+async def test_an_engine_that_does_not_answer_delays_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    await declared()
+    monkeypatch.setattr(service, "SHARE", 1e12)
+    bench = Bench()
+    bench.port.replies[commands.GetBroker] = PortTimeout("no answer within 10 s")
+    await bench.round()
+    asked = len(bench.port.commands)
+    await bench.round(after_ms=15_000)
+    assert len(bench.port.commands) == 2 * asked
+
+
 async def test_the_next_process_goes_on_and_sends_nothing_twice() -> None:
     await declared()
     bench = Bench()

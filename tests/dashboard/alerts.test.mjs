@@ -42,8 +42,9 @@ test("the badge counts what fires, and is red when something is critical", () =>
   assert.equal(badge({ critical: 0, warning: 0, info: 0 }), null);
   assert.deepEqual(badge({ critical: 0, warning: 1, info: 0 }), { text: "1 alert firing", severity: "warning" });
   assert.deepEqual(badge({ critical: 1, warning: 1, info: 0 }), { text: "2 alerts firing", severity: "critical" });
-  assert.equal(firingText({ critical: 2, warning: 0, info: 1 }), "2 critical · 1 info");
-  assert.equal(firingText({ critical: 0, warning: 0, info: 0 }), "nothing fires");
+  assert.equal(firingText({ critical: 2, warning: 0, info: 1 }, 0), "2 critical · 1 info");
+  assert.match(firingText({ critical: 0, warning: 0, info: 0 }, Date.now()), /^evaluated \d\d:\d\d:\d\d$/);
+  assert.equal(firingText({ critical: 0, warning: 0, info: 0 }, null), "");
 });
 
 test("rules that nobody evaluates are pointed out", () => {

@@ -1,6 +1,6 @@
 """The history of 10,000 groups: processor time and bytes on the disk.
 
-    .venv/bin/python benchmarks/history.py [--groups 10000] [--active 10]
+    python -m benchmarks.history [--groups 10000] [--active 10]
 
 The engine's part: one sample of an engine with that many groups, each with 4 queues. The web process's part: samples in
 which the given percentage of groups changes, the others having a lag that stands still. Then each tier is filled with

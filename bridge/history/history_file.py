@@ -33,10 +33,11 @@ BLOCK_BEGINS = b"K"
 LATEST_S = (1 << 34) - 1
 VERSION = 1
 CREATE = """
+PRAGMA page_size = 16384;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
-PRAGMA wal_autocheckpoint = 500;
-PRAGMA journal_size_limit = 4194304;
+PRAGMA wal_autocheckpoint = 128;
+PRAGMA journal_size_limit = 2097152;
 CREATE TABLE IF NOT EXISTS names (kind INTEGER, row INTEGER, name TEXT, since_s INTEGER, PRIMARY KEY (kind, row));
 CREATE INDEX IF NOT EXISTS names_by_name ON names (kind, name);
 CREATE TABLE IF NOT EXISTS pieces (key INTEGER PRIMARY KEY, data BLOB NOT NULL);

@@ -29,7 +29,7 @@ class Tier(NamedTuple):
 
 
 MIB = 1 << 20
-TIERS = (Tier(SAMPLE_S, 360, 8 * MIB), Tier(60, 1440, 24 * MIB), Tier(600, 4320, 56 * MIB))
+TIERS = (Tier(SAMPLE_S, 360, 10 * MIB), Tier(60, 1440, 38 * MIB), Tier(600, 4320, 34 * MIB))
 """Together below 100 MB with the overhead of the file."""
 
 

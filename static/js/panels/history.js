@@ -1,6 +1,5 @@
 /** Charts of the last hour, day or month of the broker, a topic or a group. They are there as soon as the page opens. */
 
-import { showsAllBrokers } from "../brokers.js";
 import { el, panel, setText } from "../dom.js";
 import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../format.js";
 import { RANGES, lonely, missing, points, rangeOf, timeLabels, withRange } from "../history.js";
@@ -80,8 +79,9 @@ export function historyPanel(charts, query = "") {
       const answer = await request("GET", `/history?last_s=${range.seconds}${query && `&${query}`}`);
       if (own === asked) show(answer);
     } catch (error) {
-      wait = RETRY_MS;
-      if (own === asked) note(showsAllBrokers() ? "Choose one broker above to see its history." : error.message);
+      const isOfSeveral = error.status === 400 && error.message.startsWith("several brokers");
+      if (!isOfSeveral) wait = RETRY_MS;
+      if (own === asked) note(isOfSeveral ? "Choose one broker above to see its history." : error.message);
     }
     if (own === asked) timer = window.setTimeout(() => document.hidden || ask(), wait);
   }

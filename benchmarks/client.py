@@ -16,7 +16,7 @@ from typing import Any
 from stock_clients import Broker, brokers, headline, in_turn, number
 
 PROGRAM = Path(__file__).with_name("python_client.py")
-PYTHON, JAVA = "Python", "Java"
+PYTHON, JAVA, CPU = "Python", "Java", "Python, each second of processor time"
 
 WAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...], float]] = {
     "send, 1 task beside 1 thread": (("sync", "--tasks", "1"), ("--mode", "sync", "--threads", "1"), 0.8),
@@ -54,6 +54,8 @@ def main() -> None:
                             if client == PYTHON
                             else broker.run("throughput", *theirs, *arguments)
                         )
+                    if counts and client == PYTHON:
+                        figures[broker.name, way, CPU].append(result["messages"] / result["cpu_seconds"])
                     if counts:
                         figures[broker.name, way, client].append(result["messages"] / result["seconds"])
         for broker in found:
@@ -68,8 +70,9 @@ def main() -> None:
             print(f"    wanted: under {IDLE_WANTED_PERCENT} %", flush=True)
     for broker in found:
         for way, (_, _, wanted) in WAYS.items():
-            ours_rate, java_rate = (median(figures[broker.name, way, client]) for client in (PYTHON, JAVA))
+            ours_rate, java_rate, by_cpu = (median(figures[broker.name, way, what]) for what in (PYTHON, JAVA, CPU))
             print(f"  {way}, {broker.name}: Python {ours_rate:,.0f}, Java {java_rate:,.0f} messages/s")
+            print(f"    Python takes a second of processor time for {by_cpu:,.0f}")
             goal = f"{wanted} or more" if wanted else f"{PUSH_WANTED:,} messages/s or more from Python"
             print(f"    ratio {ours_rate / java_rate:.2f}; wanted: {goal}", flush=True)
 

@@ -67,9 +67,13 @@ async def sync(arguments: argparse.Namespace, producer: DefaultMQProducer) -> di
 
     tasks = [asyncio.create_task(send_on()) for _ in range(arguments.tasks)]
     await asyncio.sleep(arguments.warmup)
-    began, before = time.perf_counter(), sent
+    began, used, before = time.perf_counter(), time.process_time(), sent
     await asyncio.sleep(arguments.seconds)
-    result = {"messages": sent - before, "seconds": time.perf_counter() - began, "refused": 0}
+    result = {
+        "messages": sent - before,
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - used,
+    }
     ending = True
     await asyncio.gather(*tasks)
     return result
@@ -80,11 +84,12 @@ async def push(arguments: argparse.Namespace, producer: DefaultMQProducer) -> di
     messages = arguments.messages // BATCH * BATCH
     for _ in range(0, messages, BATCH):
         await producer.send_batch([Message(topic, BODY)] * BATCH)
-    received, first, all_received = 0, 0.0, asyncio.Event()
+    received, first, used, all_received = 0, 0.0, 0.0, asyncio.Event()
 
     async def listener(given: list[Any], context: Any) -> None:
-        nonlocal received, first
-        first = first or time.perf_counter()
+        nonlocal received, first, used
+        if not received:
+            first, used = time.perf_counter(), time.process_time()
         received += len(given)
         if received >= messages:
             all_received.set()
@@ -92,8 +97,8 @@ async def push(arguments: argparse.Namespace, producer: DefaultMQProducer) -> di
     async with consumer_of(arguments, topic, listener, consume_message_batch_max_size=BATCH, **FIRST):
         async with asyncio.timeout(300):
             await all_received.wait()
-        seconds = time.perf_counter() - first
-    return {"messages": messages, "seconds": seconds, "refused": 0}
+        seconds, cpu_seconds = time.perf_counter() - first, time.process_time() - used
+    return {"messages": messages, "seconds": seconds, "cpu_seconds": cpu_seconds}
 
 
 def note_arrivals(note: Callable[[], None]) -> None:

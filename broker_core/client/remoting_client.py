@@ -19,6 +19,9 @@ CONNECT_SECONDS = 3.0
 MAX_CALLS = 65_535
 """Requests that may wait for their answers on one connection. A consumer has a held pull for each of its queues."""
 
+TURN_BYTES = 64 << 10
+"""Of the requests that wait for the end of a turn. More are sent at once."""
+
 _epochs = count(1)
 
 OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
@@ -166,6 +169,9 @@ class _Connection(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._close_reason = "the server closed the connection"
         self._reads = 0
+        self._unsent: list[bytes] = []
+        self._unsent_size = 0
+        self._flushes_soon = False
         self._loop = asyncio.get_running_loop()
 
     _transport: asyncio.Transport
@@ -201,16 +207,42 @@ class _Connection(asyncio.Protocol):
                 self.close(remark)
 
     def write(self, request: RemotingCommand) -> None:
-        """Send a request. OSError if it does not fit into a frame or the connection has ended."""
+        """Send a request. OSError if it does not fit into a frame or the connection has ended.
+
+        Of the requests of one turn of the event loop, the first are sent at once. Those that follow, of other tasks,
+        are sent together at its end: a call of the system takes longer than everything else about a request.
+        """
         if self.is_closing:
             raise ConnectionError(self._close_reason)
         try:
-            self._transport.write(request.encode())
+            frame = request.encode()
         except ValueError as error:
             raise OSError(str(error)) from error
+        if self._flushes_soon:
+            self._unsent.append(frame)
+            self._unsent_size += len(frame)
+            if self._unsent_size >= TURN_BYTES:  # of a task that sends one-way requests and never waits, say
+                self._send_unsent()
+            return
+        self._transport.write(frame)
+        if self._calls:  # a task that is alone needs no end of the turn
+            self._flushes_soon = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """The end of a turn."""
+        self._flushes_soon = False
+        self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        if self._unsent and not self.is_closing:
+            self._transport.write(b"".join(self._unsent))
+        self._unsent.clear()
+        self._unsent_size = 0
 
     def close(self, reason: str) -> None:
         """Close the connection; the calls that wait fail with ``reason``."""
+        self._send_unsent()
         self._close_reason = reason
         self._transport.abort()
 

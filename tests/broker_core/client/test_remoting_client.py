@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -267,4 +268,41 @@ async def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(OSError, match="longer than"):
             await client.invoke(10, FIELDS, bytes(17 << 20))
         assert (await client.invoke(10, FIELDS, b"x")).body == b"x"
+        await client.close()
+
+
+class _CountingTransport:
+    """A transport that notes how long each write is."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.writes: list[int] = []
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(len(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+async def test_the_requests_of_a_turn_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remoting_client, "TURN_BYTES", 1000)
+    async with serving() as running:
+        client = client_of(running)
+        await client.invoke(10, FIELDS)
+        connection: Any = client._connection
+        connection._transport = counting = _CountingTransport(connection._transport)
+        await client.invoke(10, FIELDS)
+        assert len(counting.writes) == 1
+        counting.writes.clear()
+        await asyncio.gather(*(client.invoke(10, FIELDS, b"%d" % n) for n in range(10)))
+        assert len(counting.writes) == 3  # the first two at once, the others together
+        counting.writes.clear()
+        waiting = client.begin(10, FIELDS, timeout_s=3)
+        for n in range(100):
+            await client.oneway(11, FIELDS, b"%d" % n)  # which never yields
+        assert len(counting.writes) > 5 and max(counting.writes) < 1200  # what waits has a limit
+        await waiting
+        await until(lambda: client.unmatched_answers == 100)  # this server answers one-way requests too
         await client.close()

@@ -20,7 +20,7 @@ def examples() -> list[str]:
 
 def test_examples_print_what_they_say(glassmq: Address) -> None:
     programs = examples()
-    assert len(programs) == 14
+    assert len(programs) == 15
     for program in programs:
         expected = re.findall(r"# -> (.*)$", program, flags=re.MULTILINE)
         done = subprocess.run(

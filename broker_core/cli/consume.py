@@ -14,7 +14,14 @@ from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
 from broker_core.cli.errors import FAILED, NOT_FOUND, CommandError, OutputError, client_errors
 from broker_core.cli.output import log_handler, message_line, message_view, print_json, print_line, printable
 from broker_core.cli.target import Command, Target, pass_target, read_group, topic_argument
-from broker_core.client import DefaultMQPushConsumer, MessageExt, MessageSelector, MQBrokerException, MQClientException
+from broker_core.client import (
+    DefaultMQPushConsumer,
+    MessageExt,
+    MessageSelector,
+    MQBrokerException,
+    MQClientException,
+    MQClientInstance,
+)
 from broker_core.client.consumer.message_selector import TAG
 from broker_core.client.message import decode_messages
 from broker_core.codes import ResponseCode
@@ -33,6 +40,8 @@ TAIL_GROUP = "TOOLS_CONSUMER"
 """The group of RocketMQ's own tools, which every broker knows. ``tail`` commits nothing in its name."""
 SUSPEND_MS, PULL_SECONDS = 15_000, 20.0
 PAUSE_AFTER_ERROR_S = 1.0
+LOOK_FOR_TOPIC_S = 1.0
+"""Pause between two questions for a topic that does not exist. (Clients ask every 20 s, as RocketMQ's do.)"""
 AT_ONCE = 32
 LAST_CALL_MS = 100
 """How long the end of ``consume`` waits for the listener: the call after the last message does not return."""
@@ -40,9 +49,12 @@ LAST_CALL_MS = 100
 
 def read_start(context: click.Context, parameter: click.Parameter, value: str) -> dict[str, Any]:
     """``first``, ``last``, ms since 1970, or a time in ISO 8601, as the options of a consumer. BadParameter."""
-    if value in ("first", "last"):
-        return {"consume_from_where": f"CONSUME_FROM_{value.upper()}_OFFSET"}
-    return {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": read_time_ms(value)}
+    if value == "first":
+        return {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET"}
+    start = {"consume_from_where": "CONSUME_FROM_LAST_OFFSET", "set_zero_if_not_found": False}
+    if value == "last":
+        return start
+    return start | {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": read_time_ms(value)}
 
 
 def read_time_ms(text: str) -> int:
@@ -137,8 +149,7 @@ class Printer:
     callback=read_start,
     default="last",
     metavar="first|last|TIME",
-    help="Where a group without committed offsets begins: last is the end of the queues. As in RocketMQ, a group of a "
-    "young topic, whose first messages are still in memory, begins at the first one; reset-offset moves it.",
+    help="Where a group without committed offsets begins: last is the end of the queues.",
 )
 @click.option("--count", type=click.IntRange(min=1), help="End after this many messages.")
 @click.option(
@@ -175,6 +186,7 @@ async def _consume(
     wait_s: float | None,
     selector: MessageSelector,
 ) -> None:
+    exists = True
     async with DefaultMQAdminExt(target.namesrv) as admin:
         await target.check_name_server(admin)
         try:
@@ -182,6 +194,7 @@ async def _consume(
         except MQBrokerException as error:
             if error.response_code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
+            exists = False
             click.echo(f"glassmq: topic {printable(topic)!r} does not exist yet; waiting for it", err=True)
     printer = Printer(as_json=target.as_json, count=count)
     never = threading.Event()
@@ -200,9 +213,22 @@ async def _consume(
     consumer.subscribe(topic, selector)
     consumer.register_message_listener(listener)
     async with consumer:
+        looking = None if exists else start_task(_look_for_topic(consumer.instance, topic), f"look for {topic}")
         await printer.until_finished(wait_s)
+        await end_task(looking)
         log_handler.setLevel(logging.CRITICAL)  # the client warns of the listener that does not return
     printer.check()
+
+
+async def _look_for_topic(instance: MQClientInstance, topic: str) -> None:
+    """Ask for a topic's route until there is one. The client then rebalances at once."""
+    while True:
+        await asyncio.sleep(LOOK_FOR_TOPIC_S)
+        try:
+            if await instance.update_topic_route(topic):
+                return
+        except MQClientException:  # no name server answers; the client itself warns of that
+            continue
 
 
 @click.command(cls=Command)

@@ -43,6 +43,8 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
     consume_timestamp: Annotated[int, Meta(ge=0)] | None = None
     """For CONSUME_FROM_TIMESTAMP, ms since 1970; by default half an hour before the start."""
+    set_zero_if_not_found: bool = True
+    """Whether a new group begins at the first message of a young queue, whatever ``consume_from_where`` says."""
     consume_thread_max: _UpTo1000 = 20
     consume_message_batch_max_size: _UpTo1024 = 1
     pull_batch_size: _UpTo1024 = 32
@@ -84,6 +86,7 @@ class LitePullConsumerConfig(SuspendTimes, frozen=True, kw_only=True, forbid_unk
     message_model: MessageModel = "CLUSTERING"
     consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
     consume_timestamp: Annotated[int, Meta(ge=0)] | None = None
+    set_zero_if_not_found: bool = True
     auto_commit: bool = True
     auto_commit_interval_millis: Annotated[int, Meta(ge=1000, le=3_600_000)] = 5000
     poll_timeout_millis: _Millis = 5000

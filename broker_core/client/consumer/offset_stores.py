@@ -20,7 +20,7 @@ def offset_store_of(
     MQClientException for a file that a later process would not find, because its client would have another id.
     """
     if config.message_model != "BROADCASTING":
-        return RemoteBrokerOffsetStore(instance, group)
+        return RemoteBrokerOffsetStore(instance, group, set_zero_if_not_found=config.set_zero_if_not_found)
     if not instance.has_fixed_id:
         raise MQClientException(
             f"in broadcasting, the offsets are kept in a folder with the client's id, and {instance.client_id!r} is "

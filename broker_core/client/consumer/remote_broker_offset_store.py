@@ -18,9 +18,10 @@ log = logging.getLogger(__name__)
 class RemoteBrokerOffsetStore:
     """RocketMQ's RemoteBrokerOffsetStore. Offsets are of the next message to consume."""
 
-    def __init__(self, instance: "MQClientInstance", group: str) -> None:
+    def __init__(self, instance: "MQClientInstance", group: str, *, set_zero_if_not_found: bool = True) -> None:
         self._instance = instance
         self._group = group
+        self._set_zero_if_not_found = set_zero_if_not_found
         self._offsets: dict[MessageQueue, int] = {}
         self._persisted: dict[MessageQueue, int] = {}
 
@@ -39,7 +40,9 @@ class RemoteBrokerOffsetStore:
     async def read_store(self, queue: MessageQueue) -> int | None:
         """The broker's offset, which is noted too; None if it has none. Raises as MQClientAPI."""
         api, address = self._instance.api, self._instance.broker_address(queue.broker_name)
-        offset = await api.query_consumer_offset(address, self._group, queue)
+        offset = await api.query_consumer_offset(
+            address, self._group, queue, set_zero_if_not_found=self._set_zero_if_not_found
+        )
         if offset is not None:
             self._offsets[queue] = self._persisted[queue] = offset
         return offset

@@ -1,7 +1,11 @@
 """``glassmq consume`` and ``glassmq tail``."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
+import click
 import pytest
 
 from broker_core.cli.errors import OutputError
@@ -9,6 +13,26 @@ from broker_core.client import Message
 from broker_core.client.sync import DefaultMQProducer
 from broker_core.testing.running_broker import RunningBroker
 from tests.broker_core.cli.conftest import Glassmq
+
+
+@contextmanager
+def sending(broker: RunningBroker, *messages: Message) -> Iterator[None]:
+    """Messages are sent again and again meanwhile."""
+    stopped = threading.Event()
+
+    def send() -> None:
+        with DefaultMQProducer("sending-p", namesrv_addr=broker.namesrv_addr) as producer:
+            while not stopped.wait(0.02):
+                for message in messages:
+                    producer.send(message)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        sender.join()
 
 
 def committed(glassmq: Glassmq, group: str) -> int:
@@ -66,6 +90,31 @@ def test_a_topic_that_does_not_exist_is_reported(glassmq: Glassmq) -> None:
     assert (done.code, done.err) == (0, "glassmq: topic 'nowhere' does not exist yet; waiting for it\n")
 
 
+def test_from_last_begins_at_the_end_of_a_young_topic(glassmq: Glassmq, broker: RunningBroker) -> None:
+    broker.create_topic("young", queues=1)
+    glassmq("produce", "young", "--body", "old")
+    with sending(broker, Message("young", b"new")):
+        done = glassmq("consume", "young", "--group", "young-g", "--from", "last", "--count", "1", "--json")
+    assert done.json["body"] == "new"
+
+
+def test_a_topic_that_is_created_later_is_noticed_soon(
+    glassmq: Glassmq, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_core.cli.consume.LOOK_FOR_TOPIC_S", 0.1)
+    echo = click.echo
+    with ExitStack() as stack:
+
+        def echo_and_send(text: str, **options: Any) -> None:
+            echo(text, **options)
+            if "waiting for it" in text:
+                stack.enter_context(sending(broker, Message("later", b"first")))
+
+        monkeypatch.setattr("click.echo", echo_and_send)
+        done = glassmq("consume", "later", "--group", "later-g", "--count", "1", "--wait", "12", "--json")
+    assert done.json["body"] == "first"
+
+
 @pytest.mark.parametrize(
     ("time", "words"), [("yesterday", "'yesterday' is not first, last"), ("9" * 16, "is not first, last")]
 )
@@ -96,21 +145,8 @@ def test_a_closed_pipe_leaves_the_message_to_others(glassmq: Glassmq, monkeypatc
 
 def test_tail_prints_new_messages_and_joins_no_group(glassmq: Glassmq, broker: RunningBroker) -> None:
     glassmq("produce", "tailed", "--body", "old")
-    stopped = threading.Event()
-
-    def send() -> None:
-        with DefaultMQProducer("tail-p", namesrv_addr=broker.namesrv_addr) as producer:
-            while not stopped.wait(0.02):
-                producer.send(Message("tailed", b"new", "A"))
-                producer.send(Message("tailed", b"other", "B"))
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
+    with sending(broker, Message("tailed", b"new", "A"), Message("tailed", b"other", "B")):
         done = glassmq("tail", "tailed", "--tag", "A", "--count", "3", "--json")
-    finally:
-        stopped.set()
-        sender.join()
     assert (done.code, [message["body"] for message in done.json_lines]) == (0, ["new"] * 3)
     assert "TOOLS_CONSUMER" not in glassmq("groups").out
 

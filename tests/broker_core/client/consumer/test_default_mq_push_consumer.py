@@ -104,6 +104,26 @@ def test_a_group_that_began_at_the_end_begins_there_again_after_a_restart() -> N
     run_virtually(story)
 
 
+def test_a_new_group_begins_where_it_says_in_a_young_queue_too() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster)
+        async with producer_of(cluster) as producer:
+            for _ in range(3):
+                await producer.send(Message("orders", b"old"))
+                await asyncio.sleep(1)
+        now_ms = cluster.loop.now().wall_ms
+        asked = {
+            "last": {"consume_from_where": "CONSUME_FROM_LAST_OFFSET"},
+            "time": {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": now_ms - 1500},
+        }
+        for group, start in asked.items():
+            async with consumer_of(cluster, Inbox(), group=group, set_zero_if_not_found=False, **start):
+                pass
+        assert [broker.offset(group, "orders", 0) for group in asked] == [3, 2]
+
+    run_virtually(story)
+
+
 def test_a_queue_that_was_empty_is_read_from_its_first_message_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker reports offset 0 for it, and no offset once that message has left the memory."""
 

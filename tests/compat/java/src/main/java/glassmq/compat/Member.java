@@ -8,9 +8,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.message.MessageExt;
 
 /** A push consumer in a process of its own, so that it can be killed. */
 final class Member {
+    private static final long WORK_NANOS = 10_000_000;
+
     private Member() {
     }
 
@@ -27,9 +30,20 @@ final class Member {
         return process;
     }
 
-    /** A listener that succeeds, or that suspends its queue again and again. */
+    /** A listener that succeeds, that suspends its queue again and again, or that prints when it had which message. */
     private static MessageListenerOrderly orderly(String name) {
         switch (name) {
+            case "printing":
+                return (messages, context) -> {
+                    long began = System.currentTimeMillis();
+                    LockSupport.parkNanos(WORK_NANOS);
+                    long ended = System.currentTimeMillis();
+                    for (MessageExt message : messages) {
+                        Main.OUT.printf("{\"queue\":%d,\"offset\":%d,\"began_ms\":%d,\"ended_ms\":%d}%n",
+                            message.getQueueId(), message.getQueueOffset(), began, ended);
+                    }
+                    return ConsumeOrderlyStatus.SUCCESS;
+                };
             case "well":
                 return new Inbox().orderly();
             case "suspending":
@@ -67,6 +81,8 @@ final class Member {
         }
         consumer.start();
         Main.OUT.println("ready");
-        System.in.read(); // until it is killed, or the process that started it ends
+        if (System.in.read() >= 0) { // -1: the process that started it has ended
+            consumer.shutdown();
+        }
     }
 }

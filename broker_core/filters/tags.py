@@ -28,6 +28,7 @@ class TagFilter:
 
     __slots__ = ("code_set", "expression", "tags_set")
     reads_properties: ClassVar[bool] = False
+    work: ClassVar[int] = 1
 
     def __init__(self, expression: str, tags: frozenset[bytes]) -> None:
         self.expression = expression
@@ -37,9 +38,6 @@ class TagFilter:
     def matches_tags_code(self, tags_code: int) -> bool:
         low = tags_code & 0xFFFFFFFF
         return (low - 0x100000000 if low & 0x80000000 else low) in self.code_set
-
-    def work(self, properties: bytes) -> int:
-        return len(properties)
 
     def matches_record(self, properties: bytes) -> bool:
         start = 0 if properties.startswith(_TAGS) else properties.find(b"\x02" + _TAGS) + 1

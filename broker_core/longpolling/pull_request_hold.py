@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from broker_core.commands import ReleaseCause
-from broker_core.filters.message_filter import MessageFilter
+from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
@@ -193,7 +193,7 @@ class PullRequestHold:
             if self.work_left <= 0:
                 return True
             properties = properties_of(place)
-            self.work_left -= wanted.work(properties)
+            self.work_left -= wanted.work * (len(properties) + SEARCH_BYTES)
             if wanted.matches_record(properties):
                 return True
         return False

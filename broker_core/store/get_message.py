@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker_core.filters.message_filter import MessageFilter
-from broker_core.formats.commit_log_record import properties_at, store_timestamp_at
+from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
+from broker_core.formats.commit_log_record import properties_at, properties_within, store_timestamp_at
 from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole, iter_units
 from broker_core.options import Options
 from broker_core.store.commit_log import Arrival, CommitLog
@@ -246,7 +246,7 @@ class MessageReader:
     ) -> _Picked:
         """``_pick`` for a filter that evaluates properties. It ends when that becomes too much for one turn."""
         assert message_filter is not None
-        matches, work_of = message_filter.matches_record, message_filter.work
+        matches, searches = message_filter.matches_record, message_filter.work
         status, total, passed_over, work = NO_MATCHED_MESSAGE, 0, 0, 0
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
@@ -262,8 +262,8 @@ class MessageReader:
             if file is None or physical_offset + size > log_end:
                 status = MESSAGE_WAS_REMOVING if not places else status
             else:
-                properties = properties_at(file.buffer, physical_offset - file.base)
-                work += work_of(properties)
+                properties = properties_within(file.buffer, physical_offset - file.base, size)
+                work += searches * (len(properties) + SEARCH_BYTES)
                 if matches(properties):
                     offsets.append(offset)
                     places.append((physical_offset, size))

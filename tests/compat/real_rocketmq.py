@@ -57,11 +57,12 @@ BROKER_CONF = STOCK_CONF | {
     "mappedFileSizeTimerLog": str(1024 * 1024),
     "maxHashSlotNum": "50000",
     "maxIndexNum": "200000",
+    "enablePropertyFilter": "true",  # as GlassMQ's default
     # a busy machine makes requests wait; that is not what is being compared
     "waitTimeMillsInSendQueue": "10000",
     "osPageCacheBusyTimeOutMills": "10000",
 }
-"""What brokers of tests get. Behaviour is RocketMQ's default except for sizes and patience."""
+"""What brokers of tests get. Behaviour is RocketMQ's default except for sizes, patience and SQL92 filters."""
 
 SMALL_JVM = ("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 STOCK_JVM = (

@@ -21,6 +21,7 @@ from broker_core.client import (
     Message,
     MessageExt,
     MessageQueue,
+    MessageSelector,
     MQBrokerException,
     MQClientException,
     MQClientInstance,
@@ -31,6 +32,7 @@ from broker_core.client import (
 )
 from broker_core.client.consumer.queue_locks import QueueLocks
 from broker_core.client.listeners.async_trace_dispatcher import AsyncTraceDispatcher
+from broker_core.codes import ResponseCode
 from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
@@ -485,14 +487,24 @@ def test_a_request_without_an_event_loop(server: Address) -> None:
             assert producer.request(Message("PySyncRequest", b"7"), PATIENCE * 1000).body == b"21"
 
 
-async def test_a_broker_without_sql92_refuses_the_subscription(server: Address) -> None:
-    """By default, RocketMQ's does (enablePropertyFilter)."""
+async def test_messages_are_selected_by_sql92(server: Address) -> None:
+    inbox = Inbox()
     async with producer_of(server) as producer:
-        await producer.send(Message("PySql", b"1"))
-        consumer = consumer_of(server, "PySql", Inbox())
-        consumer.subscribe("PySql", "a > 5", "SQL92")
-        with pytest.raises(MQBrokerException, match="does not support"):
-            await consumer.start()
+        sizes = {b"no size": {}, b"9": {"size": "9"}, b"11": {"size": "11"}, b"large": {"size": "large"}}
+        for body, properties in sizes.items():
+            await producer.send(Message("PySql", body, properties=properties))
+        consumer = consumer_of(server, "PySql", inbox, **FIRST)
+        consumer.subscribe("PySql", MessageSelector.by_sql("size > 10"))
+        async with consumer:
+            await received(inbox, 1)
+            await producer.send(Message("PySql", b"10", properties={"size": "10"}))
+            await producer.send(Message("PySql", b"12", properties={"size": "12"}))
+            assert {message.body for message in await received(inbox, 2)} == {b"11", b"12"}
+        wrong = consumer_of(server, "PySql", Inbox())
+        wrong.subscribe("PySql", "size >", "SQL92")
+        with pytest.raises(MQBrokerException) as refused:
+            await wrong.start()
+    assert refused.value.response_code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
 @pytest.mark.covers("first-message")

@@ -25,6 +25,9 @@ from broker_core.filters.sql92.values import (
 MAX_DEPTH = 64
 """Parts within parts. Evaluation goes down into them, and must not exceed Python's limit of nested calls."""
 
+FEW_DIGITS = 10
+"""Fewer digits than this are a number of 32 bits."""
+
 Evaluate = Callable[[Any], Any]
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
@@ -218,7 +221,9 @@ def _equal_to(part: Expression, value: Value) -> Evaluate | None:
 
     def equal_int(properties: Any) -> bool | None:
         text = read(properties)
-        return None if text is None else parse_int(text) == value
+        if text is None:
+            return None
+        return (int(text) if text.isdigit() and len(text) < FEW_DIGITS else parse_int(text)) == value
 
     return equal_text if type(value) is bytes else equal_int if type(value) is int else None
 
@@ -257,18 +262,17 @@ def _ordered_by(symbol: str, part: Expression, value: Value) -> Evaluate | None:
 
     def ordered(properties: Any) -> bool | None:
         text = read(properties)
-        return None if text is None else is_so(parse(text), value)
+        if text is None:
+            return None
+        return is_so(int(text) if text.isdigit() and len(text) < FEW_DIGITS else parse(text), value)
 
     return ordered
 
 
 def create_between(part: Expression, low: Expression, high: Expression) -> Expression:
-    one, other = low.value, high.value
-    if low.is_constant and high.is_constant and isinstance(one, int | float) and isinstance(other, int | float):
-        if type(one) is not type(other):
-            raise SyntaxProblem("the bounds of BETWEEN are numbers of different types")
-        if one > other:
-            raise SyntaxProblem("the first bound of BETWEEN is greater than the second")
+    bounds = [bound.value for bound in (low, high) if bound.is_constant and isinstance(bound.value, int | float)]
+    if bounds != sorted(bounds):
+        raise SyntaxProblem("the first bound of BETWEEN is greater than the second")
     return create_and([create_comparison(">=", part, low), create_comparison("<=", part, high)])
 
 
@@ -305,11 +309,12 @@ def create_text_test(keyword: str, part: Expression, search: str, *, negated: bo
 
     def matches(properties: Any) -> bool:
         text = evaluate(properties)
-        if not wanted or not isinstance(text, bytes) or not text:
-            return False
-        return test(text, wanted) is not negated
+        return isinstance(text, bytes) and bool(text) and test(text, wanted) is not negated
 
-    return _condition(matches, part)
+    def never(properties: Any) -> bool:
+        return False
+
+    return _condition(matches if wanted else never, part)
 
 
 def create_negative(part: Expression) -> Expression:

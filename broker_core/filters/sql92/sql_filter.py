@@ -14,13 +14,12 @@ from broker_core.filters.tags import MAX_EXPRESSION_LENGTH
 SQL92 = "SQL92"
 MAX_SEARCHES = 12
 """An expression with more parts gets the properties decoded, which takes as long as about so many searches."""
-_OVERHEAD = 256
 
 
 class SqlFilter:
     """RocketMQ's ConsumerFilterData and its compiled expression. ``expression`` is as the client wrote it."""
 
-    __slots__ = ("_decodes", "_evaluate", "expression", "size")
+    __slots__ = ("_decodes", "_evaluate", "expression", "work")
     reads_properties: ClassVar[bool] = True
 
     def __init__(self, expression: str) -> None:
@@ -31,14 +30,14 @@ class SqlFilter:
         if self._decodes:
             condition = parse(expression, decoded_property_of)
         self._evaluate: Evaluate = condition.evaluate
-        self.size = condition.size
+        self.work = condition.size
 
     def matches_tags_code(self, tags_code: int) -> bool:
         return True
 
     def matches_record(self, properties: bytes) -> bool:
         try:
-            return self.evaluate(properties) is True
+            return self._evaluate(_decoded(properties) if self._decodes else b"\x02" + properties) is True
         except EvaluationError:
             return False
 
@@ -46,10 +45,6 @@ class SqlFilter:
         """The expression's value for a message; None means unknown. Raises EvaluationError."""
         result: bool | None = self._evaluate(_decoded(properties) if self._decodes else b"\x02" + properties)
         return result
-
-    def work(self, properties: bytes) -> int:
-        """How much work an evaluation is, in bytes that are read; about 1 ns each."""
-        return self.size * (len(properties) + _OVERHEAD)
 
 
 def _decoded(properties: bytes) -> dict[bytes, bytes]:

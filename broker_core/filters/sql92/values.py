@@ -53,9 +53,9 @@ def parse_long(text: bytes) -> Long:
 def _integer(text: bytes, digits: int, problem: str) -> int:
     if text.isdigit() and len(text) <= digits:
         return int(text)
-    unsigned = text[1:] if text[:1] in (b"+", b"-") else text
-    significant = unsigned.lstrip(b"0") or b"0"
-    if not unsigned.isdigit() or len(significant) > digits:
+    unsigned = (text[1:] if text[:1] in (b"+", b"-") else text).decode("utf-8", "replace")
+    significant = unsigned.lstrip("0") or "0"
+    if not unsigned.isdecimal() or max(unsigned) > "\uffff" or len(significant) > digits:  # other scripts' digits, too
         raise EvaluationError(problem, text)
     return -int(significant) if text[:1] == b"-" else int(significant)
 

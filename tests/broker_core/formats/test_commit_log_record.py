@@ -88,6 +88,7 @@ def test_every_record_round_trips(
     assert records.store_timestamp_at(placed, before) == 99
     assert records.topic_at(placed, before) == topic.encode()
     assert records.properties_at(placed, before) == properties.encode()
+    assert records.properties_within(placed, before, len(data)) == properties.encode()
 
 
 def test_a_truncated_record_is_not_valid() -> None:

@@ -182,7 +182,6 @@ def test_rocketmqs_checks_have_its_codes() -> None:
     assert code(stock_pull(bench, subscription="||")) == 23
     sql: dict[str, Any] = {"subscription": "a > 1", "expression_type": "SQL92"}
     assert code(stock_pull(bench, **sql)) == 20
-    assert code(stock_pull(bench, **sql | {"subscription": "a >"})) == 23
     bench.call(c.UpdateBrokerConfig(changes={"enablePropertyFilter": False}))
     assert code(stock_pull(bench, **sql)) == 1
     bench.call(c.UpdateAndCreateTopic(topic="orders", perm=2))
@@ -253,6 +252,13 @@ def test_a_held_pull_is_woken_by_the_messages_that_its_sql92_expression_selects(
     assert bench.context.counters.pulls_passed_over_by_sql == 1
     send_sizes(bench, "30")
     assert bodies(bench.pulled(held)) == [b"30"] and bench.pulled(held).hold.wake_cause == "arrival"  # type: ignore[union-attr]
+
+
+@pytest.mark.covers("sql-wrong")
+def test_a_pull_with_a_wrong_sql92_expression_is_refused() -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    assert code(stock_pull(bench, subscription="a >", expression_type="SQL92")) == 23
 
 
 def test_the_check_answers_a_pull_whose_sql92_expression_rejects_the_new_messages() -> None:

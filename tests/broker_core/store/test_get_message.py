@@ -18,7 +18,7 @@ ROOT = Path("/store")
 class OneTag:
     """A tag filter that distinguishes tags with the same hash."""
 
-    expression = "a tag"
+    expression, work = "a tag", 1
     reads_properties: ClassVar[bool] = False
 
     def __init__(self, tag: str, code: int | None = None) -> None:
@@ -30,9 +30,6 @@ class OneTag:
 
     def matches_record(self, properties: bytes) -> bool:
         return self._text in properties
-
-    def work(self, properties: bytes) -> int:
-        return len(properties)
 
 
 def flags(records: bytes) -> list[int]:

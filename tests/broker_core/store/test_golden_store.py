@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from broker_core.filters.filter_factory import make_filter
 from broker_core.formats import message_body, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, decode, decode_all
 from broker_core.formats.message_id import encode_offset_message_id
@@ -110,13 +111,27 @@ def test_missing_queues_and_index_are_built_in_memory(root: Path, golden: Path, 
     assert fingerprint(root) == before
 
 
+def test_sql92_matches_what_rocketmq_noted_in_its_bitmaps(root: Path) -> None:
+    """golden_sql_group's filter has these bits. RocketMQ computed bitmaps from its first heartbeat on."""
+    message_filter = make_filter("size > 1000 AND section = 'python'", "SQL92", property_filter=True)
+    assert message_filter is not None
+    store = open_store(root)
+    matches: list[bool] = []
+    for queue_id in range(4):
+        ext = store._queues._ext["debian-packages", queue_id]
+        for record in records_of(store, "debian-packages", queue_id):
+            unit = ext.unit(store._queues.table["debian-packages", queue_id].unit(record.queue_offset)[2])
+            if unit is not None and unit.bitmap:
+                is_noted = all(unit.bitmap[bit // 8] >> bit % 8 & 1 for bit in (78, 90, 108))
+                matches.append(message_filter.matches_record(record.properties.encode()))
+                assert matches[-1] == is_noted, record.properties
+    assert (len(matches), sum(matches)) == (3203, 1)
+
+
 def test_tags_are_filtered_through_the_ext_queue(root: Path) -> None:
     class OnlyGames:
-        expression = "games"
+        expression, work = "games", 1
         reads_properties: ClassVar[bool] = False
-
-        def work(self, properties: bytes) -> int:
-            return 0
 
         def matches_tags_code(self, tags_code: int) -> bool:
             return tags_code == 98_120_385  # "games"

@@ -32,7 +32,7 @@ def test_what_java_does_not_read_as_a_number(text: bytes) -> None:
             parse(text)
 
 
-@pytest.mark.parametrize("text", [b"+", b"-", b"--1", b"5L", b"1.0", b"\xd9\xa1", b"2147483648", b"9" * 5000])
+@pytest.mark.parametrize("text", [b"+", b"-", b"--1", b"5L", b"1.0", b"\xf0\x9d\x9f\x8f", b"2147483648", b"9" * 5000])
 def test_what_java_does_not_read_as_an_integer(text: bytes) -> None:
     with pytest.raises(EvaluationError):
         parse_int(text)
@@ -41,6 +41,7 @@ def test_what_java_does_not_read_as_an_integer(text: bytes) -> None:
 def test_javas_integers() -> None:
     assert [parse_int(text) for text in (b"-2147483648", b"+5", b"-0", b"0" * 5000 + b"7")] == [-(1 << 31), 5, 0, 7]
     assert parse_long(b"-9223372036854775808") == -(1 << 63)
+    assert parse_int(b"\xd9\xa1") == 1
 
 
 def test_javas_order_of_numbers() -> None:

@@ -5,10 +5,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
@@ -29,6 +32,8 @@ final class PushCases {
         cases.add("push.tags_outside_the_bmp", world -> tags(world, "\uD83D\uDE80||é", "\uD83D\uDE80", "é", "e"));
         cases.add("push.tags_with_one_hash", world -> tags(world, "AaAa", "AaAa", "AaAa", "BBBB"));
         cases.add("push.tag_among_many_others", PushCases::tagAmongManyOthers);
+        cases.add("push.sql92", PushCases::sql92);
+        cases.add("push.wrong_sql92", PushCases::wrongSql92);
         cases.add("push.held_pull_and_other_tags", PushCases::heldAndOtherTags);
         for (ConsumeFromWhere where : new ConsumeFromWhere[] {ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
             ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, ConsumeFromWhere.CONSUME_FROM_TIMESTAMP}) {
@@ -162,7 +167,7 @@ final class PushCases {
         Inbox inbox = new Inbox();
         world.send(topic, one, 0, 10);
         world.send(topic, other, 100, 10);
-        world.producer().send(new org.apache.rocketmq.common.message.Message(topic, "without".getBytes()));
+        world.producer().send(new Message(topic, "without".getBytes()));
         consume(world, world.name("g"), topic, expression, inbox);
         world.send(topic, two, 10, 10);
         world.send(topic, other, 110, 10);
@@ -174,9 +179,51 @@ final class PushCases {
         return null;
     }
 
+    private static void sendSized(World world, String topic, int first, int count, String size) throws Exception {
+        for (int i = first; i < first + count; i++) {
+            Message message = World.message(topic, "A", i);
+            message.putUserProperty("color", "red");
+            message.putUserProperty("size", size);
+            world.producer().send(message);
+        }
+    }
+
+    private static String sql92(World world) throws Exception {
+        String topic = world.topic(2);
+        Inbox inbox = new Inbox();
+        sendSized(world, topic, 0, 10, "11");
+        sendSized(world, topic, 100, 10, "9");
+        sendSized(world, topic, 200, 10, "large");
+        world.send(topic, "A", 300, 10);
+        DefaultMQPushConsumer consumer = world.newPushConsumer(world.name("g"));
+        consumer.subscribe(topic, MessageSelector.bySql("color = 'red' AND size > 10"));
+        consumer.registerMessageListener(inbox.concurrently());
+        consumer.start();
+        inbox.awaitNumbers(0, 10, Check.PATIENCE);
+        sendSized(world, topic, 110, 5, "10");
+        sendSized(world, topic, 10, 10, "12");
+        inbox.awaitNumbers(0, 20, Check.PATIENCE);
+        inbox.awaitCount(20, 1);
+        return null;
+    }
+
+    private static String wrongSql92(World world) throws Exception {
+        String topic = world.topic(1);
+        DefaultMQPushConsumer consumer = world.newPushConsumer(world.name("g"));
+        consumer.subscribe(topic, MessageSelector.bySql("size >"));
+        consumer.registerMessageListener(new Inbox().concurrently());
+        try {
+            consumer.start();
+        } catch (MQClientException refused) {
+            Check.that(refused.getMessage().contains("CODE: 23"), "the text has the code: " + refused.getMessage());
+            return null;
+        }
+        throw new AssertionError("it started");
+    }
+
     private static String tagAmongManyOthers(World world) throws Exception {
         String topic = world.topic(1);
-        List<org.apache.rocketmq.common.message.Message> others = new ArrayList<>();
+        List<Message> others = new ArrayList<>();
         for (int i = 0; i < 1000; i++) {
             others.add(World.message(topic, "B", i));
         }

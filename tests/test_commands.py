@@ -377,9 +377,10 @@ def test_options_of_broker_conf_that_mean_nothing_here_are_pointed_out(
     start: Callable[..., Site], tmp_path: Path
 ) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text("brokerName=orders\nenablePropertyFilter=true\n")
-    _, output = start("--no-schedules", GLASSMQ_BROKER_CONF=str(conf)).end(signal.SIGTERM)
-    assert "enablePropertyFilter" in output
+    conf.write_text("brokerName=orders\nsendMessageThreadPoolNums=4\n")
+    site = start("--no-schedules", GLASSMQ_BROKER_CONF=str(conf))
+    output = site.announced() + site.end(signal.SIGTERM)[1]
+    assert "sendMessageThreadPoolNums" in output
     assert "is up: orders" in output
     assert re.search(r"GLASSMQ_WEB_PORT=\d+ make demo", output)
 

@@ -251,6 +251,7 @@ class MessageReader:
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
         find, log_end = self._log.mapped_files.find, self._log.max_offset
+        file, base, file_end = None, 0, 0  # the segment that the last record is in
         for physical_offset, size, _ in iter_units(units):
             if places:
                 count, byte_limit = self._limits(physical_offset, max_msg_nums, max_msg_bytes)
@@ -258,11 +259,13 @@ class MessageReader:
                     break
             if work >= EVALUATED_BYTES_MAX:
                 break
-            file = None if size == HOLE_SIZE else find(physical_offset)
-            if file is None or physical_offset + size > log_end:
+            if not base <= physical_offset < file_end:
+                file = find(physical_offset)
+                base, file_end = (0, 0) if file is None else (file.base, file.base + file.size)
+            if file is None or size == HOLE_SIZE or physical_offset + size > log_end:
                 status = MESSAGE_WAS_REMOVING if not places else status
             else:
-                properties = properties_within(file.buffer, physical_offset - file.base, size)
+                properties = properties_within(file.buffer, physical_offset - base, size)
                 work += searches * (len(properties) + SEARCH_BYTES)
                 if matches(properties):
                     offsets.append(offset)

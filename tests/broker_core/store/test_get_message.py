@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.filters.filter_factory import make_filter
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.tags_code import tags_code
 from broker_core.options import Options
+from broker_core.store.get_message import EVALUATED_BYTES_MAX
 from broker_core.store.message_store import Arrival, MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import at, message, open_store
@@ -272,3 +274,21 @@ def test_queue_units_are_returned_as_stored(trimmed: MessageStore) -> None:
     assert len(store.reader.queue_units("T", 0, 3, 99)) == 2 and store.reader.queue_units("T", 7, 0, 9) == []
     assert store.reader.earliest_store_time() == at(0).wall_ms
     assert trimmed.reader.queue_units("T", 0, 0, 99) == []
+
+
+def test_a_pull_ends_when_evaluating_its_filter_has_become_too_much_for_one_turn() -> None:
+    store = open_store(ROOT, Options(mapped_file_size_consume_queue=4000), files=SimulatedFiles())
+    long = {"a": "x" * 30_000}
+    for number in range(0, 100, 10):
+        messages = [message(n, extra=long | {"b": "1" if n == 99 else "0"}) for n in range(number, number + 10)]
+        store.append(messages, at(number))
+        store.reput()
+    wanted = make_filter("a = 'y' OR b = '1' OR c = 'z'", "SQL92", property_filter=True)
+    assert wanted is not None
+    offset, results = 0, []
+    while offset < 100:
+        results.append(store.get_message("T", 0, offset, 32, 1 << 20, wanted))
+        assert offset < results[-1].next_begin_offset <= offset + EVALUATED_BYTES_MAX // (wanted.work * 30_000) + 1
+        offset = results[-1].next_begin_offset
+    assert [result.status for result in results] == ["NO_MATCHED_MESSAGE"] * 16 + ["FOUND"]
+    assert flags(results[-1].records) == [99] and sum(result.passed_over for result in results) == 99

@@ -90,16 +90,21 @@ def decoded_property_of(name: str) -> Expression:
 
 def _finder(name: bytes) -> Evaluate:
     needle = b"\x02" + name + b"\x01"
-    length = len(needle)
 
     def find(properties: bytes) -> bytes | None:
-        start = properties.rfind(needle)  # the last of several counts
+        _, found, rest = properties.rpartition(needle)  # the last of several counts
+        if not found:
+            return None
+        return rest.partition(b"\x02")[0] or find_earlier(properties)
+
+    def find_earlier(properties: bytes) -> bytes | None:
+        """The last that has a value; one without a value does not count."""
+        start = properties.rfind(needle)
         while start >= 0:
-            end = properties.find(b"\x02", start + length)
-            value = properties[start + length : end] if end >= 0 else properties[start + length :]
-            if value:
-                return value
-            start = properties.rfind(needle, 0, start + 1)  # one without a value does not count
+            value_at = start + len(needle)
+            if properties[value_at : value_at + 1] not in (b"", b"\x02"):
+                return properties[value_at:].partition(b"\x02")[0]
+            start = properties.rfind(needle, 0, start)
         return None
 
     return find

@@ -84,3 +84,13 @@ def open_page(tab: Page, stand_in: StandIn) -> Iterator[Callable[..., Page]]:
     # The browser itself logs failed requests; any other line is an error of the page.
     browser_lines = ("WebSocket connection to", "Failed to load resource")
     assert [line for line in errors if not any(own in line for own in browser_lines)] == []
+
+
+def overflowing_widths(page: Page, *widths: int) -> list[int]:
+    """Those of the ``widths`` of a window, in px, at which the open page is wider than the window."""
+    too_narrow = []
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 844})
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            too_narrow.append(width)
+    return too_narrow

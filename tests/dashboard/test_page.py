@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.dashboard.conftest import overflowing_widths
+
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., Page]
 
@@ -239,17 +241,15 @@ def test_markup_in_a_body_is_shown_as_text(open_page: OpenPage) -> None:
     assert page.title() == "Live · GlassMQ"
 
 
-@pytest.mark.parametrize("width", [320, 820, 1440])
 @pytest.mark.parametrize("scenario", ["idle", "working", "hostile"])
-def test_no_panel_overflows_the_page(open_page: OpenPage, scenario: str, width: int) -> None:
-    page = open_page(scenario, width=width, height=844)
+def test_no_panel_overflows_the_page(open_page: OpenPage, scenario: str) -> None:
+    page = open_page(scenario, width=320, height=844)
     expect(page.locator("body[data-live=live]")).to_be_visible()
     page.get_by_role("button", name="Show me").click()
     expect(page.locator('[data-part="steps"] li').first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing_widths(page, 320, 820, 1440) == []
 
 
-@pytest.mark.parametrize("width", [721, 768, 1280])
 @pytest.mark.parametrize(
     ("scenario", "path", "rows"),
     [
@@ -259,18 +259,20 @@ def test_no_panel_overflows_the_page(open_page: OpenPage, scenario: str, width: 
         ("broken", "/groups", "[data-group-row]"),
     ],
 )
-def test_no_cell_overlaps_its_neighbour(open_page: OpenPage, scenario: str, path: str, rows: str, width: int) -> None:
-    page = open_page(scenario, width=width, path=path)
+def test_no_cell_overlaps_its_neighbour(open_page: OpenPage, scenario: str, path: str, rows: str) -> None:
+    page = open_page(scenario, width=721, path=path)
     expect(page.locator(rows).first).to_be_visible()
-    over = page.evaluate(
-        """rows => [...document.querySelectorAll(`${rows} td:not(.long)`)].filter((cell) => {
-        const text = document.createRange();
-        text.selectNodeContents(cell);
-        return text.getBoundingClientRect().right > cell.getBoundingClientRect().right;
-    }).map((cell) => cell.textContent)""",
-        rows,
-    )
-    assert over == []
+    for width in (721, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        over = page.evaluate(
+            """rows => [...document.querySelectorAll(`${rows} td:not(.long)`)].filter((cell) => {
+            const text = document.createRange();
+            text.selectNodeContents(cell);
+            return text.getBoundingClientRect().right > cell.getBoundingClientRect().right;
+        }).map((cell) => cell.textContent)""",
+            rows,
+        )
+        assert (width, over) == (width, [])
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -385,8 +387,8 @@ def test_one_broker_has_no_picker(open_page: OpenPage) -> None:
     assert "broker=" not in page.url
 
 
-@pytest.mark.parametrize("path", ["/", "/groups", "/topics", "/messages", "/connections", "/reports"])
-def test_every_page_says_that_the_engine_does_not_answer(open_page: OpenPage, path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/topics"])
+def test_a_page_says_that_the_engine_does_not_answer(open_page: OpenPage, path: str) -> None:
     page = open_page("idle", path=path)
     banner = page.locator('[data-part="outage"]')
     expect(banner).to_be_hidden()

@@ -21,6 +21,13 @@ def test_the_live_page_has_no_inline_script_or_style() -> None:
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []
 
 
+@pytest.mark.parametrize("path", ["/", "/groups", "/topics", "/messages", "/connections", "/reports"])
+def test_every_page_has_the_banner_of_an_outage(path: str) -> None:
+    text = Client(headers={"host": "localhost"}).get(path).content.decode()
+    assert 'data-part="outage"' in text
+    assert "js/outage.js" in text
+
+
 def test_only_reading_is_allowed() -> None:
     assert views.live(RequestFactory().post("/")).status_code == 405
 

@@ -56,6 +56,7 @@ WALKS: dict[type[Command], Walk] = {
     commands.QueryCorrectionOffset: consume_stats.query_correction_offset,
     commands.GetAllConsumerOffset: consume_stats.get_all_consumer_offset,
     commands.GetHolds: observe.get_holds,
+    commands.GetHoldTimeline: observe.get_hold_timeline,
     commands.GetEvents: observe.get_events,
 }
 """Processors that answer in pieces (``walk.py``): questions about whole tables, or about one thing."""

@@ -7,6 +7,7 @@ from dashboard import alerts_views, groups_views, guide_views, messages_views, r
 app_name = "dashboard"
 urlpatterns = [
     path("", views.live, name="live"),
+    path("holds/<int:hold_id>", views.hold, name="hold"),
     path("connections", groups_views.connections, name="connections"),
     path("groups", groups_views.groups, name="groups"),
     path("groups/<str:name>", groups_views.group, name="group"),

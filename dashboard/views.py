@@ -13,6 +13,12 @@ def live(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+def hold(request: HttpRequest, hold_id: int) -> HttpResponse:
+    """One held pull and its time line. The API, not this view, checks that it is known."""
+    return render(request, "dashboard/hold.html", {"hold_id": hold_id})
+
+
+@require_safe
 def favicon(request: HttpRequest) -> HttpResponse:
     """Browsers request /favicon.ico whatever the page links to."""
     return redirect(static("img/favicon.svg"), permanent=False)

@@ -1,6 +1,6 @@
 """The pullRequestTable: every held pull."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -8,7 +8,7 @@ from api.http import brokers
 from api.http.names import OptionalGroupName, OptionalTopicName
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import Model, Unavailable
+from api.http.schemas import Model, Unavailable, copied
 from bridge.port import commands
 
 
@@ -31,6 +31,19 @@ class HoldsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class HoldParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="Id of the hold.")]
+
+
+class HoldTimelineView(Model, frozen=True, kw_only=True, gc=False):
+    """The recent events of one held pull, and its row: null if it is not held any more.
+
+    Not `complete` if the event of its beginning is no longer kept, since a busy broker keeps its events for some
+    seconds, or if there are more than 500: then those after the first one are left out.
+    """
+
+    broker: str
+    hold: commands.HoldView | None
+    complete: bool
+    events: list[dict[str, Any]]
 
 
 async def get_holds(request: Request[HoldsParams]) -> Answer:
@@ -63,6 +76,14 @@ async def get_hold(request: Request[HoldParams]) -> Answer:
     return Answer(body=reply.holds[0])
 
 
+async def get_timeline(request: Request[HoldParams]) -> Answer:
+    """What happened to the pull, from the broker's recent events: held, passed over, woken or released, answered."""
+    broker = await brokers.single_broker(request.params.broker)
+    command = commands.GetHoldTimeline(hold_id=request.params.id)
+    timeline = await ask(broker.port, command, commands.HoldTimeline)
+    return Answer(body=copied(HoldTimelineView, timeline, broker=broker.name))
+
+
 ROUTES = (
     Route(
         method="GET",
@@ -82,6 +103,16 @@ ROUTES = (
         summary="One held pull",
         params=HoldParams,
         response=commands.HoldView,
+        problems=(404, 504),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/holds/{id}/timeline",
+        handler=get_timeline,
+        group="Observing",
+        summary="What happened to a held pull",
+        params=HoldParams,
+        response=HoldTimelineView,
         problems=(404, 504),
     ),
 )

@@ -49,6 +49,23 @@ class GetHold(Command, frozen=True):
     hold_id: int
 
 
+class GetHoldTimeline(Command, frozen=True):
+    """-> HoldTimeline; Failed QUERY_NOT_FOUND if nothing is known of a hold with this id"""
+
+    hold_id: int
+
+
+class HoldTimeline(Reply, frozen=True):
+    """The ``events`` of one held pull, as in ``events.py``, and its row while it is held.
+
+    ``complete`` is False if the ring does not reach back to its PullHeld event, or events in the middle are left out.
+    """
+
+    hold: HoldView | None
+    complete: bool
+    events: list[dict[str, Any]]
+
+
 class StorePositions(Shape, frozen=True):
     """Physical offsets, in bytes: the beginning of the log, and the ends of what is written, flushed and dispatched."""
 
@@ -162,5 +179,5 @@ class Events(Reply, frozen=True):
     events: list[dict[str, Any]]
 
 
-ObserveCommand = GetHolds | GetHold | GetBroker | UpdateBrokerConfig | GetSnapshot | GetEvents
-ObserveReply = Holds | BrokerView | Snapshot | Events
+ObserveCommand = GetHolds | GetHold | GetHoldTimeline | GetBroker | UpdateBrokerConfig | GetSnapshot | GetEvents
+ObserveReply = Holds | HoldTimeline | BrokerView | Snapshot | Events

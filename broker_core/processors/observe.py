@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import msgspec
 
@@ -13,15 +14,26 @@ from broker_core.commands import (
     GetEvents,
     GetHold,
     GetHolds,
+    GetHoldTimeline,
     GetSnapshot,
     Holds,
+    HoldTimeline,
     HoldView,
     Reply,
     Snapshot,
     WakeUp,
 )
 from broker_core.errors import NotFoundError
-from broker_core.events import Event, PullReleased, PullWoken
+from broker_core.event_log import Note
+from broker_core.events import (
+    Event,
+    MessagesDelivered,
+    PullAnswered,
+    PullHeld,
+    PullPassedOver,
+    PullReleased,
+    PullWoken,
+)
 from broker_core.processors.admin_broker import positions
 from broker_core.processors.context import Context, Request
 from broker_core.walk import Steps, page_limit, pieces_of
@@ -31,6 +43,17 @@ SNAPSHOT_ROWS = 2000
 
 LOOKED_AT = 2000
 """Holds or events of a piece that are only looked at."""
+
+MOST_OF_HOLD = 500
+"""Events of a hold in its timeline: the first one and the last ones."""
+
+_ABOUT_HOLDS: tuple[type[Event], ...] = (PullHeld, PullPassedOver, PullWoken, PullReleased, PullAnswered)
+_HOLD_ID = {kind: kind.__struct_fields__.index("hold_id") - 1 for kind in _ABOUT_HOLDS}
+"""Where a note has the hold's id. A note has two items before an event's own fields, the event has three."""
+_PULL = {
+    kind: itemgetter(*(kind.__struct_fields__.index(name) - 1 for name in ("topic", "queue_id", "group", "client_id")))
+    for kind in (PullWoken, MessagesDelivered)
+}
 
 
 def get_holds(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -58,6 +81,49 @@ def get_hold(context: Context, request: Request, now: Now) -> Reply:
     return Holds(
         seq=context.events.seq, total=len(context.holds), holds=[context.hold_view(held, now.wall_ms, now.mono_ns)]
     )
+
+
+def get_hold_timeline(context: Context, request: Request, now: Now) -> Steps[Reply]:
+    command: GetHoldTimeline = request.command
+    hold_id, log = command.hold_id, context.events
+    events: list[Event] = []
+    woken: Note | None = None
+    complete = False
+    seq, last = (0 if hold_id else log.seq), log.seq  # the pulls that were answered at once have the id 0
+    while seq < last and (piece := log.recorded_after(seq, LOOKED_AT)):
+        seq = piece[-1].seq
+        for recorded in piece:
+            note = recorded.note
+            kind = note[0]
+            if kind in _HOLD_ID and note[_HOLD_ID[kind]] == hold_id:
+                events.append(recorded.event())
+                complete = complete or kind is PullHeld
+                if kind is PullWoken:
+                    woken = note
+            elif woken is not None and kind is MessagesDelivered and _is_answer(note, woken):
+                events.append(recorded.event())
+                woken = None
+            if len(events) > MOST_OF_HOLD:
+                del events[1]
+                complete = False
+        yield
+    held = context.holds.get(hold_id)
+    if held is None and not events:
+        raise NotFoundError(
+            f"nothing is known of hold {hold_id}: its events are no longer kept, or there was none with this id",
+            pointer="/id",
+        )
+    view = None if held is None else context.hold_view(held, now.wall_ms, now.mono_ns)
+    shown: list[dict[str, Any]] = []
+    for part in pieces_of(events):
+        shown += [msgspec.to_builtins(event) for event in part]
+        yield
+    return HoldTimeline(hold=view, complete=complete, events=shown)
+
+
+def _is_answer(delivered: Note, woken: Note) -> bool:
+    """Whether these messages are those that the woken pull got: of the same turn, queue and client."""
+    return delivered[1] is woken[1] and bool(_PULL[MessagesDelivered](delivered) == _PULL[PullWoken](woken))
 
 
 def get_events(context: Context, request: Request, now: Now) -> Steps[Reply]:

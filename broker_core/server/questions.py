@@ -37,6 +37,7 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.QueryMessageByTime,
     commands.GetMetrics,
     commands.GetHistorySample,
+    commands.GetHoldTimeline,
 )
 WHOLE_TABLES: dict[type[Command], tuple[str, ...]] = dict.fromkeys(_ALWAYS, ()) | {
     commands.GetTopicConfigs: ("topic",),

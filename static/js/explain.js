@@ -13,7 +13,8 @@ export function explainHold(hold, queue, now, { longPollingEnable = null } = {})
   return `${waitReason(hold, queue)} ${waitEnd(hold, now, longPollingEnable)}`;
 }
 
-function waitReason(hold, queue) {
+/** Why the pull is held. */
+export function waitReason(hold, queue) {
   const where = queueKey(hold.topic, hold.queue_id);
   const offset = `Waits for offset ${count(hold.pull_from_offset)} of ${where};`;
   const end = queue ? queue.max_offset : hold.queue_max_offset;

@@ -15,6 +15,9 @@ export function messageHref({ message_id: id, offset_message_id: offsetId = "", 
   return `/messages/${encodeURIComponent(name)}${topic ? `?topic=${encodeURIComponent(topic)}` : ""}`;
 }
 
+/** The page of a held pull, which each broker numbers by itself. */
+export const holdHref = (id, broker = "") => `/holds/${id}${broker ? `?broker=${encodeURIComponent(broker)}` : ""}`;
+
 /** The search for the messages of a topic. */
 export const messagesHref = (topic) => `/messages?topic=${encodeURIComponent(topic)}`;
 

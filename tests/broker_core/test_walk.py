@@ -33,6 +33,7 @@ QUESTIONS: list[c.Command] = [
     c.GetGroupFacts(group="g"),
     c.GetMetrics(),
     c.GetHistorySample(),
+    c.GetHoldTimeline(hold_id=1),
     c.GetConsumeStats(group="g"),
     c.GetBrokerConsumeStats(),
     c.GetAllConsumerOffset(),

@@ -65,3 +65,10 @@ def test_the_login_page_shows_the_error_as_text() -> None:
     assert "&lt;b&gt;no&lt;/b&gt;" in text
     assert 'name="token"' in text
     assert 'value="/reports"' in text
+
+
+def test_the_page_of_a_hold() -> None:
+    page = Client(headers={"host": "localhost"}).get("/holds/7")
+    assert b'data-hold="7"' in page.content
+    assert page.content.count(b'data-panel="') == 2
+    assert Client(headers={"host": "localhost"}).get("/holds/x").status_code == 404

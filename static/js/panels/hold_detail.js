@@ -3,7 +3,7 @@
 import { el, setText } from "../dom.js";
 import { explainEnd, explainHold } from "../explain.js";
 import { clockTime, seconds } from "../format.js";
-import { clientHref, groupHref } from "../links.js";
+import { clientHref, groupHref, holdHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 
 const HINT = "Select a held pull to see why it is held.";
@@ -14,7 +14,7 @@ export function holdDetail(part) {
 
   function facts() {
     const rows = [
-      ["hold", `#${hold.id}`],
+      ["hold", el("a", { href: holdHref(hold.id, hold.broker) }, `#${hold.id}`)],
       ["client", hold.client_id && hold.protocol !== "http" ? el("a", { href: clientHref(hold.client_id) }, hold.client_id) : hold.client_id || "–"],
       ["group", hold.group ? el("a", { href: groupHref(hold.group) }, hold.group) : "–"],
       ["protocol", hold.protocol],

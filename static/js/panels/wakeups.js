@@ -1,8 +1,9 @@
 /** Wake-ups: every end of a hold with its cause, newest first. */
 
+import { requestedBroker } from "../brokers.js";
 import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, micros } from "../format.js";
-import { groupHref } from "../links.js";
+import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
 
 const MOST_FLASHING = 6;
@@ -25,7 +26,8 @@ export function wakeupsPanel() {
       cell("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueName(wakeup.topic, wakeup.queue_id)),
       cell(null, wakeup.group, wakeup.group ? el("a", { class: "quiet-link", href: groupHref(wakeup.group), tabindex: "-1" }, wakeup.group) : "–"),
       cell("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
-      label(cell("num", `${count(wakeup.held_us)} µs`, micros(wakeup.held_us)), "held"),
+      label(cell("num", `${count(wakeup.held_us)} µs`,
+        el("a", { class: "quiet-link", href: holdHref(wakeup.hold_id, requestedBroker), tabindex: "-1", "aria-label": `hold ${wakeup.hold_id}` }, micros(wakeup.held_us))), "held"),
       label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "latency"),
       label(cell("num", null, answered ? count(wakeup.messages) : "–"), "msgs"));
   }

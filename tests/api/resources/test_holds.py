@@ -40,6 +40,16 @@ async def test_a_hold_is_shown_until_it_is_answered(client: httpx.AsyncClient, p
     assert (await client.get("/api/v1/holds/4")).status_code == 404
 
 
+async def test_the_timeline_of_a_hold(client: httpx.AsyncClient, port: FakePort) -> None:
+    events = [{"seq": 7, "type": "pull_held", "wall_ms": 5, "hold_id": 4}]
+    port.replies[commands.GetHoldTimeline] = commands.HoldTimeline(hold=None, complete=True, events=events)
+    body = (await client.get("/api/v1/holds/4/timeline")).json()
+    assert port.commands == [commands.GetHoldTimeline(hold_id=4)]
+    assert body == {"broker": "broker-a", "hold": None, "complete": True, "events": events}
+    port.replies[commands.GetHoldTimeline] = NotFoundError("nothing is known of hold 4", pointer="/id")
+    assert (await client.get("/api/v1/holds/4/timeline")).status_code == 404
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -1,6 +1,9 @@
 """The pullRequestTable in pages, the ring of events, wake-ups for pages that open late."""
 
+import pytest
+
 from broker_core import commands as c
+from broker_core.processors import observe
 from broker_core.processors.context import RECENT_RETRIES
 from tests.fakes.engine import Bench
 
@@ -84,3 +87,74 @@ def test_a_snapshot_has_what_a_group_could_not_consume_among_the_other_events_of
     assert kinds[:2] == ["subscription_group_changed", "client_connected"]
     assert kinds[2:] == ["message_sent_back"] * RECENT_RETRIES
     assert found[-1]["group"] == "g" and found[-1]["topic"] == "orders"
+
+
+def timeline(bench: Bench, hold_id: int) -> c.HoldTimeline:
+    reply = bench.call(c.GetHoldTimeline(hold_id=hold_id))
+    assert isinstance(reply, c.HoldTimeline)
+    return reply
+
+
+def test_the_timeline_of_a_hold_says_when_it_came_and_what_woke_it() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.pull("orders", 1, consumer_group="other", subscription="TagA")
+    bench.pull("orders", 1)
+    holds = bench.call(c.GetHolds())
+    assert isinstance(holds, c.Holds)
+    filtering, hold = holds.holds
+    waiting = timeline(bench, hold.id)
+    assert (waiting.hold, waiting.complete) == (hold, True)
+    assert [event["type"] for event in waiting.events] == ["pull_held"]
+    bench.send("orders", b"x")
+    ended = timeline(bench, hold.id)
+    assert ended.hold is None
+    assert [event["type"] for event in ended.events] == [
+        "pull_held",
+        "pull_woken",
+        "pull_answered",
+        "messages_delivered",
+    ]
+    assert (ended.events[1]["cause"], ended.events[3]["from_offset"]) == ("arrival", 1)
+    passed = timeline(bench, filtering.id)
+    assert passed.hold is not None
+    assert [event["type"] for event in passed.events] == ["pull_held", "pull_passed_over"]
+
+
+def test_a_hold_whose_beginning_is_no_longer_kept_is_incomplete() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.pull("orders", 1, subscription="TagA")
+    holds = bench.call(c.GetHolds())
+    assert isinstance(holds, c.Holds)
+    bench.context.events._ring.clear()
+    waiting = timeline(bench, holds.holds[0].id)
+    assert (waiting.hold is not None, waiting.complete, waiting.events) == (True, False, [])
+
+
+def test_of_many_events_of_a_hold_the_first_and_the_last_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "MOST_OF_HOLD", 3)
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.pull("orders", 1, subscription="TagA")
+    holds = bench.call(c.GetHolds())
+    assert isinstance(holds, c.Holds)
+    for _ in range(5):
+        bench.send("orders", b"x")
+    shown = timeline(bench, holds.holds[0].id)
+    assert [event["type"] for event in shown.events] == ["pull_held", "pull_passed_over", "pull_passed_over"]
+    assert (shown.events[-1]["to_offset"], shown.complete) == (6, False)
+
+
+def test_no_hold_has_the_id_of_pulls_that_were_not_held() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    bench.pull("orders", 0)
+    assert isinstance(bench.call(c.GetHoldTimeline(hold_id=0)), c.Failed)
+
+
+def test_nothing_is_known_of_a_hold_that_never_was() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    reply = bench.call(c.GetHoldTimeline(hold_id=4711))
+    assert isinstance(reply, c.Failed) and reply.pointer == "/id"

@@ -1,0 +1,61 @@
+/** The page of one held pull: whose it is, why it waits, and what happened to it. */
+
+import { el, setText } from "./dom.js";
+import { clockTime, dateTime, isoTime, seconds, visible } from "./format.js";
+import { aboutHold, ownerOf, stepsOfHold } from "./hold_time_line.js";
+import { request } from "./http.js";
+import { clientHref, groupHref, messagesHref, topicHref } from "./links.js";
+import { Poller } from "./poll.js";
+import { queueKey } from "./reducer.js";
+
+const EVERY_MS = 2_000;
+const MOST_STEPS = 200;
+const id = document.body.dataset.hold;
+const part = (name) => document.querySelector(`[data-part="${name}"]`);
+
+function show(timeline) {
+  const { hold, complete, broker } = timeline;
+  const owner = ownerOf(timeline);
+  const steps = stepsOfHold(timeline);
+  setText(part("about"), aboutHold(timeline));
+  const link = (href, text) => el("a", { href }, visible(text));
+  const facts = [["broker", broker], ["topic", owner.topic && link(topicHref(owner.topic), owner.topic)],
+    ["queue", owner.topic && queueKey(owner.topic, owner.queue_id)],
+    ["group", owner.group && link(groupHref(owner.group), owner.group)],
+    ["client", owner.client_id && (owner.protocol === "http" ? visible(owner.client_id) : link(clientHref(owner.client_id), owner.client_id))],
+    ["protocol", owner.protocol], ["filter", owner.filter !== undefined && (visible(owner.filter) || "*")],
+    ["held since", hold && dateTime(Number(hold.suspended_at_ms))],
+    ["maximum hold time", hold && seconds(Number(hold.deadline_ms) - Number(hold.suspended_at_ms))],
+    ["messages", owner.topic && link(messagesHref(owner.topic), "those of the topic")]];
+  part("facts").replaceChildren(...facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  part("steps").replaceChildren(...steps.slice(-MOST_STEPS).map(({ at, word, tone, text }) => el("li", { "data-step": word, "data-tone": tone },
+    el("span", { class: "step-time mono", title: isoTime(at) }, clockTime(at)), el("span", { class: "chip", "data-tone": tone }, word),
+    el("span", { class: "step-text" }, visible(text)))));
+  setText(part("note"), [steps.length > MOST_STEPS ? `the last ${MOST_STEPS} of ${steps.length} steps` : "",
+    complete ? "" : "not all of its events are kept, so steps are missing"].filter(Boolean).join("; "));
+  part("content").hidden = false;
+}
+
+function showProblem(text) {
+  setText(part("problem"), text);
+  part("problem").hidden = !text;
+}
+
+let last = null;
+
+new Poller({
+  /** A hold that has ended does not change any more, and its events are soon forgotten. */
+  ask: async () => (last?.hold === null ? last : request("GET", `/holds/${id}/timeline`)),
+  everyMs: EVERY_MS,
+  onAnswer(timeline) {
+    if (timeline === last) return;
+    last = timeline;
+    showProblem("");
+    show(timeline);
+  },
+  onError(error) {
+    showProblem(error.status === 404
+      ? `Nothing is known of hold ${id}. A busy broker keeps its events for some seconds only, and a broker that is started again numbers its holds from 1.`
+      : error.message);
+  },
+}).start();

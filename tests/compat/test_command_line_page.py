@@ -1,4 +1,4 @@
-"""The examples of docs/command-line.md, in one shell at an empty broker, in the page's order."""
+"""The commands of pages of docs/, in one shell at an empty broker, in the page's order."""
 
 import os
 import re
@@ -14,9 +14,9 @@ SECONDS = 120
 END = "--- end of an example ---"
 
 
-def examples() -> list[tuple[str, list[str]]]:
+def examples(name: str) -> list[tuple[str, list[str]]]:
     """(command, lines that it prints) of all lines that begin with ``$``; ``…`` stands for anything."""
-    page = (PROJECT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / name).read_text(encoding="utf-8")
     found: list[tuple[str, list[str]]] = []
     for line in re.findall(r"^ {4}(.*)$", page, flags=re.MULTILINE):
         if line.startswith("$ "):
@@ -49,9 +49,10 @@ def commands(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_examples_print_what_the_page_says(commands: Path) -> None:
-    found = examples()
-    assert len(found) == 15
+@pytest.mark.parametrize(("name", "number"), [("command-line.md", 15), ("pull-loop.md", 11)])
+def test_examples_print_what_the_page_says(commands: Path, name: str, number: int) -> None:
+    found = examples(name)
+    assert len(found) == number
     script = "".join(f"{command}\nstatus=$?; echo '{END}'; (exit $status)\n" for command, _ in found)
     with glassmq() as broker:
         done = subprocess.run(

@@ -39,6 +39,7 @@ WALKS: dict[type[Command], Walk] = {
     commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
     commands.GetConsumerGroups: group_view.get_consumer_groups,
     commands.GetConsumerGroup: group_view.get_consumer_group,
+    commands.GetWaitingRetries: group_view.get_waiting_retries,
     commands.GetGroupFacts: group_facts.get_group_facts,
     commands.GetMetrics: group_metrics.get_metrics,
     commands.GetHistorySample: history_sample.get_history_sample,

@@ -1,4 +1,4 @@
-"""Dead letters of a group: sent to it again, with a preview."""
+"""What a group could not consume: messages that wait for another try, and dead letters, which are sent to it again."""
 
 from typing import Annotated
 
@@ -8,7 +8,9 @@ from api.http import brokers
 from api.http.names import GroupName
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import Body, Model, QueueOffset
+from api.http.schemas import Body, MessageView, Model, QueueOffset
+from api.http.threads import in_thread
+from api.resources.messages import render_messages
 from bridge.port import (
     BrokerError,
     ConflictError,
@@ -53,8 +55,55 @@ class DeadLettersResent(Model, frozen=True, kw_only=True, gc=False):
     to_offset: int
 
 
+class WaitingRetry(Model, frozen=True, kw_only=True, gc=False):
+    """The group gets the message again at `due_ms`. Its `reconsume_times` is the number of this try."""
+
+    due_ms: int
+    message: MessageView
+
+
+class WaitingRetries(Model, frozen=True, kw_only=True, gc=False):
+    """Those first that are due first. `waiting` counts all; if not `counted`, there may be more: ask again."""
+
+    broker: str
+    group: str
+    waiting: int
+    counted: bool
+    retries: list[WaitingRetry]
+
+
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: GroupName
+
+
+class RetriesParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    group: GroupName
+    limit: Annotated[int, Meta(ge=1, le=64, description="Maximum number of messages.")] = 32
+    max_body: Annotated[int, Meta(ge=0, le=1 << 30, description="Only so many bytes of each body.")] | None = None
+
+
+async def get_retries(request: Request[RetriesParams]) -> Answer:
+    """The messages that the group sent back, or that were too long with it, as long as their delay lasts."""
+    params = request.params
+    broker = await brokers.single_broker(params.broker, RETRIES.format(params.group))
+    command = commands.GetWaitingRetries(group=params.group, max_num=params.limit)
+    found = await ask(broker.port, command, commands.RetriesWaiting)
+    due = found.due_ms
+
+    def work() -> list[WaitingRetry]:
+        stored = stored_messages(found.records, broker.name)
+        shown, _ = render_messages(stored, max_body=params.max_body)
+        return [WaitingRetry(due_ms=at, message=message) for at, message in zip(due, shown, strict=False)]
+
+    return Answer(
+        body=WaitingRetries(
+            broker=broker.name,
+            group=params.group,
+            waiting=found.retries.waiting,
+            counted=found.retries.counted,
+            retries=await in_thread(work),
+        )
+    )
 
 
 async def resend(request: Request[GroupParams]) -> Answer:
@@ -146,5 +195,15 @@ ROUTES = (
         bodies=(ResendDeadLetters,),
         response=DeadLettersResent,
         problems=(403, 404, 409, 504),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/groups/{group}/retries",
+        handler=get_retries,
+        group="Groups",
+        summary="Messages that wait for another try",
+        params=RetriesParams,
+        response=WaitingRetries,
+        problems=(404, 504),
     ),
 )

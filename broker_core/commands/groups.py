@@ -112,6 +112,24 @@ class GroupRetries(Shape, frozen=True):
     dead_letters_from: int
 
 
+class GetWaitingRetries(Command, frozen=True):
+    """The messages that wait for a group's next try, those first that are due first. -> RetriesWaiting
+
+    At most ``max_num``, and at most 64. Failed SUBSCRIPTION_GROUP_NOT_EXIST if the group is unknown.
+    """
+
+    group: str
+    max_num: int = 32
+
+
+class RetriesWaiting(Reply, frozen=True):
+    """Whole commit log records, back to back, and the time at which each is due. ``retries`` counts all."""
+
+    retries: GroupRetries
+    records: bytes
+    due_ms: list[int]
+
+
 class ConsumerGroupDetail(Reply, frozen=True):
     """``consume_type``, ``message_model`` and ``consume_from_where`` are empty for a group without members.
 
@@ -177,6 +195,11 @@ class DeleteSubscriptionGroup(Command, frozen=True):
 
 
 GroupCommand = (
-    GetConsumerGroups | GetConsumerGroup | UpdateSubscriptionGroup | GetSubscriptionGroups | DeleteSubscriptionGroup
+    GetConsumerGroups
+    | GetConsumerGroup
+    | GetWaitingRetries
+    | UpdateSubscriptionGroup
+    | GetSubscriptionGroups
+    | DeleteSubscriptionGroup
 )
-GroupReply = ConsumerGroups | ConsumerGroupDetail | SubscriptionGroups
+GroupReply = ConsumerGroups | ConsumerGroupDetail | RetriesWaiting | SubscriptionGroups

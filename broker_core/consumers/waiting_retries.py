@@ -8,6 +8,7 @@ last one and reads some of the new messages. If many are new, it takes several r
 """
 
 from collections import deque
+from itertools import chain, islice
 from typing import NamedTuple
 
 from broker_core.formats import message_properties
@@ -48,14 +49,22 @@ class WaitingRetries:
         self._read_to: dict[int, int] = {}
         self._by_level: dict[int, deque[tuple[int, str]]] = {}
         """Level -> (offset, topic), in order."""
-        self._by_topic: dict[str, dict[int, deque[int]]] = {}
-        """Topic -> level -> due times, ms, in the same order."""
+        self._by_topic: dict[str, dict[int, deque[tuple[int, int]]]] = {}
+        """Topic -> level -> (due time in ms, offset), in the same order."""
         self._count = 0
 
     def noted_for(self, topic: str, *, is_all: bool) -> Waiting:
         """The messages that wait for a topic, by the last ``count``, which returned ``is_all``."""
         by_level = self._by_topic.get(topic, {}).values()
-        return Waiting(sum(map(len, by_level)), min((due[0] for due in by_level), default=None), is_all)
+        return Waiting(sum(map(len, by_level)), min((notes[0][0] for notes in by_level), default=None), is_all)
+
+    def first_for(self, topic: str, most: int) -> list[tuple[int, int, int]]:
+        """(due time in ms, level, offset) of the messages of a topic that are due first, in this order."""
+        by_level = self._by_topic.get(topic, {})
+        runs = [
+            [(due_ms, level, offset) for due_ms, offset in islice(notes, most)] for level, notes in by_level.items()
+        ]
+        return sorted(chain.from_iterable(runs))[:most]
 
     def count(self) -> Steps[bool]:
         """Read and note some of the new messages. Returns whether all messages are known now."""
@@ -104,5 +113,5 @@ class WaitingRetries:
     def _note(self, topic: str, level: int, offset: int, deliver_ms: int) -> None:
         if topic.startswith(self._prefix) is not self._others:
             self._by_level.setdefault(level, deque()).append((offset, topic))
-            self._by_topic.setdefault(topic, {}).setdefault(level, deque()).append(deliver_ms)
+            self._by_topic.setdefault(topic, {}).setdefault(level, deque()).append((deliver_ms, offset))
             self._count += 1

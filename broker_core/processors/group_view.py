@@ -14,9 +14,11 @@ from broker_core.commands import (
     ConsumerGroupView,
     GetConsumerGroup,
     GetConsumerGroups,
+    GetWaitingRetries,
     GroupQueueView,
     GroupRetries,
     Reply,
+    RetriesWaiting,
 )
 from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import LastPull
@@ -26,6 +28,7 @@ from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
 from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
+from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.processors.why.live_state import group_names, live_state, look_around, polling_ms, progress_fields
 from broker_core.topics import PERM_READ
@@ -118,6 +121,31 @@ def get_consumer_group(context: Context, request: Request, now: Now) -> Steps[Re
     if not (held or is_known_group(context, group)):
         raise not_exist(group)
     return (yield from group_detail(context, group, held, seq, now))
+
+
+def get_waiting_retries(context: Context, request: Request, now: Now) -> Steps[Reply]:
+    command: GetWaitingRetries = request.command
+    group = command.group
+    if not is_known_group(context, group):
+        raise not_exist(group)
+    if command.max_num < 1:
+        raise RequestError("max_num must be 1 or more", pointer="/limit")
+    is_all = yield from context.retries.count()
+    retries = _retries(context, group, is_all=is_all)
+    records: list[bytes] = []
+    due: list[int] = []
+    size = 0
+    for due_ms, level, offset in context.retries.first_for(
+        retry_topic(group), min(command.max_num, MAX_MSGS_NUM_BATCH)
+    ):
+        record = context.store.delayed.message_at(level, offset).record
+        data = None if record is None else context.store.look_message_by_offset(record.physical_offset)
+        if data is not None and size < MAX_BYTES:
+            size += len(data)
+            records.append(bytes(data))
+            due.append(due_ms)
+        yield
+    return RetriesWaiting(retries=retries, records=b"".join(records), due_ms=due)
 
 
 def is_known_group(context: Context, group: str) -> bool:

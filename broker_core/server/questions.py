@@ -18,6 +18,7 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.GetTopics,
     commands.GetConsumerGroups,
     commands.GetConsumerGroup,
+    commands.GetWaitingRetries,
     commands.GetGroupFacts,
     commands.GetConsumeStats,
     commands.GetBrokerConsumeStats,

@@ -30,6 +30,7 @@ QUESTIONS: list[c.Command] = [
     c.GetSubscriptionGroups(),
     c.GetConsumerGroups(),
     c.GetConsumerGroup(group="g"),
+    c.GetWaitingRetries(group="g"),
     c.GetGroupFacts(group="g"),
     c.GetMetrics(),
     c.GetHistorySample(),

@@ -1,6 +1,6 @@
 /** The panels of one group: diagnosis, queues, members, subscriptions, retries. */
 
-import { KeyedRows, cell, el, flash, panel, queueName, setText } from "../dom.js";
+import { KeyedRows, cell, el, flash, panel, queueName, setAttribute, setText } from "../dom.js";
 import { count, isKnown, span } from "../format.js";
 import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText } from "../explain_group.js";
 import { queueKey } from "../reducer.js";
@@ -221,7 +221,11 @@ export function retriesPanel() {
   }
 
   function showWaiting({ answer, now }) {
-    if (answer) setText(part("waiting"), waitingText(answer.retries, now));
+    if (!answer) return;
+    setText(part("waiting"), waitingText(answer.retries, now));
+    const first = answer.retries.find(({ waiting }) => waiting > 0);
+    part("waiting-link").hidden = !first;
+    if (first) setAttribute(part("waiting-link"), "href", `${deadLettersHref(first)}#waiting`);
   }
 
   return {

@@ -39,6 +39,21 @@ def retried(bench: Bench) -> list[Any]:
     return decode_all(pulled.records)
 
 
+async def test_messages_that_wait_for_another_try(client: httpx.AsyncClient, bench: Bench, port: FakePort) -> None:
+    port.replies[commands.GetWaitingRetries] = bench.call
+    sent = bench.send("orders", b"later", properties=encode({"KEYS": "k"}))
+    back = commands.ConsumerSendMsgBack(group="g", physical_offset=sent.messages[0].physical_offset, delay_level=0)
+    assert bench.call(back) == commands.Done()
+    due_ms = bench.clock.now().wall_ms + 10_000
+    body = (await client.get("/api/v1/groups/g/retries?max_body=3")).json()
+    assert (body["waiting"], body["counted"], body["broker"]) == (1, True, "broker-a")
+    [retry] = body["retries"]
+    assert (retry["due_ms"], retry["message"]["body"], retry["message"]["reconsume_times"]) == (due_ms, "lat", 1)
+    assert retry["message"]["properties"]["RETRY_TOPIC"] == "orders"
+    assert (await client.get("/api/v1/groups/nobody/retries")).status_code == 404
+    assert (await client.get("/api/v1/groups/g/retries?limit=65")).status_code == 400
+
+
 async def test_a_preview_counts_and_changes_nothing(client: httpx.AsyncClient, bench: Bench) -> None:
     answer = (await client.post(PATH, json={"dry_run": True})).json()
     assert answer == {

@@ -5,8 +5,10 @@ from typing import NoReturn
 import pytest
 
 from broker_core import commands as c
+from broker_core.codes import ResponseCode
 from broker_core.consumers import waiting_retries
 from broker_core.consumers.waiting_retries import Waiting
+from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import encode
 from broker_core.walk import finish
 from tests.fakes.clock import VirtualClock
@@ -148,3 +150,30 @@ class Lookup(dict):  # type: ignore[type-arg]
         raise AssertionError("every topic was looked at")
 
     items = values = keys = __iter__  # type: ignore[assignment]
+
+
+def waiting_messages(bench: Bench, **fields: int) -> c.RetriesWaiting:
+    reply = bench.call(c.GetWaitingRetries(group="g", **fields))
+    assert isinstance(reply, c.RetriesWaiting)
+    return reply
+
+
+def test_the_messages_that_are_due_first_are_listed_first(bench: Bench) -> None:
+    later = send_retries(bench, "g", THIRTY_S, 2)
+    bench.clock.advance(5_000)
+    sooner = send_retries(bench, "g", TEN_S)
+    send_retries(bench, "h", TEN_S)
+    found = waiting_messages(bench)
+    assert found.due_ms == [sooner + 10_000, later + 30_000, later + 30_000]
+    assert [record.queue_offset for record in decode_all(found.records)] == [0, 0, 1]
+    assert (found.retries.waiting, found.retries.counted) == (3, True)
+    assert len(waiting_messages(bench, max_num=1).due_ms) == 1
+    bench.tick(10_000)
+    assert waiting_messages(bench).due_ms == [later + 30_000] * 2
+
+
+def test_the_list_of_waiting_messages_has_a_group_and_a_limit(bench: Bench) -> None:
+    unknown = bench.call(c.GetWaitingRetries(group="nobody"))
+    assert isinstance(unknown, c.Failed) and unknown.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    nothing = bench.call(c.GetWaitingRetries(group="g", max_num=0))
+    assert isinstance(nothing, c.Failed) and nothing.pointer == "/limit"

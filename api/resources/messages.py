@@ -22,6 +22,8 @@ from bridge.port import INFLATED_BYTES_MAX, BrokerError, Message, commands, infl
 R = TypeVar("R", bound=commands.Reply)
 
 MAX_BODY = 16 * MIB
+PIECE = 192 * 1024
+"""Bodies are encoded in pieces of so many bytes, a multiple of 3: other threads cannot run while one is encoded."""
 
 
 class Messages(Model, frozen=True, kw_only=True, gc=False):
@@ -87,10 +89,17 @@ def encode_body(body: bytes) -> tuple[str, Literal["utf8", "base64"]]:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        return b64encode(body).decode("ascii"), "base64"
-    if len(msgspec.json.encode(text)) - len('""') > 2 * len(body):
-        return b64encode(body).decode("ascii"), "base64"
+        return _base64(body), "base64"
+    size = 0
+    for at in range(0, len(text), PIECE):
+        size += len(msgspec.json.encode(text[at : at + PIECE])) - len('""')
+        if size > 2 * len(body):
+            return _base64(body), "base64"
     return text, "utf8"
+
+
+def _base64(body: bytes) -> str:
+    return "".join(b64encode(body[at : at + PIECE]).decode("ascii") for at in range(0, len(body), PIECE))
 
 
 def render(message: Message, max_body: int | None = None) -> MessageView:

@@ -3,6 +3,7 @@
 import base64
 import json
 import threading
+import tracemalloc
 import zlib
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.http.limits import MAX_SENT_FRAME
-from api.resources.messages import beginning, encode_body, messages_found, render_messages
+from api.resources.messages import PIECE, beginning, encode_body, messages_found, render_messages
 from api.routing import http_application
 from bridge.port import (
     INFLATED_BYTES_MAX,
@@ -215,6 +216,24 @@ def test_a_body_that_escapes_would_more_than_double_is_base64(body: bytes, encod
 def test_json_at_most_doubles_a_body(body: bytes) -> None:
     text, _ = encode_body(body)
     assert len(msgspec.json.encode(text)) - len('""') <= max(2 * len(body), 4)
+
+
+@pytest.mark.parametrize("size", [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 2])
+@pytest.mark.parametrize("unit", ["a", "\u00e4", "\x00", "\udcff"])
+def test_a_body_of_several_pieces_is_whole(unit: str, size: int) -> None:
+    body = (unit * size).encode("utf-8", "surrogateescape")
+    text, encoding = encode_body(body)
+    assert body == (text.encode() if encoding == "utf8" else base64.b64decode(text))
+
+
+@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"a"])
+def test_encoding_a_large_body_takes_little_memory_besides_the_answer(byte: bytes) -> None:
+    body = byte * (4 * 1024 * 1024)
+    tracemalloc.start()
+    encode_body(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * len(body)
 
 
 def test_the_largest_message_fits_into_one_frame() -> None:

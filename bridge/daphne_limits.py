@@ -380,6 +380,7 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
 
     def connectionLost(self, reason: Any = None) -> None:
         self.factory.server_class.connection_closed()
+        drop_unsent(self.transport)
         super().connectionLost(reason)
 
 
@@ -398,6 +399,16 @@ def unsent_bytes(transport: Any) -> int:
     except (OSError, ValueError):  # ValueError: a closed transport has no descriptor
         return unsent
     return unsent + int.from_bytes(queued, sys.byteorder)
+
+
+def drop_unsent(transport: Any) -> None:
+    """Free what was not sent on a lost connection, 33 MiB maybe.
+
+    The transport is part of a reference cycle, so it stays until the next full garbage collection. That may be never.
+    """
+    transport.dataBuffer, transport.offset = b"", 0
+    transport._tempDataBuffer.clear()
+    transport._tempDataLen = 0
 
 
 def too_large(limit: int) -> bytes:

@@ -6,10 +6,12 @@ The socket's buffer bounds the messages that wait; beyond it the answer is dropp
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple
 
 from api.consumer.permits import Buffer, Permits, Place
 from api.consumer.progress import QueueProgress
+from api.http.answer_memory import Share
 from api.http.limits import DEFAULT_PULL_MESSAGES, DEFAULT_WAIT_MS, MAX_SPAN
 from api.http.outbox import Outbox
 from api.http.problems import Problem, problem_of
@@ -70,7 +72,7 @@ class QueueConsumer:
         shared: Shared,
         connection: PortConnection,
         *,
-        send: Callable[[MessageView], None],
+        send: Callable[[MessageView, Share], None],
         on_problem: Callable[[Queue, Problem], None],
     ) -> None:
         self.queue = queue
@@ -162,10 +164,10 @@ class QueueConsumer:
     async def _send_messages(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
         for stored in stored_messages(pulled.records, self.queue.broker):
             async with self._shared.permits.use(), self._shared.outbox.turn():
-                message = await render_one(stored)
+                message, share = await self._shared.outbox.make(partial(render_one, stored), _size)
                 if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none
                     progress.send(message.queue_offset, message.physical_offset)
-                self._send(message)
+                self._send(message, share)
         progress.pass_over(pulled.next_begin_offset)
 
     async def _pull(self, progress: QueueProgress) -> commands.Pulled:
@@ -209,3 +211,7 @@ class QueueConsumer:
         while progress.span >= MAX_SPAN:
             self._finished.clear()
             await self._finished.wait()
+
+
+def _size(message: MessageView) -> int:
+    return len(message.body)

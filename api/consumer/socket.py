@@ -7,6 +7,7 @@ the connections to other brokers.
 """
 
 import asyncio
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -30,7 +31,7 @@ from api.http.request import expect
 from api.http.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
 from api.resources.offsets import commit_command
 from api.resources.publishing import outgoing, published
-from api.resources.pulls import clamp_wait, read_pull
+from api.resources.pulls import PullResult, clamp_wait, read_pull
 from api.websockets.frames import (
     SUBPROTOCOL,
     SUPPORTED,
@@ -241,8 +242,9 @@ class ConsumerSocket(Socket):
         hold = pulled.hold
         if hold is not None:
             self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
-        result = await read_pull(pulled, self._broker, MAX_PULLED_BODIES)
-        self.put(copied(PulledFrame, result, id=pull.id))
+        read = partial(read_pull, pulled, self._broker, MAX_PULLED_BODIES)
+        result, share = await self.outbox.make(read, _size)
+        self.put(copied(PulledFrame, result, id=pull.id), share)
 
     async def _cancel(self, cancel: Cancel) -> None:
         request_id = self._pulls.get(cancel.id)
@@ -303,6 +305,10 @@ class ConsumerSocket(Socket):
         finally:
             self._publishes -= 1
             self._published_bytes -= size
+
+
+def _size(result: PullResult) -> int:
+    return sum(len(message.body) for message in result.messages)
 
 
 def _id_taken(what: str, frame_id: int | str) -> Problem:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from api.consumer.permits import Buffer, Permits
 from api.consumer.queue_consumer import Queue, QueueConsumer, Shared, Wanted
+from api.http.answer_memory import Share
 from api.http.limits import MAX_SPAN, MAX_WINDOW
 from api.http.outbox import Outbox
 from api.http.problems import Problem
@@ -23,7 +24,7 @@ class Client(Protocol):
     places: asyncio.Semaphore
     buffer: Buffer
 
-    def put(self, frame: SentFrame) -> None: ...
+    def put(self, frame: SentFrame, share: Share | None = None) -> None: ...
 
     def put_problem(self, problem: Problem, frame_id: Any = UNSET) -> None: ...
 
@@ -95,9 +96,9 @@ class Subscription:
         self._tasks.pop(queue).cancel()
         return _to_commit([self._consumers.pop(queue)])
 
-    def _send(self, message: MessageView) -> None:
+    def _send(self, message: MessageView, share: Share) -> None:
         self._seq += 1
-        self._client.put(copied(MessageFrame, message, id=self.id, seq=self._seq))
+        self._client.put(copied(MessageFrame, message, id=self.id, seq=self._seq), share)
 
     def _on_problem(self, queue: Queue, problem: Problem) -> None:
         """Send the problem once, though all queues may have it at the same time."""

@@ -4,7 +4,9 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from api.http.limits import MAX_UNREAD_ANSWERS, SMALL_ANSWER
+from api.http.limits import ANSWER_WAIT_SECONDS, MAX_UNREAD_ANSWERS, SMALL_ANSWER
+from api.http.problems import Problem
+from bridge.port import ResponseCode
 
 PATIENCE = 4
 """While other waiting requests get room, a request may wait this many times as long as it may otherwise."""
@@ -22,6 +24,11 @@ class AnswerMemory:
         self.served = 0
         """Requests that waited and got room, since the start."""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for room."""
+        return len(self._waiting)
 
     def take(self, size: int, *, ahead: bool = False) -> bool:
         """Take ``size`` bytes. Returns False, and takes nothing, when there is no room or other requests wait.
@@ -111,8 +118,17 @@ class Share:
             self._memory.give_back(self.size - size)
             self.size = size
 
-    async def replace(self, size: int, seconds: float) -> None:
-        """Give back all bytes, then take ``size`` as soon as there is room. TimeoutError after ``seconds``."""
+    async def replace(self, size: int, seconds: float = ANSWER_WAIT_SECONDS) -> None:
+        """Give back all bytes, then take ``size`` as soon as there is room. Problem 503 after ``seconds``."""
         self.shrink(0)
-        await self._memory.wait_and_take(size, seconds)
+        try:
+            await self._memory.wait_and_take(size, seconds)
+        except TimeoutError as error:
+            raise Problem(
+                503,
+                f"no room for an answer of about {size} bytes: other clients have not read their answers yet; "
+                "ask for less at once, or try again",
+                code=ResponseCode.SYSTEM_BUSY,
+                retry_after_s=1,
+            ) from error
         self.size = size

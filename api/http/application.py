@@ -14,7 +14,7 @@ import msgspec
 from api.http import brokers
 from api.http.answer_memory import AnswerMemory, Share
 from api.http.asgi import Receive, Scope, Send
-from api.http.limits import ANSWER_WAIT_SECONDS, SMALL_ANSWER
+from api.http.limits import SMALL_ANSWER
 from api.http.problems import Problem, problem_of
 from api.http.request import (
     Answer,
@@ -104,7 +104,7 @@ class HttpApplication:
                 answer.status = answer.status or route.status
                 return answer, parts
             del answer  # there is no room for it: call the handler again when there is
-            await self._wait_for_room(size, share)
+            await share.replace(size)
 
     async def _read_request(
         self, route: Route, path_values: dict[str, str], scope: Scope, receive: Receive, send: Send
@@ -123,18 +123,6 @@ class HttpApplication:
         if params.broker and route.needs_broker:
             brokers.ports_of(params.broker)  # 404 if no broker has this name
         return request
-
-    async def _wait_for_room(self, size: int, share: Share) -> None:
-        try:
-            await share.replace(size, ANSWER_WAIT_SECONDS)
-        except TimeoutError as error:
-            raise Problem(
-                503,
-                f"no room for an answer of about {size} bytes: other clients have not read their answers yet; "
-                "ask for less at once, or try again",
-                code=ResponseCode.SYSTEM_BUSY,
-                retry_after_s=1,
-            ) from error
 
     def _has_extra_slash(self, scope: Scope) -> bool:
         """Whether the path ends with a slash and has a route without it."""

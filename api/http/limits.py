@@ -33,6 +33,8 @@ MAX_UNREAD_ANSWERS: Final = 128 * MIB
 """All answers that are being made, or wait for their clients to read them, bytes."""
 ANSWER_WAIT_SECONDS: Final = 30.0
 """A request waits for room in MAX_UNREAD_ANSWERS. It is refused with 503 when none that waits got room for so long."""
+MAX_UNREAD_FRAMES: Final = 128 * MIB
+"""The same for all WebSockets: frames with messages of more than SMALL_ANSWER, bytes."""
 FILE_PART: Final = 128 * KIB
 """A file is read and sent in parts of this size, bytes."""
 

@@ -8,14 +8,19 @@ protocol that its ``send`` is bound to, and the next frame waits here until that
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar
 
+from api.http.answer_memory import AnswerMemory, Share
 from api.http.asgi import Message, Scope, Send
-from api.http.limits import LARGE_FRAME, MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
+from api.http.limits import LARGE_FRAME, MAX_UNREAD_FRAMES, MAX_UNSENT, ROOMY, SERVER_BUFFER, STALL_SECONDS
 
 SCOPE_KEY = "glassmq.server_buffer"
 _POLL_S = (0.001, 0.05)
+T = TypeVar("T")
+
+FRAMES: Final = AnswerMemory(MAX_UNREAD_FRAMES)
+"""For the frames of all WebSockets of this process."""
 
 
 def server_buffer(scope: Scope, send: Send) -> Callable[[], int] | None:
@@ -58,6 +63,7 @@ class Outbox:
         max_unsent: int = MAX_UNSENT,
         max_frames: int = 1 << 20,
         stall_seconds: float = STALL_SECONDS,
+        memory: AnswerMemory = FRAMES,
     ) -> None:
         self._send = send
         self._server_buffer = server_buffer(scope, send)
@@ -65,7 +71,8 @@ class Outbox:
         self._max_unsent = max_unsent
         self._max_frames = max_frames
         self._stall_seconds = stall_seconds
-        self._frames: deque[tuple[Message, int]] = deque()
+        self._memory = memory
+        self._frames: deque[tuple[Message, int, Share | None]] = deque()
         self._waiting = 0
         self._largest = 0
         """Bytes of the largest waiting frame above ``LARGE_FRAME``, or 0."""
@@ -82,11 +89,16 @@ class Outbox:
         """Bytes that wait here and, if that can be read, in the server."""
         return self._waiting + (self._server_buffer() if self._server_buffer else 0)
 
-    def put(self, message: Message, size: int) -> None:
-        """Send later, in order. Frames for a client that was cut are dropped. ``size`` is in bytes of memory."""
+    def put(self, message: Message, size: int, share: Share | None = None) -> None:
+        """Send later, in order. Frames for a client that was cut are dropped. ``size`` is in bytes of memory.
+
+        ``share`` is given back when the client has read the frame, or when the frame is dropped.
+        """
         if self._is_cut:
+            if share is not None:
+                share.shrink(0)
             return
-        self._frames.append((message, size))
+        self._frames.append((message, size, share))
         self._waiting += size
         self._arrived.set()
         self._empty.clear()
@@ -111,6 +123,22 @@ class Outbox:
             await self._room.wait()
             yield
 
+    async def make(self, make: Callable[[], Awaitable[T]], size_of: Callable[[T], int]) -> tuple[T, Share]:
+        """What ``make`` returns, and a share of ``size_of`` it of the memory for the frames of all clients.
+
+        Without room in that memory it is dropped, and made again when there is room. Problem 503 if there is none in
+        time.
+        """
+        share = Share(self._memory)
+        try:
+            while not share.grow(size := size_of(made := await make())):
+                del made
+                await share.replace(size)
+        except BaseException:
+            share.shrink(0)
+            raise
+        return made, share
+
     async def run(self) -> None:
         """Send until cancelled or until the client was cut. An error of the server's ``send`` is raised.
 
@@ -127,23 +155,32 @@ class Outbox:
                 self._arrived.clear()
                 await self._arrived.wait()
                 continue
-            message, size = self._frames[0]
+            message, size, share = self._frames[0]
             try:
                 await self._wait_for_server_buffer()
                 async with asyncio.timeout(self._stall_seconds):
                     await self._send(message)
+                self._forget_first(size)
+                if share is not None and share.size:
+                    await self._wait_for_server_buffer()
             except TimeoutError:
                 self._cut_off(f"nothing was read for {self._stall_seconds:.0f} s")
                 return
-            if self._frames:
-                self._frames.popleft()
-                self._waiting -= size
-                if size == self._largest:
-                    self._largest = 0
-                if self._waiting <= ROOMY:
-                    self._room.set()
-                if not self._frames:
-                    self._empty.set()
+            finally:
+                if share is not None:
+                    share.shrink(0)
+
+    def _forget_first(self, size: int) -> None:
+        """The first frame was sent; it is of ``size``."""
+        if self._frames:
+            self._frames.popleft()
+            self._waiting -= size
+            if size == self._largest:
+                self._largest = 0
+            if self._waiting <= ROOMY:
+                self._room.set()
+            if not self._frames:
+                self._empty.set()
 
     async def _wait_for_server_buffer(self) -> None:
         """Returns when the server's buffer has room. TimeoutError when it has stopped shrinking."""
@@ -175,6 +212,9 @@ class Outbox:
 
     def _drop_all(self) -> None:
         self._is_cut = True
+        for _, _, share in self._frames:
+            if share is not None:
+                share.shrink(0)
         self._frames.clear()
         self._waiting = self._largest = 0
         self._room.set()

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from api.http.answer_memory import Share
 from api.http.asgi import (
     CLOSE_BAD_FRAME,
     CLOSE_FAILED,
@@ -96,13 +97,13 @@ class Socket:
 
     # For subclasses to call
 
-    def put(self, frame: SentFrame) -> None:
-        """Send a frame, in order."""
+    def put(self, frame: SentFrame, share: Share | None = None) -> None:
+        """Send a frame, in order. ``share`` is its memory, see ``Outbox.make``."""
         value: Any = frame
         if self._int64_as_text:
             value = with_int64_as_text(msgspec.to_builtins(frame))
         data = self._encoder.encode(value)
-        self.outbox.put({"type": "websocket.send", "text": data.decode("utf-8")}, len(data) + FRAME_OVERHEAD)
+        self.outbox.put({"type": "websocket.send", "text": data.decode("utf-8")}, len(data) + FRAME_OVERHEAD, share)
 
     def put_problem(self, problem: Problem, frame_id: Any = msgspec.UNSET) -> None:
         details = problem.details()

@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from daphne.ws_protocol import WebSocketProtocol
 from twisted.internet.abstract import FileDescriptor
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, too_large, unsent_bytes
+from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, LimitedWebSocket, too_large, unsent_bytes
 from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
 from broker_core.client.remoting_client import RemotingClient
@@ -554,3 +556,15 @@ def test_a_closed_transport_has_its_buffered_bytes_unsent() -> None:
     transport.dataBuffer, transport.offset = b"12345", 2
     assert transport.fileno() == -1
     assert unsent_bytes(transport) == 3
+
+
+def test_a_lost_websocket_keeps_no_unsent_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its transport stays until the next full garbage collection."""
+    monkeypatch.setattr(WebSocketProtocol, "connectionLost", lambda *_: None)
+    lost = LimitedWebSocket()
+    lost.factory = SimpleNamespace(server_class=SimpleNamespace(connection_closed=lambda: None))
+    lost.transport = FileDescriptor()
+    lost.transport.dataBuffer, lost.transport.offset = b"12345", 2
+    lost.transport._tempDataBuffer, lost.transport._tempDataLen = [b"678"], 3
+    lost.connectionLost()
+    assert (unsent_bytes(lost.transport), lost.transport.dataBuffer, lost.transport._tempDataBuffer) == (0, b"", [])

@@ -8,11 +8,12 @@ import pytest
 
 from api.consumer import socket as consumer_socket
 from api.consumer.socket import consumer_application
-from api.http.outbox import Outbox
+from api.http.limits import SMALL_ANSWER
+from api.http.outbox import FRAMES, Outbox
 from bridge.port import RequestError, ResponseCode, commands
-from tests.api.consumer_client import Client
+from tests.api.consumer_client import Client, connected
 from tests.fakes.engine import Bench
-from tests.fakes.fake_group import FakeGroup
+from tests.fakes.fake_group import FakeGroup, until
 from tests.fakes.fake_port import FakePort, pulled, record, sent
 
 PULL = {"type": "pull", "topic": "T", "queue_id": 0, "offset": 3}
@@ -121,6 +122,26 @@ async def test_answers_that_wait_take_a_bounded_buffer_and_are_pulled_again(
     assert 1 <= len(kept) <= 3
     again = [command for command in port.commands if isinstance(command, commands.PullMessage)][50:]
     assert (len(again), {command.suspend_timeout_ms for command in again}) == (50 - len(kept), {0})
+
+
+@pytest.mark.parametrize("is_member", [False, True])
+async def test_large_frames_wait_while_other_clients_have_all_their_memory(port: FakePort, is_member: bool) -> None:
+    group = FakeGroup(port, queues=1)
+    group.publish("x" * SMALL_ANSWER + "x")
+    memory = FRAMES.max_bytes
+    assert FRAMES.take(memory)
+    async with connected() as client:
+        if is_member:
+            await client.subscribe()
+            await client.permit(1)
+        else:
+            await client.send(**PULL | {"offset": 0}, id=1)
+        await until(lambda: FRAMES.waiting == 1)
+        await client.quiet()
+        FRAMES.give_back(memory)
+        frame = await client.receive("message" if is_member else "pulled")
+        await until(lambda: not FRAMES.taken)
+    assert len(frame["body"] if is_member else frame["messages"][0]["body"]) == SMALL_ANSWER + 1
 
 
 async def test_many_pulls_are_held_and_answered_as_they_are_woken(socket: Client, port: FakePort) -> None:

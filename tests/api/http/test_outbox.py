@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from api.http.limits import MAX_SENT_FRAME, SERVER_BUFFER
+from api.http.answer_memory import AnswerMemory, Share
+from api.http.limits import MAX_SENT_FRAME, SERVER_BUFFER, SMALL_ANSWER
 from api.http.outbox import SCOPE_KEY, Outbox, server_buffer
 from tests.conftest import PROJECT
 
@@ -199,6 +200,83 @@ async def test_a_buffer_that_shrinks_slowly_is_waited_for() -> None:
     await wire.moved.wait()
     assert slow == []
     task.cancel()
+
+
+# The memory for the frames of all clients
+
+LARGE = 2 * SMALL_ANSWER
+
+
+async def made(box: Outbox, size: int, calls: list[int]) -> Share:
+    """A share for a frame of so many bytes; ``calls`` gets the size each time that the frame is made."""
+
+    async def make() -> int:
+        calls.append(size)
+        return size
+
+    return (await box.make(make, lambda frame: frame))[1]
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("end", ["read", "cut", "cancelled"])
+async def test_a_large_frame_has_its_memory_until_it_is_read_or_dropped(end: str) -> None:
+    memory, unread, slow = AnswerMemory(LARGE), [0], list[str]()
+
+    async def send(message: dict[str, Any]) -> None:
+        unread[0] = 2 * SERVER_BUFFER
+
+    box = Outbox({SCOPE_KEY: lambda: unread[0]}, send, slow.append, memory=memory, max_frames=1)
+    task = asyncio.ensure_future(box.run())
+    box.put({"n": 0}, LARGE, await made(box, LARGE, []))
+    await turns()
+    assert (unread[0], memory.taken) == (2 * SERVER_BUFFER, LARGE)
+    calls = list[int]()
+    other = asyncio.ensure_future(made(outbox(Wire(), [], memory=memory), LARGE, calls))
+    await turns()
+    assert (calls, other.done()) == ([LARGE], False)
+    if end == "read":
+        unread[0] = 0
+    elif end == "cut":
+        box.put({"n": 1}, 1)
+        box.put({"n": 2}, 1)
+        assert len(slow) == 1
+    else:
+        task.cancel()
+    (await other).shrink(0)
+    assert (calls, memory.taken) == ([LARGE, LARGE], 0)
+    task.cancel()
+
+
+async def test_a_dropped_frame_gives_its_memory_back() -> None:
+    memory, slow = AnswerMemory(LARGE), list[str]()
+    box = outbox(Wire(), slow, memory=memory, max_frames=1)
+    box.put({"n": 0}, LARGE, await made(box, LARGE, []))
+    box.put({"n": 1}, 1)
+    assert (len(slow), memory.taken) == (1, 0)
+    box.put({"n": 2}, LARGE, await made(box, LARGE, []))
+    assert memory.taken == 0
+
+
+async def test_small_frames_need_no_memory_of_all_clients() -> None:
+    memory = AnswerMemory(LARGE)
+    box = outbox(Wire(), [], memory=memory)
+    await made(box, LARGE, [])
+    await made(box, SMALL_ANSWER, [])
+    assert memory.taken == LARGE
+
+
+async def test_a_frame_that_cannot_be_made_takes_no_memory() -> None:
+    async def make() -> int:
+        raise ValueError("broken")
+
+    memory = AnswerMemory(LARGE)
+    with pytest.raises(ValueError, match="broken"):
+        await outbox(Wire(), [], memory=memory).make(make, lambda frame: frame)
+    assert memory.taken == 0
 
 
 def test_the_buffer_is_found_through_the_protocol_and_through_tls() -> None:

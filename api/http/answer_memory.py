@@ -118,11 +118,11 @@ class Share:
             self._memory.give_back(self.size - size)
             self.size = size
 
-    async def replace(self, size: int, seconds: float = ANSWER_WAIT_SECONDS) -> None:
-        """Give back all bytes, then take ``size`` as soon as there is room. Problem 503 after ``seconds``."""
+    async def replace(self, size: int) -> None:
+        """Give back all bytes, then take ``size`` as soon as there is room. Problem 503 when there is none in time."""
         self.shrink(0)
         try:
-            await self._memory.wait_and_take(size, seconds)
+            await self._memory.wait_and_take(size, ANSWER_WAIT_SECONDS)
         except TimeoutError as error:
             raise Problem(
                 503,

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from django.db import OperationalError
 
 from api.http import brokers
 from api.http.answer_memory import AnswerMemory, Share
@@ -57,6 +58,11 @@ class HttpApplication:
                 answer, parts = self._refuse(problem, scope)
             except BrokerError as error:
                 answer, parts = self._refuse(problem_of(error), scope)
+            except OperationalError as error:  # its disk is full, it is locked, or its server is away
+                log.error("%s %s was answered 503: the database fails: %s", scope["method"], scope["path"], error)
+                detail = f"the database of users, reports and alerts fails: {error}; messages are not affected"
+                refusal = Problem(503, detail, code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=1)
+                answer, parts = self._refuse(refusal, scope)
             except Exception:
                 log.exception("%s %s failed", scope["method"], scope["path"])
                 detail = "the API failed to answer; the server's log has the reason"

@@ -112,6 +112,6 @@ async def test_a_share_counts_large_answers_and_gives_back_what_is_left() -> Non
         assert not Share(memory).grow(5 * SMALL_ANSWER)
         share.shrink(2 * SMALL_ANSWER)
         assert memory.taken == 2 * SMALL_ANSWER
-        await share.replace(9 * SMALL_ANSWER, 60)
+        await share.replace(9 * SMALL_ANSWER)
         assert memory.taken == 9 * SMALL_ANSWER
     assert memory.taken == 0

@@ -5,6 +5,7 @@ from weakref import ReferenceType, ref
 
 import httpx
 import pytest
+from django.db import OperationalError
 
 from api.http.answer_memory import AnswerMemory
 from api.http.application import HttpApplication
@@ -128,6 +129,15 @@ async def test_an_unexpected_error_is_answered_500_without_its_text(client: http
     assert "secret" not in str(problem(await client.get("/api/v1/topics"), 500, "SYSTEM_ERROR"))
 
 
+async def test_a_database_that_fails_is_answered_503(
+    client: httpx.AsyncClient, port: FakePort, caplog: pytest.LogCaptureFixture
+) -> None:
+    port.replies[commands.GetTopics] = OperationalError("database or disk is full")
+    refused = problem(await client.get("/api/v1/topics"), 503, "SERVICE_NOT_AVAILABLE")
+    assert "database or disk is full" in str(refused["detail"])
+    assert [record.exc_info for record in caplog.records] == [None]
+
+
 async def test_large_numbers_as_text(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetTopics] = commands.Topics(seq=1 << 60, topics=[])
     assert (await client.get("/api/v1/topics")).json()["seq"] == 1 << 60
@@ -246,7 +256,7 @@ async def test_records_are_read_again_once_although_their_answer_is_larger() -> 
 
 
 async def test_an_answer_that_finds_no_room_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.application.ANSWER_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("api.http.answer_memory.ANSWER_WAIT_SECONDS", 0.01)
     application, _ = large_answers(LARGE)
     first, second = Reader(application), Reader(application)
     second.may_read.set()

@@ -60,6 +60,9 @@ WEIGHTS: dict[type[Command], int] = {
 """Commands that read or write much. A pull reads 256 KiB, or one larger message: 64 pulls read 16 MiB, the limit of
 wake-ups in a turn."""
 
+FILTERED_PULL_WEIGHT = 64
+"""A pull with an SQL92 filter: it may take a millisecond or two (``get_message.EVALUATED_BYTES_MAX``)."""
+
 MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
 
@@ -392,5 +395,7 @@ class EngineRunner:
 
 
 def _weigh(command: Command) -> int:
+    if isinstance(command, commands.PullMessage) and command.expression_type == "SQL92":
+        return FILTERED_PULL_WEIGHT
     weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
     return weight or 1

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker_core import commands as c
@@ -19,6 +20,7 @@ from broker_core.options import Options
 from broker_core.processor_table import PROCESSORS
 from broker_core.server.delayed_commands import MAX_REFUSED
 from broker_core.server.engine_runner import (
+    FILTERED_PULL_WEIGHT,
     MAX_BATCH,
     MAX_DELAYED_BATCH,
     MAX_QUESTIONS,
@@ -132,12 +134,17 @@ async def test_a_flood_is_handled_in_bounded_turns() -> None:
         assert client.calls == before + 3
 
 
-async def test_pulls_weigh_more_than_sends() -> None:
+@pytest.mark.parametrize(
+    ("fields", "weight"),
+    [({}, WEIGHTS[c.PullMessage]), ({"subscription": "a = 1", "expression_type": "SQL92"}, FILTERED_PULL_WEIGHT)],
+)
+async def test_pulls_weigh_more_than_sends(fields: dict[str, Any], weight: int) -> None:
     async with running() as client:
         await client.ask(send("orders", b"warm"))
         before = client.calls
-        a_turn = MAX_BATCH // WEIGHTS[c.PullMessage]
-        answers = await asyncio.gather(*(client.ask(pull(0)) for _ in range(3 * a_turn)))
+        a_turn = MAX_BATCH // weight
+        asked = msgspec.structs.replace(pull(0), **fields)
+        answers = await asyncio.gather(*(client.ask(asked) for _ in range(3 * a_turn)))
         assert client.calls == before + 3
         assert all(isinstance(answer, c.Pulled) for answer in answers)
 

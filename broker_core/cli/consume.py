@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import re
+import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -114,10 +117,11 @@ class Printer:
             self.problem = error
         else:
             self.printed += 1
-        self._loop.call_soon_threadsafe(self._notify)
+        self._loop.call_soon_threadsafe(self.notify)
         return self.problem is None
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """Something has changed."""
         self._changed.set()
         if self.problem is not None or self.printed == self._count > 0:
             self.finished.set()
@@ -212,12 +216,40 @@ async def _consume(
     )
     consumer.subscribe(topic, selector)
     consumer.register_message_listener(listener)
+    with ended_by_sigterm(printer):
+        await _consume_with(consumer, printer, topic, wait_s, exists=exists)
+    printer.check()
+
+
+async def _consume_with(
+    consumer: DefaultMQPushConsumer, printer: Printer, topic: str, wait_s: float | None, *, exists: bool
+) -> None:
     async with consumer:
         looking = None if exists else start_task(_look_for_topic(consumer.instance, topic), f"look for {topic}")
         await printer.until_finished(wait_s)
         await end_task(looking)
         log_handler.setLevel(logging.CRITICAL)  # the client warns of the listener that does not return
-    printer.check()
+
+
+@contextmanager
+def ended_by_sigterm(printer: Printer) -> Iterator[None]:
+    """SIGTERM finishes the printer. The command then leaves its group, commits what was printed, and exits with 143."""
+    loop, received = asyncio.get_running_loop(), []
+
+    def end() -> None:
+        received.append(signal.SIGTERM)
+        printer.finished.set()
+        printer.notify()
+
+    if sys.platform != "win32":
+        loop.add_signal_handler(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if sys.platform != "win32":
+            loop.remove_signal_handler(signal.SIGTERM)
+    if received:
+        sys.exit(128 + signal.SIGTERM)
 
 
 async def _look_for_topic(instance: MQClientInstance, topic: str) -> None:

@@ -452,7 +452,7 @@ async def test_transactions(server: Address, everything: bool) -> None:
             if state == "UNKNOW":
                 unknown = sent.msg_id
         await until(lambda: committed in inbox.bodies)
-        assert inbox.messages[-1].msg_id == sent.msg_id
+        assert [message.msg_id for message in inbox.messages if message.body == committed] == [sent.msg_id]
         if everything:
             await until(lambda: b"later" in inbox.bodies)
             assert orders.checked == [unknown]

@@ -1,5 +1,7 @@
 """``glassmq consume`` and ``glassmq tail``."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +15,7 @@ from broker_core.client import Message
 from broker_core.client.sync import DefaultMQProducer
 from broker_core.testing.running_broker import RunningBroker
 from tests.broker_core.cli.conftest import Glassmq
+from tests.conftest import PROJECT
 
 
 @contextmanager
@@ -113,6 +116,18 @@ def test_a_topic_that_is_created_later_is_noticed_soon(
         monkeypatch.setattr("click.echo", echo_and_send)
         done = glassmq("consume", "later", "--group", "later-g", "--count", "1", "--wait", "12", "--json")
     assert done.json["body"] == "first"
+
+
+def test_what_was_printed_is_committed_when_it_is_terminated(glassmq: Glassmq, broker: RunningBroker) -> None:
+    glassmq("produce", "ended", "--body", "printed")
+    words = ("--namesrv", broker.namesrv_addr, "consume", "ended", "--group", "ended-g", "--from", "first")
+    command = [sys.executable, "-c", "from broker_core.cli.main import main; main()", *words]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline().endswith(b" printed\n")
+        process.terminate()
+        assert (process.wait(60), process.stderr.read()) == (143, b"")
+    assert committed(glassmq, "ended-g") == 1
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,22 @@ async def test_a_server_that_goes_away() -> None:
             client._connection.write(RemotingCommand.request(1, {}, opaque=1))  # type: ignore[union-attr]
 
 
+class Truncating(NotingSession):
+    """Answers with a part of a frame, and goes away."""
+
+    def answer(self, command: RemotingCommand) -> None:
+        self.channel.send(command.response(0, body=command.body).encode()[:-3])
+        self.channel.close()
+
+
+async def test_an_answer_that_ends_in_the_middle_is_none() -> None:
+    async with serving(Truncating) as running:
+        client = client_of(running)
+        with pytest.raises(ConnectionError):
+            await client.invoke(10, FIELDS, b"a body", timeout_s=60)
+        await client.close()
+
+
 class Twice(NotingSession):
     """Answers every request twice, but keeps a late one."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from broker_core.client import DefaultMQPushConsumer, Message, MQClientException
 from broker_core.codes import RequestCode, ResponseCode
+from broker_core.testing import virtual_cluster
 from tests.fakes.client import Inbox, consumer_of, instance_of, producer_of
 from tests.fakes.engine import context_of
 from tests.fakes.virtual_cluster import (
@@ -16,6 +17,7 @@ from tests.fakes.virtual_cluster import (
     SEND,
     SEND_BACK,
     UPDATE_OFFSET,
+    WALL_MS,
     VirtualBroker,
     VirtualCluster,
     run_virtually,
@@ -40,6 +42,26 @@ def test_messages_are_consumed_and_committed() -> None:
             assert sorted(await inbox.until(10)) == [b"%d" % n for n in range(10)]
         assert sum(broker.offset("g", "orders", queue_id) or 0 for queue_id in range(4)) == 10
         assert context_of(broker.engine).consumers.members("g") == {}
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_the_wall_clock_may_jump(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = one_broker(cluster)
+        inbox = Inbox(fail=lambda message: message.body == b"bad" and message.reconsume_times == 0)
+        async with producer_of(cluster) as producer, consumer_of(cluster, inbox):
+            await producer.send(Message("orders", b"before"))
+            await inbox.until(1)
+            monkeypatch.setattr(virtual_cluster, "WALL_MS", WALL_MS + hours * 3_600_000)
+            for body in (b"bad", b"after"):
+                await producer.send(Message("orders", body))
+            await inbox.until(3)
+            await asyncio.sleep(60)  # heartbeats, rebalances, held pulls and a retry
+            await producer.send(Message("orders", b"later"))
+            assert set(await inbox.until(5)) == {b"before", b"bad", b"after", b"later"}
+        assert broker.offset("g", "orders", 0) == 4
 
     run_virtually(story)
 

@@ -80,9 +80,9 @@ def test_a_group_with_problems_lists_them(open_page: OpenPage) -> None:
     expect(page.locator('[data-panel="retries"] [data-part="waiting"]')).to_have_text(
         re.compile(r"^3; next retry in 1 min \d+ s$")
     )
-    expect(page.get_by_role("link", name="show")).to_have_attribute(
-        "href", "/groups/billing/dead-letters?broker=broker-a"
-    )
+    dead_letters = "/groups/billing/dead-letters?broker=broker-a"
+    expect(page.locator('[data-part="dead-letters"] a')).to_have_attribute("href", dead_letters)
+    expect(page.locator('[data-part="waiting-link"]')).to_have_attribute("href", f"{dead_letters}#waiting")
     page.get_by_label("only queues with problems").check()
     expect(page.locator("[data-group-queue]")).to_have_count(4)
 

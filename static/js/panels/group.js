@@ -225,6 +225,7 @@ export function retriesPanel() {
     setText(part("waiting"), waitingText(answer.retries, now));
     const first = answer.retries.find(({ waiting }) => waiting > 0);
     part("waiting-link").hidden = !first;
+    setText(part("waiting-link"), first ? "show" : "");
     if (first) setAttribute(part("waiting-link"), "href", `${deadLettersHref(first)}#waiting`);
   }
 

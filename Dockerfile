@@ -23,6 +23,4 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-21-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 RUN pip install --require-hashes -r requirements/base.txt -r requirements/spark.txt
-# The loops over the log are compiled when they first run. The user has no home, and may write below /data alone.
-ENV NUMBA_CACHE_DIR=/data/spark/compiled
 USER glassmq

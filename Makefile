@@ -108,6 +108,6 @@ clean: ## remove caches; .venv and data stay
 	@touch $@
 
 .venv/spark-installed: requirements/spark.txt .venv/base-installed
-	@echo "Installing requirements/spark.txt into .venv (Spark and what goes with it: about 690 MB, some minutes the first time)"
+	@echo "Installing requirements/spark.txt into .venv (Spark and what goes with it: about 630 MB, some minutes the first time)"
 	@$(PIP) -r requirements/base.txt -r requirements/spark.txt
 	@touch $@

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker_core.formats import rocketmq_json
+from spark_jobs.job import Job
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, with_lake
+from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, with_lake
 from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, QUEUE_ENDS, STORED_AT, TOPICS, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
 from spark_jobs.sources.consume_queues import consume_queue_ends, store_time
-from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
+from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
 
@@ -129,6 +130,20 @@ class StoreInputs:
     def _nothing(self, schema: str) -> "DataFrame":
         """A table without rows. From the limit Spark knows that everything computed from it is empty."""
         return small_table(self._spark, (), schema).limit(0)
+
+
+def reads_little(job: Job) -> bool:
+    """Whether the job's logs and poll journals have at most SMALLEST_SHARE bytes together, and there is no lake.
+
+    NotAStoreError, LakeError.
+    """
+    size = 0
+    for _, store in job.stores:
+        if lake_for(store, job.lakes, job.source)[0] is not None:
+            return False
+        plan = plan_log(store)
+        size += plan.log_end - plan.log_start + sum(file.size for file in find_files(store)[0])
+    return size <= SMALLEST_SHARE
 
 
 def window_read(report: Report, from_ms: int | None, to_ms: int | None) -> Window:

@@ -31,7 +31,7 @@ REQUIREMENTS = Path(__file__).resolve().parent.parent.parent / "requirements" / 
 SIGN_OF_LIFE_S = 15.0
 SILENCE = timedelta(minutes=2)
 """An installation without a sign of life for so long has ended."""
-INSTALLING = "Installing Spark and its packages: a download of about 690 MB, which takes some minutes."
+INSTALLING = "Installing Spark and its packages: a download of about 630 MB, which takes some minutes."
 
 
 class Environment(NamedTuple):

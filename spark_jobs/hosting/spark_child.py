@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 
 END_GRACE_S = 5.0
 Say = Callable[[dict[str, Any]], None]
-StartSpark = Callable[[], "AbstractContextManager[SparkSession]"]
+StartSpark = Callable[[bool], "AbstractContextManager[SparkSession]"]
+"""Starts Spark, unless it has started; the argument says whether little is read (``get_session``)."""
 
 
 class ProgressLines:
@@ -67,6 +68,7 @@ class ProgressLines:
 
 def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Run one report. ``arguments`` are the fields of ``Job``."""
+    from spark_jobs.inputs import reads_little
     from spark_jobs.no_journal import report_without_journal
     from spark_jobs.run import run_report
 
@@ -74,7 +76,7 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
     job = Job(**arguments | {"folder": Path(arguments["folder"]), "stores": stores})
     summary = report_without_journal(job, timezone.now)
     if summary is None:
-        with start_spark() as spark:
+        with start_spark(reads_little(job)) as spark:
             summary = run_report(job, spark, timezone.now, progress)
     messages = [source["messages"] for source in summary["inputs"] if "messages" in source]
     return {
@@ -92,7 +94,7 @@ def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress)
     from spark_jobs.lake.tables import fill
 
     done, failure, count = [], None, len(arguments["stores"])
-    with start_spark() as spark:
+    with start_spark(False) as spark:
         for index, store in enumerate(arguments["stores"]):
 
             def tell(percent: int, doing: str, index: int = index) -> None:
@@ -128,9 +130,9 @@ def carry_out(order: dict[str, Any], say: Say) -> None:
     progress = ProgressLines(say)
 
     @contextmanager
-    def start_spark() -> "Iterator[SparkSession]":
+    def start_spark(reads_little: bool) -> "Iterator[SparkSession]":
         progress(0, "starting Spark")
-        spark = get_session(order["master"], Path(order["scratch"]))
+        spark = get_session(order["master"], Path(order["scratch"]), reads_little)
         progress(1, "Spark has started")
         with watch_tasks(spark, progress.tell_tasks):
             yield spark

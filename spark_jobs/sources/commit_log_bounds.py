@@ -7,15 +7,14 @@ with such a field is left out and counted.
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from broker_core.formats import rocketmq_json
 from spark_jobs.sources.commit_log_files import entries, read_start
-from spark_jobs.sources.commit_log_loops import legal_topics
-from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
+from spark_jobs.sources.commit_log_records import Bools, Headers, Longs, RecordWalk, Segment, joined
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -33,6 +32,9 @@ TOPICS_BYTES = 64 * 1024 * 1024
 SAMPLE, SAMPLE_BYTES = 5, 1024 * 1024
 """Records at the beginning of the log whose store times say when it begins, and the bytes in which they are looked for:
 several, since one of them may be the damaged one."""
+
+_LEGAL = f"{ascii_letters}{digits}%|-_".encode()
+"""The characters of topics."""
 
 
 class Bounds(NamedTuple):
@@ -56,12 +58,12 @@ class Bounds(NamedTuple):
         to_ms = None if is_copy else changed_ms + DAY_MS
         return cls(from_ms, to_ms, min(max(QUEUES, _queues_of(store)), MOST_QUEUES))
 
-    def field_problems(self, segment: Segment, headers: Headers) -> dict[str, NDArray[np.bool_]]:
+    def field_problems(self, segment: Segment, headers: Headers) -> dict[str, Bools]:
         """For each field that is checked, which of the records have an implausible value in it."""
         from_ms = 0 if self.from_ms is None else self.from_ms
         to_ms = LAST_MS if self.to_ms is None else self.to_ms
         return {
-            "topic": ~legal_topics(headers.texts, headers.topic_at, headers.topic_length),
+            "topic": ~legal_topics(segment, headers),
             "queue id": _outside(headers.queue_id, 0, self.queues - 1),
             "queue offset": (headers.queue_offset < 0) | (headers.queue_offset > headers.at + segment.base),
             "store time": _outside(headers.store_ts, from_ms, to_ms),
@@ -90,8 +92,19 @@ def implausible_note(left_out: Mapping[str, int]) -> str:
     return f"{count:,} {records} left out: {fields}."
 
 
-def _outside(values: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_]:
+def _outside(values: Longs, low: int, high: int) -> Bools:
     return (values < low) | (values > high)
+
+
+def legal_topics(segment: Segment, headers: Headers) -> Bools:
+    """Which topics are legal: at least one character, and only letters, digits, ``%``, ``|``, ``-`` and ``_``."""
+    length = headers.topic_length
+    legal: Bools = length > 0
+    topics = joined(segment.buffer, headers.topic_at, length)
+    if topics.tobytes().translate(None, _LEGAL):
+        wrong = np.flatnonzero(~np.isin(topics, list(_LEGAL)))
+        legal[np.searchsorted(np.cumsum(length), wrong, "right")] = False
+    return legal
 
 
 def first_store_ms(path: str, base: int) -> int | None:

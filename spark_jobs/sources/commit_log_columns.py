@@ -1,7 +1,8 @@
 """Records as Arrow columns. A column is built only if a report requests it."""
 
+import mmap
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,10 @@ import pyarrow as pa
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import BORN_HOST_V6, host_text
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
-from spark_jobs.sources.commit_log_loops import NONE, Longs, Octets, copy_slices, find_properties
-from spark_jobs.sources.commit_log_records import Headers, Segment
+from spark_jobs.sources.commit_log_records import WORD, Headers, Longs, Segment, items, joined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BATCH_BYTES = 16 * 1024 * 1024
 """Bodies of one batch, bytes; a single record may have more."""
@@ -32,6 +35,8 @@ NUMBERS = {
 }
 """Columns that are numbers, and their types in Spark."""
 
+NONE = -1
+"""The length of a property that a record does not have."""
 BORN_HOST_AT = 48
 """Where in a record the producer's address is."""
 TEXTS = ("topic", "tags", "keys")
@@ -150,20 +155,20 @@ class Columns:
         if name == "topic":
             return self._topics()
         if name == "properties":
-            return as_text(slices(headers.texts, headers.properties_at, headers.properties_length))
+            return as_text(slices(segment.buffer, headers.properties_at, headers.properties_length))
         if name == "body":
-            return slices(segment.octets, headers.body_at, headers.body_length)
+            return slices(segment.buffer, headers.body_at, headers.body_length)
         if name == "born_host":
             return born_hosts(segment, headers)
         if name == "due_ts":
             return self._due()
         if self._properties is None:
-            self._properties = Properties(headers, self._wanted)
+            self._properties = Properties(segment, headers, self._wanted)
         return self._properties.value(PROPERTIES[name])
 
     def _topics(self) -> pa.DictionaryArray:
         headers = self.headers
-        names = slices(headers.texts, headers.topic_at, headers.topic_length).dictionary_encode()
+        names = slices(self._source.segment.buffer, headers.topic_at, headers.topic_length).dictionary_encode()
         texts = as_text(names.dictionary).dictionary_encode()  # fewer, where two names differ only in invalid bytes
         return pa.DictionaryArray.from_arrays(texts.indices.take(names.indices), texts.dictionary)
 
@@ -196,48 +201,67 @@ class Columns:
 class Properties:
     """Some properties of some records, read as ``formats.message_properties`` reads each."""
 
-    def __init__(self, headers: Headers, names: Sequence[str]) -> None:
-        self._headers = headers
+    def __init__(self, segment: Segment, headers: Headers, names: Sequence[str]) -> None:
+        end = message_properties.ENTRY_END.encode()
         self._names = tuple(names)
-        keys = [(name + message_properties.NAME_END).encode() for name in names]
-        self._places = np.empty((2, len(names), len(headers.at)), np.int32)
-        find_properties(
-            headers.texts,
-            headers.properties_at,
-            headers.properties_length,
-            np.frombuffer(b"".join(keys), np.uint8),
-            np.cumsum([len(key) for key in keys], dtype=np.int64),
-            *self._places,
-        )
+        self._places = np.full((2, len(names), len(headers.at)), NONE)
+        octets = joined(segment.buffer, headers.properties_at, headers.properties_length, len(end))
+        record_ends = np.cumsum(headers.properties_length + len(end))
+        octets[record_ends - 1] = end[0]
+        self._text = octets.tobytes() + bytes(WORD)
+        keys = {name: (name + message_properties.NAME_END).encode() for name in names}
+        if not any(key in self._text for key in keys.values()):
+            return
+        ends = np.flatnonzero(octets == end[0])
+        begins = np.concatenate(([0], ends[:-1] + 1))
+        words: NDArray[np.uint64] = items(self._text, "<u8")
+        first_words = words[begins]
+        for number, key in enumerate(keys.values()):
+            found = np.flatnonzero(is_word(first_words, key[:WORD]))
+            for at in range(WORD, len(key), WORD):
+                found = found[is_word(words[begins[found] + at], key[at : at + WORD])]
+            found = found[ends[found] - begins[found] > len(key)]  # no value is no property
+            begin = begins[found] + len(key)
+            records = np.searchsorted(record_ends, begin, "right")
+            self._places[:, number, records] = begin, ends[found] - begin  # the last one of a name counts
 
     def value(self, name: str) -> pa.Array:
         """One property of each record, null where it has none; of two with one name the last one counts.
 
         ValueError for a name that was not given.
         """
-        place = self._names.index(name)
-        return as_text(slices(self._headers.texts, *self._places[:, place]))
+        return as_text(slices(self._text, *self._places[:, self._names.index(name)]))
+
+
+def is_word(words: "NDArray[np.uint64]", text: bytes) -> "NDArray[np.bool_]":
+    """Which words begin with a text of at most eight bytes."""
+    mask = np.uint64((1 << 8 * len(text)) - 1)
+    found: NDArray[np.bool_] = words & mask == np.uint64(int.from_bytes(text, "little"))
+    return found
 
 
 def born_hosts(segment: Segment, headers: Headers) -> pa.DictionaryArray:
     """The address of each record's producer, without its port. There are few, so each is converted to text once."""
-    is_v6 = headers.sys_flag & BORN_HOST_V6 != 0
-    length = np.where(is_v6, 16, 4).astype(np.int64)
-    addresses = slices(segment.octets, headers.at + BORN_HOST_AT, length).dictionary_encode()
-    texts = [host_text(address) for address in addresses.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(addresses.indices, pa.array(texts, pa.string()))
+    is_v6, at = headers.sys_flag & BORN_HOST_V6 != 0, headers.at + BORN_HOST_AT
+    if is_v6.any():
+        addresses = slices(segment.buffer, at, np.where(is_v6, 16, 4))
+    else:
+        four_bytes = segment.numbers("<u4", at).astype("<u4")
+        addresses = pa.Array.from_buffers(pa.binary(4), len(at), [None, pa.py_buffer(four_bytes)])
+    found = addresses.dictionary_encode()
+    texts = [host_text(address) for address in found.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string()))
 
 
-def slices(octets: Octets, at: Longs, length: Longs) -> pa.Array:
+def slices(buffer: mmap.mmap | bytes, at: Longs, length: Longs) -> pa.Array:
     """Bytes [at, at + length) of each record as one Arrow column of binary; null where ``length`` is NONE."""
     if not len(at) or length.max() == NONE:
         return pa.nulls(len(at), pa.binary())
     nulls = pa.py_buffer(np.packbits(length != NONE, bitorder="little")) if length.min() == NONE else None
-    offsets = np.zeros(len(at) + 1, np.int32)
-    np.cumsum(np.maximum(length, 0), out=offsets[1:])
-    size = int(offsets[-1])
-    values = np.empty(size, np.uint8)
-    copy_slices(octets, at, length, offsets, values)
+    length = np.maximum(length, 0)
+    offsets = np.concatenate(([0], np.cumsum(length))).astype(np.int32)
+    some = length > 0
+    values = joined(buffer, at[some], length[some])
     return pa.Array.from_buffers(pa.binary(), len(at), [nulls, pa.py_buffer(offsets), pa.py_buffer(values)])
 
 

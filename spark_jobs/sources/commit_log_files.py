@@ -57,9 +57,9 @@ def read_start(path: str | os.PathLike[str], size: int) -> bytes | None:
         return None
 
 
-def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """The bytes of a file, mapped into memory. FileNotFoundError if retention has deleted it."""
+def map_file(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
+    """The bytes of a file, mapped into memory if there are any. FileNotFoundError if retention has deleted it."""
     with open(path, "rb") as file:
         if file.seek(0, os.SEEK_END) == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,29 +1,56 @@
 """The records of a part of the log: their fields, and the positions of their bodies, topics and properties.
 
 A record begins where the previous one ends. The body of a record may contain a copy of another valid record. So only
-records that a walk reaches from a known start count.
+records that a walk reaches from a known start count. The walk first follows the sizes, and then reads each field of
+many records at once. The record layout is pictured in ``broker_core.formats.commit_log_record``.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+import mmap
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from broker_core.formats.commit_log_record import (
+    BORN_HOST_V6,
+    HEADS,
+    INT,
+    MAGIC_BYTES,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+    STORE_HOST_V6,
+    TRANSACTION_ROLLBACK,
+    is_blank,
+    is_rolled_back,
+    measure,
+)
+from broker_core.formats.commit_log_record import topic_at as topic_in
 from spark_jobs.sources.commit_log_files import map_file
-from spark_jobs.sources.commit_log_loops import WORD, Longs, Octets, follow, is_blank, next_header
 
-ROWS = 16_200
-"""Records that are read together. It is no power of two: such columns would compete for the same cache lines."""
+ROWS, FEW_ROWS = 16_384, 64
+"""Records that are read together: at most; and at first behind damage, where more of it may follow."""
 TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of topics and properties that are read together. A single record has at most 131 kB of them."""
-GAPS = 1024
-"""Gaps that are passed over together."""
+"""Bytes of topics and properties of records that are read together. A single record has at most 131 kB of them."""
+V6_EXTRA = 12
+"""By how many bytes an IPv6 address is longer."""
+LENGTHS_SIZE = 3
+"""Bytes of the lengths of topic and properties, in V1."""
+WORD = 8
+FRONT = np.dtype(",".join((">i4", ">u4", ">i4", ">i4", ">i4", ">i8", ">i8", ">i4", ">i8")))
+REAR = np.dtype(">i4,>i8,>i4")
+"""The fields of a record from its size to BORNTIMESTAMP, and from RECONSUMETIMES to BODYLENGTH."""
+
+Octets: TypeAlias = NDArray[np.uint8]
+Longs: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Segment(NamedTuple):
     """A commit log file in memory. Positions are counted from its first byte, whose offset in the log is ``base``."""
 
-    buffer: memoryview
+    buffer: mmap.mmap | bytes
     base: int
 
     @classmethod
@@ -36,22 +63,33 @@ class Segment(NamedTuple):
         """The size of the file, bytes."""
         return len(self.buffer)
 
-    @property
-    def octets(self) -> Octets:
-        """The bytes of the segment."""
-        return np.frombuffer(self.buffer, np.uint8)
+    def numbers(self, kind: str, at: Longs) -> Longs:
+        """The numbers of a NumPy type at these positions, such as ``>i4``. Most positions are not aligned."""
+        return items(self.buffer, kind)[at].astype(np.int64)
 
-    @property
-    def longs(self) -> Longs:
-        """The eight bytes from each position on, as ``longs_of``."""
-        return longs_of(self.buffer)
+
+def items(buffer: Any, kind: str | np.dtype[Any]) -> NDArray[Any]:
+    """What a buffer has at each of its positions, as a NumPy type; without a copy."""
+    return np.ndarray((max(0, len(buffer) - np.dtype(kind).itemsize + 1),), kind, buffer, strides=(1,))
+
+
+def joined(buffer: Any, at: Longs, length: Longs, between: int = 0) -> NDArray[np.uint8]:
+    """Bytes [at, at + length) of each record one after the other, each with ``between`` zeros behind it.
+
+    All places of one length are copied at once; most texts of a log have one of a few lengths.
+    """
+    begins = np.cumsum(length + between) - length - between
+    found = np.zeros(int(length.sum()) + between * len(length), np.uint8)
+    order = np.argsort(length)
+    for rows in np.split(order, np.flatnonzero(np.diff(length[order])) + 1):
+        size = int(length[rows[0]]) if len(rows) else 0
+        if size:
+            items(found, f"V{size}")[begins[rows]] = items(buffer, f"V{size}")[at[rows]]
+    return found
 
 
 class Headers(NamedTuple):
-    """The header fields of n valid records, and the positions of their parts. All columns have n elements.
-
-    Bodies lie in the segment; topics and properties lie one after the other in ``texts``.
-    """
+    """The header fields of n valid records, and the positions of their parts. All columns have n elements."""
 
     at: Longs
     size: Longs
@@ -70,50 +108,103 @@ class Headers(NamedTuple):
     topic_length: Longs
     properties_at: Longs
     properties_length: Longs
-    texts: Octets
-
-    @classmethod
-    def of(cls, columns: Iterable[Longs], texts: Octets) -> "Headers":
-        """The headers in ``columns``, which are in the order of the fields."""
-        return cls._make((*columns, texts))
-
-    @classmethod
-    def room(cls, rows: int) -> Longs:
-        """Empty columns for ``put_header`` to fill."""
-        return np.empty((len(cls._fields) - 1, rows), np.int64)
-
-    @property
-    def texts_end(self) -> int:
-        """The position in ``texts`` after the last of these records."""
-        return int(self.properties_at[-1] + self.properties_length[-1]) if len(self.at) else 0
 
     def part(self, chosen: Any) -> "Headers":
         """The headers of the chosen records."""
-        return Headers.of([column[chosen] for column in self[:-1]], self.texts)
+        return Headers._make(column[chosen] for column in self)
 
 
-def longs_of(buffer: Any) -> Longs:
-    """The eight bytes from each position of a buffer on, as little-endian numbers that a machine reads with one load.
+def read_headers(segment: Segment, at: Longs, stop: int) -> tuple[Headers, Bools]:
+    """The headers at these positions, and which of them are of valid records that end by ``stop``.
 
-    Most positions are not aligned, so the processor must allow unaligned loads.
+    Each position is at least RECORD_SIZE_MIN bytes before ``stop``. The rules are those of
+    ``commit_log_record.measure``, without the body's checksum. Rolled back records without a topic are not valid: they
+    are placeholders for damage. A position that is read next is first replaced where the record is not valid.
     """
-    return np.ndarray((max(0, len(buffer) - WORD + 1),), "<i8", buffer, strides=(1,))
+    front = items(segment.buffer, f"V{FRONT.itemsize}")[at].view(FRONT)
+    size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ts = (
+        front[name].astype(np.int64) for name in FRONT.names or ()
+    )
+    last = at + size
+    born_extra = np.where(sys_flag & BORN_HOST_V6, V6_EXTRA, 0)
+    body_at = at + HEADS[0].size + born_extra + np.where(sys_flag & STORE_HOST_V6, V6_EXTRA, 0)
+    valid = (magic == MAGIC_V1) | (magic == MAGIC_V2)
+    valid &= (physical_offset == at + segment.base) & (last <= stop)
+    valid &= body_at <= last - LENGTHS_SIZE
+    born_extra, body_at = np.where(valid, born_extra, 0), np.where(valid, body_at, at + HEADS[0].size)
+    rear = items(segment.buffer, f"V{REAR.itemsize}")[body_at - REAR.itemsize].view(REAR)
+    reconsume_times, prepared_offset, body_length = (rear[name].astype(np.int64) for name in REAR.names or ())
+    topic_at = body_at + body_length
+    valid &= (body_length >= 0) & (topic_at <= last - LENGTHS_SIZE)
+    topic_at = np.where(valid, topic_at, at)
+    two_bytes = segment.numbers(">u2", topic_at)
+    topic_length = np.where(magic == MAGIC_V1, two_bytes >> 8, two_bytes)
+    topic_at += np.where(magic == MAGIC_V1, 1, 2)
+    properties_at = topic_at + topic_length + 2
+    valid &= (properties_at <= last) & ((topic_length > 0) | (sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK))
+    properties_length = segment.numbers(">u2", np.where(valid, properties_at - 2, at))
+    valid &= properties_at + properties_length == last
+    headers = Headers(
+        at,
+        size,
+        body_crc,
+        queue_id,
+        flag,
+        queue_offset,
+        sys_flag,
+        born_ts,
+        segment.numbers(">i8", at + 56 + born_extra),
+        reconsume_times,
+        prepared_offset,
+        body_at,
+        body_length,
+        topic_at,
+        topic_length,
+        properties_at,
+        properties_length,
+    )
+    return headers, valid
+
+
+def follow(segment: Segment, at: int, stop: int, most: int) -> Longs:
+    """The positions of at most ``most`` records from ``at`` on, as their sizes tell them."""
+    found: list[int] = []
+    buffer, size_at, last = segment.buffer, INT.unpack_from, stop - RECORD_SIZE_MIN
+    for _ in range(most):
+        if at > last:
+            break
+        (size,) = size_at(buffer, at)
+        if size < RECORD_SIZE_MIN:
+            break
+        found.append(at)
+        at += size
+    return np.array(found, np.int64)
 
 
 def first_record(segment: Segment, start: int, stop: int) -> int | None:
     """The position of the first valid record from ``start`` on that ends by ``stop``, or None."""
-    found = next_header(segment.octets, segment.longs, segment.base, start, min(stop, segment.size), Headers.room(1), 0)
-    return None if found < 0 else found
+    stop = min(stop, segment.size)
+    at = segment.buffer.find(MAGIC_BYTES, start + 4, stop) - 4
+    while at >= start:
+        if measure(segment.buffer, at, stop, segment.base + at, check_crc=False) and not is_placeholder(segment, at):
+            return at
+        at = segment.buffer.find(MAGIC_BYTES, at + 5, stop) - 4
+    return None
+
+
+def is_placeholder(segment: Segment, at: int) -> bool:
+    """Whether the valid record there covers damaged bytes."""
+    return is_rolled_back(segment.buffer, at) and not topic_in(segment.buffer, at)
 
 
 def is_blank_at(segment: Segment, at: int) -> bool:
     """Whether the filler at the segment's end begins here. A rest of fewer than eight bytes counts as filler."""
-    return bool(is_blank(segment.longs, at))
+    return at > segment.size - WORD or is_blank(segment.buffer, at)
 
 
 def is_unwritten_at(segment: Segment, at: int) -> bool:
     """Whether the bytes here were never written. New segments are full of zeros, and no record begins with a zero."""
-    return not any(segment.buffer[at : at + 8])
+    return not any(segment.buffer[at : at + WORD])
 
 
 class Gap(NamedTuple):
@@ -139,13 +230,27 @@ class RecordWalk:
 
     def __iter__(self) -> Iterator[Headers]:
         """Yield the records in order, up to ``ROWS`` at a time."""
-        gaps = np.empty((GAPS, 2), np.int64)
-        segment, goes_on = self._segment, True
-        while goes_on:
-            room, texts = Headers.room(ROWS), np.empty(TEXT_BYTES, np.uint8)
-            rows, passed, self.end, goes_on = follow(
-                segment.octets, segment.longs, segment.base, self.end, self._stop, self._resume, room, texts, gaps
-            )
-            self.gaps += [Gap(start, stop) for start, stop in gaps[:passed].tolist()]
-            if rows:
-                yield Headers.of(room[:, :rows], texts)
+        segment, rows = self._segment, ROWS
+        while self.end < self._stop and not is_blank_at(segment, self.end):
+            headers = self._next(rows)
+            count = len(headers.at)
+            rows = min(max(2 * count, FEW_ROWS), ROWS)
+            if count:
+                self.end = int(headers.at[-1] + headers.size[-1])
+                yield headers
+                continue
+            if not self._resume:
+                return
+            found = first_record(segment, self.end + 1, self._stop)
+            self.gaps.append(Gap(self.end, self._stop if found is None else found))
+            if found is None:
+                return
+            self.end = found
+
+    def _next(self, rows: int) -> Headers:
+        """Valid records from ``end`` on: none, or at least one with the others whose texts have TEXT_BYTES together."""
+        headers, valid = read_headers(self._segment, follow(self._segment, self.end, self._stop, rows), self._stop)
+        if not valid.all():
+            headers = headers.part(slice(int(np.argmin(valid))))
+        texts = np.cumsum(headers.topic_length + headers.properties_length)
+        return headers.part(slice(max(1, int(np.searchsorted(texts, TEXT_BYTES, "right")))))

@@ -25,20 +25,24 @@ from spark_jobs.spark.java import find_java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACKAGES = ("pyspark", "deltalake", "pyarrow", "numpy", "pandas", "numba", "msgspec")
+PACKAGES = ("pyspark", "deltalake", "pyarrow", "numpy", "pandas", "msgspec")
 CONNECT_PACKAGES = ("grpc", "grpc_status")
 CONNECT_RETRIES = 4
 """How often pyspark repeats a call that a Connect server refuses: 5 s in all. By default it goes on for minutes."""
 MOST_TASKS = 10_000
 MAX_PLAN_LETTERS = 64 * 1024
 """Spark keeps a text of each plan. That of a report may have hundreds of MB, and filled a driver of 1 GB."""
-JAVA_OPTIONS = (
-    "-XX:+ExitOnOutOfMemoryError "  # otherwise a thread ends, and whoever waits for its result waits for ever
-    "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
-    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+JAVA_OPTIONS = "-XX:+ExitOnOutOfMemoryError -XX:+IgnoreUnrecognizedVMOptions"
+"""Out of memory, Java ends: otherwise a thread ends, and whoever waits for its result waits for ever."""
+FOR_LITTLE = "-XX:TieredStopAtLevel=1"
+FOR_MUCH = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""Java optimises its code ten times later than by default. Most of a report's time goes into planning queries, in
-methods that run a few thousand times; optimising those takes longer than running them."""
+"""How Java optimizes its code: ten times later than by default, and for small stores not beyond its first compiler.
+
+Most of a report's time goes into planning queries, in methods that run a few thousand times. Optimizing those takes
+longer than running them."""
 JAVA_GRACE_S = 4.0
 LOGGING = Path(__file__).parent.parent / "assets" / "log4j2.properties"
 
@@ -75,9 +79,10 @@ def require_packages(master: str) -> None:
             )
 
 
-def get_session(master: str, scratch: Path) -> "SparkSession":
+def get_session(master: str, scratch: Path, reads_little: bool = False) -> "SparkSession":
     """This process's session, started on ``master`` if there is none. ``scratch`` is a folder for Spark's files.
 
+    ``reads_little``: Java is started for small stores. Returns the same session later, also for larger ones.
     Returns when a first task has run. Errors are a ReportError with a sentence, PassingError where another try may
     succeed, or Spark's own.
     """
@@ -90,7 +95,7 @@ def get_session(master: str, scratch: Path) -> "SparkSession":
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     atexit.register(end_spark)
     try:
-        session = connect(master) if is_connect(master) else start(master, scratch)
+        session = connect(master) if is_connect(master) else start(master, scratch, reads_little)
         prepare(session, master, scratch)
     except Exception as error:
         stop_session()
@@ -107,7 +112,7 @@ def is_not_py4js(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
 
 
-def start(master: str, scratch: Path) -> "SparkSession":
+def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
     """A new session whose driver is a Java that this process starts."""
     # py4j logs each connection that it closes, and a stack trace for each of them when Java ends or Ctrl-C is pressed.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -124,13 +129,13 @@ def start(master: str, scratch: Path) -> "SparkSession":
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.maxPlanStringLength", str(MAX_PLAN_LETTERS))
         .config("spark.sql.ui.retainedExecutions", "20")
-        .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR")))
+        .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR"), reads_little))
         .config("spark.local.dir", str(local_folder(scratch / "local")))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         # Without it pyspark records for errors where each step of a query was called: three calls to Java for each.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
-    if is_local(master):  # its tasks import the project's own modules, which Numba has cached
+    if is_local(master):  # its tasks import the project's own modules
         paths = [str(PROJECT), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
         environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -183,11 +188,12 @@ def parallelism(session: "SparkSession") -> int:
     return last + 1
 
 
-def java_options(conf: str | None) -> str:
+def java_options(conf: str | None, reads_little: bool) -> str:
     """Java's options. Java logs as the folder ``conf`` configures it, by default errors alone."""
+    options = f"{JAVA_OPTIONS} {FOR_LITTLE if reads_little else FOR_MUCH}"
     if conf and any(Path(conf).glob("log4j2*")):
-        return JAVA_OPTIONS
-    return f"{JAVA_OPTIONS} -Dlog4j2.configurationFile={LOGGING.as_uri()}"
+        return options
+    return f"{options} -Dlog4j2.configurationFile={LOGGING.as_uri()}"
 
 
 def local_folder(parent: Path) -> Path:

@@ -162,11 +162,6 @@ def test_the_images_are_stages_of_the_dockerfile_and_do_not_run_as_root() -> Non
         assert re.findall(r"^USER (\w+)$", stage, flags=re.MULTILINE)[-1] == "glassmq"
 
 
-def test_compiled_report_code_is_cached_in_a_writable_folder() -> None:
-    full = (PROJECT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM web AS full")[2]
-    assert re.findall(r"^ENV NUMBA_CACHE_DIR=(\S+)$", full, flags=re.MULTILINE)[0].startswith("/data/")
-
-
 def test_the_image_leaves_out_what_is_not_needed_to_run() -> None:
     left_out = Path(PROJECT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert {".git", ".venv", "data", "tests"} <= set(left_out)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import hypothesis
 import pytest
 
 from tests.conftest import JAVA_OPTIONS
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["redis_server"]
-
-hypothesis.settings.register_profile("few", deadline=None, derandomize=True, max_examples=15)
-"""``--hypothesis-profile=few`` is for runs that look at something else than the examples."""
 
 
 @pytest.fixture(scope="session")

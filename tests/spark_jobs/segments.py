@@ -10,7 +10,7 @@ from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 
 def segment_of(data: bytes, base: int = 0) -> Segment:
     """A segment that begins at this offset of the log."""
-    return Segment(memoryview(data), base)
+    return Segment(data, base)
 
 
 def log_of(records: Iterable[Mapping[str, Any]], base: int = 0) -> bytes:
@@ -49,6 +49,6 @@ def raw_record(at: int, topic: bytes, properties: bytes = b"", body: bytes = b""
 
 
 def headers_of(segment: Segment) -> Headers:
-    """All records of a segment that has some and nothing else; behind their texts there is nothing."""
+    """All records of a segment that has some and nothing else."""
     (headers,) = RecordWalk(segment, 0, segment.size, resume=False)
-    return headers._replace(texts=headers.texts[: headers.texts_end].copy())
+    return headers

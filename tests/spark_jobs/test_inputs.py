@@ -10,7 +10,8 @@ from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry,
 from spark_jobs import inputs as report_inputs
 from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.inputs import RunInputs, StoreInputs, stored_offsets, stored_topics, window_read
+from spark_jobs.inputs import RunInputs, StoreInputs, reads_little, stored_offsets, stored_topics, window_read
+from spark_jobs.job import BrokerStore, Job
 from spark_jobs.reports import load
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.stores import make_store
@@ -31,6 +32,21 @@ def write_journal(store: Path, *times: int) -> None:
         encoder.add(JournalEntry(at, 0, 0, 0, -1, 0, -1, 0, 0, 0, 0, "orders", "g", "c", "answered_at_once"))
     (store / FOLDER).mkdir(parents=True)
     (store / FOLDER / file_name(0)).write_bytes(encode_header(0, 0, 0, "broker") + encoder.take())
+
+
+def test_a_small_log_and_journal_are_little_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "store"
+    size = make_store(store, 5).end
+    write_journal(store, 1)
+    size += (store / FOLDER / file_name(0)).stat().st_size
+    job = Job("throughput", (BrokerStore("a", store),), tmp_path / "report")
+    for most, is_little in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(report_inputs, "SMALLEST_SHARE", most)
+        assert reads_little(job) == is_little
+    monkeypatch.undo()
+    assert reads_little(job)
+    monkeypatch.setattr(report_inputs, "lake_for", lambda *_: ("a lake", []))
+    assert not reads_little(job)
 
 
 def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Path) -> None:

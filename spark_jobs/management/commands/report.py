@@ -98,6 +98,7 @@ class Command(BaseCommand):
         """Run the reports in this process. One Spark session serves all of them, and starts when one needs it."""
         failed = []
         require_packages(settings.GLASSMQ_SPARK_MASTER)
+        from spark_jobs.inputs import reads_little
         from spark_jobs.lake.report_lake import lake_for
         from spark_jobs.sources.commit_log_segments import find_segments
 
@@ -105,11 +106,15 @@ class Command(BaseCommand):
             find_segments(store.path)
             lake_for(store.path, jobs[0].lakes, jobs[0].source)
         require_writable(jobs[0].folder)
+        little = reads_little(jobs[0])
         for job in jobs:
             self._percent = 0
             try:
                 summary = report_without_journal(job, timezone.now) or run_report(
-                    job, get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()), timezone.now, self.progress
+                    job,
+                    get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder(), little),
+                    timezone.now,
+                    self.progress,
                 )
             except Exception as error:
                 if len(jobs) == 1 or was_interrupted(error):

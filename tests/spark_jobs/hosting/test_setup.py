@@ -123,7 +123,7 @@ def test_the_log_says_that_missing_packages_are_being_installed(
     installing.join()
     assert read_environment().state == SparkState.INSTALLING
     [said] = caplog.messages
-    assert "690 MB" in said
+    assert "630 MB" in said
     assert "/reports" in said
 
 

@@ -14,6 +14,7 @@ from broker_core.formats import commit_log_record, consume_queue_unit, message_p
 from spark_jobs.sources import commit_log_columns
 from spark_jobs.sources.commit_log_columns import (
     COLUMN_TYPES,
+    NONE,
     PROPERTIES,
     Columns,
     Properties,
@@ -26,7 +27,6 @@ from spark_jobs.sources.commit_log_columns import (
     slices,
 )
 from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, DueTimes
-from spark_jobs.sources.commit_log_loops import NONE, Octets
 from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
@@ -135,9 +135,10 @@ def test_topics_are_those_of_the_records_and_each_is_kept_once() -> None:
 
 
 def test_topics_of_some_of_the_records() -> None:
-    columns = columns_of(log_with_topics(TOPICS))
+    data = log_with_topics(TOPICS)
+    columns = columns_of(data)
     for chosen in (slice(2, 5), slice(11, 12), np.arange(12) % 5 == 3, slice(0)):
-        part = Columns(Source(segment_of(b""), DueTimes(Path("nowhere"))), columns.headers.part(chosen), ())
+        part = Columns(Source(segment_of(data), DueTimes(Path("nowhere"))), columns.headers.part(chosen), ())
         names = [topic.decode("utf-8", "replace") for topic in np.array(TOPICS, object)[chosen]]
         assert part.column("topic").to_pylist() == names
 
@@ -218,10 +219,6 @@ def test_some_of_the_records() -> None:
     assert born_hosts(segment, headers.part(np.array([4, 6]))).to_pylist() == [HOSTS[4], HOSTS[6]]
 
 
-def octets_of(data: bytes) -> Octets:
-    return np.frombuffer(data, np.uint8)
-
-
 PLACES = st.lists(st.tuples(st.integers(0, 80), st.integers(NONE, 20)), max_size=30)
 
 
@@ -240,7 +237,7 @@ def test_a_column_has_the_bytes_of_each_place(
     data: bytes, drawn: list[tuple[int, int]], kind: type[np.int64 | np.int32]
 ) -> None:
     at, length = within(data, drawn)
-    found = slices(octets_of(data), np.array(at, kind), np.array(length, kind))
+    found = slices(data, np.array(at, kind), np.array(length, kind))
     assert found.type == pa.binary()
     assert found.to_pylist() == [
         None if size == NONE else data[begin : begin + size] for begin, size in zip(at, length, strict=True)
@@ -251,7 +248,7 @@ def test_a_column_has_the_bytes_of_each_place(
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
 def test_missing_values_are_null_in_columns_of_any_length(count: int) -> None:
-    source, at = octets_of(b"12345678"), np.zeros(count, np.int64)
+    source, at = b"12345678", np.zeros(count, np.int64)
     assert slices(source, at, np.full(count, NONE)).to_pylist() == [None] * count
     length = np.where(np.arange(count) % 3 == 1, NONE, np.arange(count) % 9)
     assert slices(source, at, length).to_pylist() == [
@@ -262,12 +259,12 @@ def test_missing_values_are_null_in_columns_of_any_length(count: int) -> None:
 
 def test_no_slices_are_an_empty_column() -> None:
     nothing = np.empty(0, np.int64)
-    for source in (octets_of(b""), octets_of(b"12345678")):
+    for source in (b"", b"12345678"):
         assert slices(source, nothing, nothing).equals(pa.array([], pa.binary()))
 
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
-    binary = slices(octets_of(b"ok\xffend\xc3at"), np.array([0, 2, 0, 3, 3]), np.array([2, 1, NONE, 3, 4]))
+    binary = slices(b"ok\xffend\xc3at", np.array([0, 2, 0, 3, 3]), np.array([2, 1, NONE, 3, 4]))
     assert as_text(binary).to_pylist() == ["ok", "\ufffd", None, "end", "end\ufffd"]
 
 
@@ -285,9 +282,10 @@ def properties(texts: Sequence[str], topics: Sequence[int] = (1,), names: Sequen
             b"\x02TAGS\x01no\x02",
             v2=True,
         )
-    headers = headers_of(segment_of(data))
+    segment = segment_of(data)
+    headers = headers_of(segment)
     assert len(headers.at) == len(texts)
-    return Properties(headers, names)
+    return Properties(segment, headers, names)
 
 
 def expected(text: str, name: str) -> str | None:
@@ -373,13 +371,14 @@ def test_some_of_the_records_have_theirs() -> None:
     data = b""
     for text in texts:
         data += raw_record(len(data), b"topic", text.encode())
-    headers = headers_of(segment_of(data))
+    segment = segment_of(data)
+    headers = headers_of(segment)
     for chosen in (slice(3, 9), slice(29, 30), np.arange(30) % 7 == 2, np.array([0, 13])):
         rows = np.arange(30)[chosen].tolist()
-        found = Properties(headers.part(chosen), ("TAGS", "KEYS"))
+        found = Properties(segment, headers.part(chosen), ("TAGS", "KEYS"))
         assert found.value("TAGS").to_pylist() == [f"t{row}" for row in rows]
         assert found.value("KEYS").to_pylist() == [f"k{row}" for row in rows]
-    assert Properties(headers.part(slice(0)), ("TAGS",)).value("TAGS").to_pylist() == []
+    assert Properties(segment, headers.part(slice(0)), ("TAGS",)).value("TAGS").to_pylist() == []
 
 
 def test_bytes_of_topics_and_of_other_records_are_no_properties() -> None:
@@ -387,6 +386,7 @@ def test_bytes_of_topics_and_of_other_records_are_no_properties() -> None:
     data += raw_record(len(data), b"\x02TAGS\x01topic\x02", b"TAGS")
     data += raw_record(len(data), b"\x01z\x02", b"\x01v\x02KEYS\x01")
     data += raw_record(len(data), b"k", b"TAGS\x01t")
-    found = Properties(headers_of(segment_of(data)), ("TAGS", "KEYS"))
+    segment = segment_of(data)
+    found = Properties(segment, headers_of(segment), ("TAGS", "KEYS"))
     assert found.value("TAGS").to_pylist() == [None, None, None, "t"]
     assert found.value("KEYS").to_pylist() == [None] * 4

@@ -28,7 +28,7 @@ def test_entries_are_sorted_by_name(folder: Path) -> None:
 
 def test_bytes_of_a_file(folder: Path) -> None:
     assert read_start(folder / "a b", 4) == bytes(range(4))
-    assert read_start(folder / "a b", 99) == map_file(folder / "a b") == bytes(range(20))
+    assert read_start(folder / "a b", 99) == map_file(folder / "a b")[:] == bytes(range(20))
     assert read_start(folder / "nothing", 4) is None
     assert map_file(folder / "none") == b""
     with pytest.raises(FileNotFoundError):

@@ -33,7 +33,7 @@ def test_modules_that_sent_modules_import_are_sent_too() -> None:
         for path in code_version.sources(code_version.SENT_TO_TASKS)
         for name in ours.findall(path.read_text(encoding="utf-8"))
     }
-    assert "spark_jobs.sources.commit_log_loops" in imported
+    assert "spark_jobs.sources.commit_log_records" in imported
     assert imported - {"broker_core.formats", "spark_jobs.sources"} <= sent
 
 

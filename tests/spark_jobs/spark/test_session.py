@@ -60,10 +60,11 @@ def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
 
 
 def test_a_log4j2_configuration_of_the_user_is_used(tmp_path: Path) -> None:
-    assert session.LOGGING.as_uri() in session.java_options(None)
-    assert session.LOGGING.as_uri() in session.java_options(str(tmp_path))
+    for conf in (None, str(tmp_path)):
+        assert session.LOGGING.as_uri() in session.java_options(conf, reads_little=True)
     (tmp_path / "log4j2.properties").touch()
-    assert session.java_options(str(tmp_path)) == session.JAVA_OPTIONS
+    assert session.java_options(str(tmp_path), reads_little=True).endswith(session.FOR_LITTLE)
+    assert session.java_options(str(tmp_path), reads_little=False).endswith(session.FOR_MUCH)
 
 
 def test_folders_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from api.http.asgi import CLOSE_NOT_FOUND, Receive, Scope, Send
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.resources import (
+    attached,
     broker,
     clients,
     dead_letters,
@@ -94,6 +95,7 @@ _RESOURCES = (
     events,
     history,
     broker,
+    attached,
     reports,
     report_schedules,
     lake,

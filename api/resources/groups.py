@@ -34,7 +34,8 @@ class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
     pull will start. `lag_ms`: the age of the next message. `locked_by`: the client that has the queue's orderly lock.
 
     `state` is `held` (a pull is in the pullRequestTable), `polling` (the last pull is recent), `not_polling` (a member
-    has the queue, but nobody pulls from it) or `unassigned` (no member has it). `why` explains the state in a sentence.
+    has the queue, but nobody pulls from it), `unassigned` (no member has it) or `not_known` (RocketMQ
+    does not report the pulls of an attached broker). `why` explains the state in a sentence.
     """
 
     broker: str
@@ -43,7 +44,7 @@ class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
     assigned_to: str | None
     polled_by: str | None
     polled_ms_ago: int | None
-    state: Literal["held", "polling", "not_polling", "unassigned"]
+    state: Literal["held", "polling", "not_polling", "unassigned", "not_known"]
     why: str
     offset: int | None
     pull_offset: int | None

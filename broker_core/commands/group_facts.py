@@ -121,7 +121,7 @@ class BrokerCondition(Shape, frozen=True):
     ``up_ms`` is its age. ``problem``: why it accepts no messages, or empty. ``undispatched_bytes`` of messages are
     stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later. Commands
     waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None without
-    such commands.
+    such commands. The pulls of an ``attached`` broker are not known, as it is a copy of another one.
     """
 
     broker: str
@@ -133,6 +133,8 @@ class BrokerCondition(Shape, frozen=True):
     undispatched_bytes: int
     late_ms: int | None = None
     refused: int = 0
+    attached: bool = False
+    members_known: bool = True
 
 
 class GroupFacts(Reply, frozen=True):

@@ -61,8 +61,9 @@ class GroupQueueView(Shape, frozen=True):
     will start, so the client has the messages between the two.
 
     ``state``: ``held``: a pull is in the pullRequestTable. ``polling``: the last pull is recent. ``not_polling``: a
-    member subscribes to the topic, but no pull is recent. ``unassigned``: no member subscribes to the topic. ``why`` is
-    the reason as a sentence. ``locked_by`` is the client that holds the queue's lock for ordered consumption.
+    member subscribes to the topic, but no pull is recent. ``unassigned``: no member subscribes to the topic.
+    ``not_known``: the broker is attached, and RocketMQ does not report pulls. ``why`` is the reason as a sentence.
+    ``locked_by`` is the client that holds the queue's lock for ordered consumption.
 
     Progress since the broker started; None is unknown. ``moved_ms_ago``: when the committed offset changed last.
     ``handed`` messages were sent to the client and are not committed; the first one that was sent to any client and is
@@ -76,7 +77,7 @@ class GroupQueueView(Shape, frozen=True):
     assigned_to: str | None
     polled_by: str | None
     polled_ms_ago: int | None
-    state: Literal["held", "polling", "not_polling", "unassigned"]
+    state: Literal["held", "polling", "not_polling", "unassigned", "not_known"]
     offset: int | None
     pull_offset: int | None
     min_offset: int

@@ -173,12 +173,14 @@ def _lacks_retry_topic(context: Context, data: ConsumerData) -> bool:
 
 def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, now: Now) -> None:
     client.protocol, client.language, client.version = command.protocol, command.language, command.version
+    follows = context.store.follows  # then nobody knows when the client sent its heartbeats
+    is_new = not client.client_id if follows else client.last_heartbeat_ms is None
     client.client_id = command.client_id
-    if client.last_heartbeat_ms is None:
+    if is_new:
         context.events.keep(
             ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language, client.version
         )
-    client.last_heartbeat_ms = now.wall_ms
+    client.last_heartbeat_ms = None if follows else now.wall_ms
 
 
 def _register(

@@ -45,7 +45,7 @@ LOOKED_AT = 2000
 EXPLAINED = 50
 """Queues of a piece whose state is explained."""
 
-State = Literal["held", "polling", "not_polling", "unassigned"]
+State = Literal["held", "polling", "not_polling", "unassigned", "not_known"]
 
 
 def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -249,7 +249,9 @@ def _queue(
     last = context.pulls.last_pull(group, topic, queue_id)
     ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last else None
     state: State = "unassigned"
-    if held is not None:
+    if context.store.follows:
+        state = "not_known" if subscribed else "unassigned"
+    elif held is not None:
         state = "held"
     elif last is not None and ago_ms is not None and ago_ms < polling_ms(last, online):
         state = "polling"
@@ -303,6 +305,8 @@ def _why(
     """A sentence: why the queue is in this state."""
     config, topic_config = context.subscription_groups.get(group), context.topics.require(topic)
     who, lock = owner or "a member", context.locks.owner(group, topic, queue_id)
+    if state == "not_known":
+        return "not known for an attached broker: RocketMQ does not report which pulls it holds"
     if config is not None and not config.consume_enable:
         return "the group may not consume: its consumeEnable is off"
     if not topic_config.perm & PERM_READ:

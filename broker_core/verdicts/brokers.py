@@ -14,6 +14,13 @@ def broker_verdicts(group: Group) -> Iterator[Verdict]:
             f"No answer from {joined(group.unavailable)}: what {group.name} does there is unknown.",
             {"brokers": list(group.unavailable)},
         )
+    if group.attached:
+        unknown = "" if group.are_members_known else "; its members are being asked for"
+        yield CATALOGUE["attached"].verdict(
+            f"{joined(group.attached)} {'is' if len(group.attached) == 1 else 'are'} attached: which pulls are held "
+            f"there, and when clients pulled last, is not known{unknown}.",
+            {"brokers": group.attached},
+        )
     for broker in (one.broker for one in group.facts):
         if broker.draining:
             yield CATALOGUE["broker_draining"].verdict(

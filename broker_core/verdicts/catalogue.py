@@ -32,6 +32,12 @@ _TABLE: tuple[Situation, ...] = (
         "Start the broker, or name one that answers with ?broker=.",
     ),
     Situation(
+        "attached",
+        ("info",),
+        "the broker is a copy of one of another cluster, and RocketMQ does not report which pulls it holds",
+        "Nothing. Judge by the lag and by the committed offsets.",
+    ),
+    Situation(
         "broker_draining",
         ("error",),
         "the broker is shutting down: it answers held pulls and refuses new ones",

@@ -34,7 +34,8 @@ def client_verdicts(group: Group) -> Iterator[Verdict]:
     yield from _refused(group, explained)
     yield from _may_not_consume(group, explained)
     if not group.members:
-        yield from _without_members(group)
+        if group.are_members_known:
+            yield from _without_members(group)
         return
     if not group.is_broadcasting:
         yield from _late_heartbeats(group, explained)

@@ -84,7 +84,18 @@ class Group:
     @property
     def is_whole(self) -> bool:
         """Whether the facts describe all of the group's queues."""
-        return not self.unavailable and all(one.detail.queues_total <= len(one.detail.queues) for one in self.facts)
+        is_whole = all(one.detail.queues_total <= len(one.detail.queues) for one in self.facts)
+        return is_whole and not self.unavailable and self.are_members_known
+
+    @property
+    def are_members_known(self) -> bool:
+        """Whether the members at every broker are known; at an attached one they are asked for."""
+        return all(one.broker.members_known for one in self.facts)
+
+    @property
+    def attached(self) -> list[str]:
+        """The brokers of which only a copy is here, so that the clients' pulls are not known."""
+        return [one.broker.broker for one in self.facts if one.broker.attached]
 
     @property
     def is_broadcasting(self) -> bool:

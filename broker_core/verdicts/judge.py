@@ -46,7 +46,7 @@ def _state(group: Group, verdicts: list[Verdict]) -> State:
         is_counted=group.are_retries_counted and bool(group.own_queues),
         patience_ms=group.patience_ms,
     )
-    if state == "stopped" and not group.unavailable:
+    if state == "stopped" and not group.unavailable and group.are_members_known:
         return state
     errors = {verdict.id for verdict in verdicts if verdict.severity == "error"} - _STILL_CONSUMING
     waits = group.progress.waiting or group.progress.unknown or "pulls_refused" in errors
@@ -193,6 +193,11 @@ def _well(group: Group, evidence: dict[str, int | None]) -> Verdict:
         what = "its queues are empty"
     else:
         what = "it has consumed its queues to their ends"
+    if group.attached:
+        return CATALOGUE["idle"].verdict(
+            f"Nothing waits for {group.name}: {what}.",
+            evidence | {"held": None, "queues": len(group.own_queues), "moved_ms_ago": latest},
+        )
     return CATALOGUE["idle"].verdict(
         f"Nothing waits for {group.name}: {what}. Pulls are held on {held:,} of "
         f"{plural(len(group.own_queues), 'queue')}.",

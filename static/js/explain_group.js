@@ -28,6 +28,7 @@ const QUEUE_STATES = {
   polling: { mark: "◔", word: "polling", tone: "calm" },
   not_polling: { mark: "✖", word: "not polling", tone: "bad" },
   unassigned: { mark: "○", word: "unassigned", tone: "none" },
+  not_known: { mark: "?", word: "not known", tone: "none" },
 };
 
 /** Mark, word and tone of a queue's state. An unassigned queue is a warning only while it has a lag. */

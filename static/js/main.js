@@ -3,6 +3,7 @@
 import { initialState, reduce, brokerTime } from "./reducer.js";
 import { EventsSocket } from "./socket.js";
 import { PageConsumer } from "./consumer.js";
+import { attachedPanel } from "./panels/attached.js";
 import { consumerPanel } from "./panels/consumer.js";
 import { BROKER_CHARTS, historyPanel } from "./panels/history.js";
 import { histogramsPanel } from "./panels/histograms.js";
@@ -88,6 +89,7 @@ const consumer = new PageConsumer();
 const publish = publishPanel();
 const panels = [
   statusPanel({ reconnect: () => socket.reconnectNow() }),
+  attachedPanel(),
   pathPanel(),
   holdsPanel({ isOwn: (hold) => hold.client_id === consumer.clientId }),
   wakeupsPanel(),

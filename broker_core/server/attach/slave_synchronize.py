@@ -32,6 +32,8 @@ ENTRIES_A_TURN = 50
 OFFSETS_A_TURN = 500
 GROUPS_A_ROUND = 20
 """Whose members are asked for; the others follow in the next rounds."""
+ROUNDS = 16
+"""In so many rounds all groups have their turn, in 80 s. A member that is not confirmed for 120 s is taken out."""
 MEMBERS_OF_A_GROUP = 1000
 
 
@@ -163,12 +165,13 @@ class SlaveSynchronize:
 
     async def _all_members(self, address: str) -> None:
         """Ask for the members of some groups; when all groups had their turn, it begins again."""
-        groups = self._groups[self._next_group : self._next_group + GROUPS_A_ROUND]
+        count = max(GROUPS_A_ROUND, -(-len(self._groups) // ROUNDS))
+        groups = self._groups[self._next_group : self._next_group + count]
         for group in groups:
             body = await self._cluster.members(address, group)
             view = _ConsumerConnection() if body is None else msgspec.convert(body, _ConsumerConnection, strict=False)
             await self._members_of(group, view)
-        self._next_group += GROUPS_A_ROUND
+        self._next_group += count
         if self._next_group >= len(self._groups):
             self._next_group = 0
             self.members_ms = self._clock.now().wall_ms

@@ -55,6 +55,9 @@ class FollowerStore(MessageStore):
     @property
     def last_store_timestamp(self) -> int:
         """When the last record was stored at the master, ms; 0 if that is not known."""
+        if not self._log.last_store_timestamp:  # after a clean stop recovery reads no record
+            for offset, _ in self.last_records(1):
+                self._log.last_store_timestamp = self._log.store_timestamp(offset) or 0
         return self._log.last_store_timestamp
 
     @property

@@ -5,7 +5,7 @@ import pytest
 
 from api.http import schemas
 from api.http.schemas import INT64_FIELDS, CommittedOffset, copied, with_int64_as_text
-from api.resources import broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics
+from api.resources import attached, broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics
 from api.resources.publishing import Published
 from bridge.port import commands
 
@@ -57,7 +57,7 @@ def int_fields(shape: type[msgspec.Struct]) -> set[str]:
     }
 
 
-RESOURCES = (broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics)
+RESOURCES = (attached, broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics)
 SHAPES = [
     shape
     for module in (schemas, commands, *RESOURCES)
@@ -67,7 +67,8 @@ SHAPES = [
     and not issubclass(shape, commands.Command | commands.Reply)
     and shape.__struct_fields__
     and not shape.__name__.startswith("_")
-    and shape.__module__ not in {f"broker_core.commands.{name}" for name in ("admin", "group_facts", "metrics")}
+    and shape.__module__
+    not in {f"broker_core.commands.{name}" for name in ("admin", "group_facts", "metrics", "replicate")}
 ]  # those are not part of an answer or of the document
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from broker_core import commands as c
 from broker_core.events import GroupMemberJoined
+from broker_core.verdicts.judge import judge
 from tests.fakes.engine import Bench
 from tests.fakes.followed import append, blocks_of, follower, log_of, master
 from tests.fakes.name_server import topic_config
@@ -104,3 +105,37 @@ def test_a_client_of_the_followed_broker_becomes_a_member() -> None:
     assert bench.context.topics.get("%RETRY%g") is None
     assert isinstance(bench.call(c.CloseConnection(), connection="of c1"), c.Done)
     assert bench.context.consumers.client_ids("g") == []
+
+
+def facts_of(bench: Bench, members_ms: int | None) -> c.GroupFacts:
+    """The facts of a group with a member and a lag, in an engine that knows the members or not."""
+    bench.call(c.ReportFollowing(source="s", state="following", members_ms=members_ms))
+    reply = bench.call(c.GetGroupFacts(group="g"))
+    assert isinstance(reply, c.GroupFacts)
+    return reply
+
+
+def test_what_rocketmq_does_not_report_is_not_known() -> None:
+    bench = follower()
+    append(bench, blocks_of(log_of(master(60))))
+    bench.call(c.ReplicateTables(offsets=[c.ReplicatedOffsets(group="g", topic="orders", offsets={0: 1, 1: 3, 2: 1})]))
+    verdicts = judge([facts_of(bench, None)])
+    assert verdicts.state == "unknown"
+    assert {verdict.id for verdict in verdicts.verdicts} == {"attached"}
+    assert "members are being asked for" in verdicts.verdicts[0].sentence
+    groups = bench.call(c.GetConsumerGroups())
+    assert isinstance(groups, c.ConsumerGroups) and groups.groups[0].state == "unknown"
+    assert judge([facts_of(bench, 5)]).state == "stopped"
+    consumer = c.ConsumerData(group="g", subscriptions=[c.SubscriptionData(topic="orders")])
+    member = c.ReplicateMember(client_id="c1", remote="10.0.0.9:1", language="JAVA", version=493, consumer=consumer)
+    bench.call(member, connection="of c1")
+    facts = facts_of(bench, 5)
+    assert {queue.state for queue in facts.detail.queues} == {"not_known"}
+    assert all("does not report" in queue.why for queue in facts.detail.queues)
+    (client,) = facts.detail.members
+    assert client.last_heartbeat_ms is None
+    bench.clock.advance(60_000)
+    bench.call(member, connection="of c1")
+    verdicts = judge([facts_of(bench, 5)])
+    assert verdicts.state == "stalled"
+    assert {verdict.id for verdict in verdicts.verdicts} == {"attached", "stands_still"}

@@ -58,12 +58,14 @@ def test_a_copy_goes_on_where_it_stopped(clean: bool) -> None:
     log, bench = log_of(master(250)), follower()
     blocks = blocks_of(log)
     append(bench, blocks[:2])
+    stored = store_of(bench).last_store_timestamp
     if clean:
         bench.engine.close(bench.clock.now())
     else:
         bench.files.kill()
     again = follower(files=bench.files, clock=VirtualClock())
     assert store_of(again).appended_offset == blocks[2].offset
+    assert store_of(again).last_store_timestamp == stored > 0
     append(again, blocks[2:])
     assert log_of(again) == log
     assert not again.files.names(store_of(again).root / "recovered-tail")

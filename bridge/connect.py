@@ -75,9 +75,10 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
         adopt=settings.GLASSMQ_STORE_ADOPT,
         follows=follows,
     )
-    runner = EngineRunner(open_engine, clock, journal=PollJournal(files, clock))
-    if follows:
+    if follows:  # without a poll journal: the pulls of the followed broker's clients are not known
+        runner = EngineRunner(open_engine, clock)
         return EngineHost(runner, clock, limits, follower=Follower(runner, clock, follow_options(settings)))
+    runner = EngineRunner(open_engine, clock, journal=PollJournal(files, clock))
     return EngineHost(
         runner, clock, limits, remoting=make_remoting(settings, runner), routes=make_routes(settings, runner, clock)
     )

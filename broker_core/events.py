@@ -11,7 +11,7 @@ import msgspec
 
 from broker_core.commands import DeadCause, Protocol, ReleaseCause, WakeCause
 
-LeaveCause = Literal["unregister", "channel_closed", "expired"]
+LeaveCause = Literal["unregister", "channel_closed", "expired", "unlisted"]
 RebalanceCause = Literal["joined", "reconnected", "left", "subscription", "retry_topic"]
 UnlockCause = Literal["unlock", "unregister", "expired"]
 

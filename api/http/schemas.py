@@ -53,6 +53,7 @@ INT64_FIELDS = frozenset(
         "received",
         "confirmed",
         "confirmed_ms",
+        "min_ms",
         "lag_bytes",
         "bytes_per_second",
         "tables_ms",

@@ -15,11 +15,11 @@ class AttachedBroker(Model, frozen=True, kw_only=True, gc=False):
     """A broker that is followed. Offsets are physical, in bytes; what is not known is null.
 
     `source` is the address that is followed. `state` is `connecting`, `following`, `waiting` (it tries again every 5 s)
-    or `stopped` (copy and source cannot be joined; `problem` says why), since `since_ms`. `received` is the end of what
-    has arrived, `confirmed` that of the last whole, checked record, which was stored at `confirmed_ms`. `lag_bytes` is
-    what the copy lacks, `lag_ms` the age of its last record while it lacks something. `tables_ms` and `members_ms`:
-    when topics, groups and offsets, and the members of all groups, were fetched last. `unindexed` records are in the
-    copy and in no queue of it.
+    or `stopped` (copy and source cannot be joined; `problem` says why), since `since_ms`. The copy begins at `min`,
+    whose message was stored at `min_ms`. `received` is the end of what has arrived, `confirmed` that of the last whole,
+    checked record, which was stored at `confirmed_ms`. `lag_bytes` is what the copy lacks, `lag_ms` the age of its last
+    record while it lacks something. `tables_ms` and `members_ms`: when topics, groups and offsets, and the members of
+    all groups, were fetched last. `unindexed` records are in the copy and in no queue of it.
     """
 
     broker: str
@@ -28,6 +28,7 @@ class AttachedBroker(Model, frozen=True, kw_only=True, gc=False):
     state: commands.FollowState
     since_ms: int
     min: int
+    min_ms: int | None
     received: int | None
     confirmed: int
     confirmed_ms: int | None

@@ -16,7 +16,11 @@ MOST = 5000
 
 
 class Client(Model, frozen=True, kw_only=True, gc=False):
-    """One client. `version` is RocketMQ's (`5.4.0`), or empty; `last_heartbeat_ms` null: no heartbeat yet."""
+    """One client. `version` is RocketMQ's (`5.4.0`), or empty; `last_heartbeat_ms` null: no heartbeat yet.
+
+    At an attached broker `connected_at_ms`, `last_heartbeat_ms` and `holds` are null, because RocketMQ does not report
+    them.
+    """
 
     broker: str
     client_id: str
@@ -24,11 +28,11 @@ class Client(Model, frozen=True, kw_only=True, gc=False):
     remote: str
     language: str
     version: str
-    connected_at_ms: int
+    connected_at_ms: int | None
     last_heartbeat_ms: int | None
     producer_groups: list[str]
     consumer_groups: list[str]
-    holds: int
+    holds: int | None
 
 
 class Clients(Model, frozen=True, kw_only=True, gc=False):
@@ -89,7 +93,7 @@ async def get_client(request: Request[ClientParams]) -> Answer:
     found = [client for table in replies.by_broker.values() for client in table.clients if client.client_id == wanted]
     if not found:
         raise Problem(404, f"no client {wanted} is connected", code=ResponseCode.QUERY_NOT_FOUND, pointer="/id")
-    return Answer(body=render(max(found, key=lambda client: client.connected_at_ms)))
+    return Answer(body=render(max(found, key=lambda client: client.connected_at_ms or 0)))
 
 
 ROUTES = (

@@ -60,7 +60,8 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
             place = [broker.broker, group.group]
             for name in STATES:
                 state.add_metric([*place, name], int(name == group.state))
-            holds.add_metric(place, group.holds)
+            if group.holds is not None:
+                holds.add_metric(place, group.holds)
             letters.add_metric(place, group.dead_letters)
             dead.add_metric([*node, group.group], group.dead_lettered)
             _add(retrying, place, group.retrying)

@@ -217,9 +217,13 @@ def _members(views: Iterable[commands.ConsumerGroupDetail]) -> dict[str, command
         for member in view.members:
             known = members.get(member.client_id)
             members[member.client_id] = (
-                member if known is None else structs.replace(known, holds=known.holds + member.holds)
+                member if known is None else structs.replace(known, holds=_sum_of_known(known.holds, member.holds))
             )
     return members
+
+
+def _sum_of_known(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _queues(views: Mapping[str, commands.ConsumerGroupDetail], client_ids: list[str]) -> list[GroupQueue]:

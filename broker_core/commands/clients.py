@@ -139,6 +139,7 @@ class ClientView(Shape, frozen=True):
     """One client of the broker.
 
     ``version`` is RocketMQ's ordinal, 0 for other clients. ``last_heartbeat_ms`` is None before the first heartbeat.
+    ``connected_at_ms`` and ``holds`` are None for a client of an attached broker, which does not report them.
     """
 
     broker: str
@@ -147,11 +148,11 @@ class ClientView(Shape, frozen=True):
     remote: str
     language: str
     version: int
-    connected_at_ms: int
+    connected_at_ms: int | None
     last_heartbeat_ms: int | None
     producer_groups: list[str]
     consumer_groups: list[str]
-    holds: int
+    holds: int | None
 
 
 class GetClients(Command, frozen=True):

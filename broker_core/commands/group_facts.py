@@ -121,7 +121,8 @@ class BrokerCondition(Shape, frozen=True):
     ``up_ms`` is its age. ``problem``: why it accepts no messages, or empty. ``undispatched_bytes`` of messages are
     stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later. Commands
     waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None without
-    such commands. The pulls of an ``attached`` broker are not known, as it is a copy of another one.
+    such commands. The pulls of an ``attached`` broker are not known, as it is a copy of another one; its committed
+    offsets are ``tables_age_ms`` old, None before they were fetched.
     """
 
     broker: str
@@ -135,6 +136,7 @@ class BrokerCondition(Shape, frozen=True):
     refused: int = 0
     attached: bool = False
     members_known: bool = True
+    tables_age_ms: int | None = None
 
 
 class GroupFacts(Reply, frozen=True):

@@ -19,7 +19,8 @@ class ConsumerGroupView(Shape, frozen=True):
 
     The lag of ``unknown_queues`` more queues is not known. ``oldest_ms`` is the age of the oldest message in the lag,
     None if there is none or it was deleted. ``holds`` and ``members`` count the held pulls and the clients. ``state``
-    is the group's state as in its verdicts. ``consume_tps``: messages delivered per second in the last minute.
+    is the group's state as in its verdicts. ``consume_tps``: messages delivered per second in the last minute. At an
+    attached broker ``holds`` is None and ``consume_tps`` counts committed messages.
     ``retrying`` messages that the group sent back wait for their next delivery; None while they are not all counted.
     """
 
@@ -27,7 +28,7 @@ class ConsumerGroupView(Shape, frozen=True):
     group: str
     topics: list[str]
     lag: int | None
-    holds: int
+    holds: int | None
     members: int = 0
     message_model: str = ""
     state: Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"] = "unknown"

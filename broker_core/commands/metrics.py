@@ -50,7 +50,7 @@ class GroupMetrics(Shape, frozen=True):
 
     group: str
     state: Literal["ok", "catching up", "falling behind", "stalled", "stopped", "unknown"]
-    holds: int
+    holds: int | None
     retrying: int | None
     dead_letters: int
     dead_lettered: int

@@ -48,9 +48,17 @@ class ReplicatedOffsets(Shape, frozen=True):
     offsets: dict[int, int]
 
 
+class TopicEnds(Shape, frozen=True):
+    """Max offsets of a topic, by queue id."""
+
+    topic: str
+    offsets: dict[int, int]
+
+
 class ReplicateTables(Command, frozen=True):
     """A part of the followed broker's tables. -> Done
 
+    ``ends`` are those of queues of which the copy may have no message.
     ``topics`` and ``groups`` are entries of topics.json and subscriptionGroup.json. A round of them begins with
     ``begin_topics`` or ``begin_groups``; at its ``end_topics`` or ``end_groups``, what was not in it is removed.
     """
@@ -63,6 +71,7 @@ class ReplicateTables(Command, frozen=True):
     end_groups: bool = False
     offsets: list[ReplicatedOffsets] = msgspec.field(default_factory=list)
     delay_offsets: dict[int, int] = msgspec.field(default_factory=dict)
+    ends: list[TopicEnds] = msgspec.field(default_factory=list)
 
 
 class ReplicateMember(Command, frozen=True):
@@ -100,8 +109,9 @@ class Attached(Reply, frozen=True):
     """A followed broker. Offsets are physical, times ms since 1970; None: not known.
 
     ``received`` is the offset after the last byte that arrived, ``confirmed`` the end of the last whole, checked
-    record, which is the end of the copy, and ``min`` its beginning. ``lag_bytes`` is what the copy lacks, ``lag_ms``
-    how long ago its last record was stored while it lacks something, 0 if it lacks nothing.
+    record, which is the end of the copy, and ``min`` its beginning, whose record was stored at ``min_ms``.
+    ``lag_bytes`` is what the copy lacks, ``lag_ms`` how long ago its last record was stored while it lacks something, 0
+    if it lacks nothing.
     """
 
     broker: str
@@ -110,6 +120,7 @@ class Attached(Reply, frozen=True):
     state: FollowState
     since_ms: int
     min: int
+    min_ms: int | None
     received: int | None
     confirmed: int
     confirmed_ms: int | None

@@ -72,7 +72,8 @@ class DeleteTopic(Command, frozen=True):
 
 
 class QueueView(Shape, frozen=True):
-    """``last_store_time_ms`` is None if the queue never had a message, or its last message was deleted."""
+    """``last_store_time_ms`` is None if the queue never had a message, or its last message was deleted. ``holds`` is
+    None at an attached broker."""
 
     broker: str
     topic: str
@@ -80,7 +81,7 @@ class QueueView(Shape, frozen=True):
     min_offset: int
     max_offset: int
     last_store_time_ms: int | None
-    holds: int
+    holds: int | None
 
 
 class GetQueues(Command, frozen=True):

@@ -40,6 +40,7 @@ from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
 from broker_core.processors.subscription_group import find_or_create_group
+from broker_core.processors.why.live_state import are_members_known
 from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, not_exist, validate_group
 
 MAX_CLIENT_ID_LENGTH = 255
@@ -74,7 +75,8 @@ def close_connection(context: Context, request: Request, now: Now) -> Reply:
         context.producers.leave_all(client)
         for group in context.consumers.leave_all(client):
             _report_member_left(context, group, client.client_id, "channel_closed", now)
-        context.events.keep(ClientLost, now, client.client_id, client.protocol, client.remote, holds)
+        if client.connected_at_ms is not None:
+            context.events.keep(ClientLost, now, client.client_id, client.protocol, client.remote, holds)
     return Done()
 
 
@@ -173,10 +175,9 @@ def _lacks_retry_topic(context: Context, data: ConsumerData) -> bool:
 
 def _identify(context: Context, client: ClientChannelInfo, command: HeartBeat, now: Now) -> None:
     client.protocol, client.language, client.version = command.protocol, command.language, command.version
-    follows = context.store.follows  # then nobody knows when the client sent its heartbeats
-    is_new = not client.client_id if follows else client.last_heartbeat_ms is None
+    follows = context.store.follows  # then nobody knows when the client connected or sent its heartbeats
     client.client_id = command.client_id
-    if is_new:
+    if client.last_heartbeat_ms is None and not follows:
         context.events.keep(
             ClientIdentified, now, client.client_id, client.protocol, client.remote, client.language, client.version
         )
@@ -196,6 +197,8 @@ def _register(
         _create_retry_topic(context, config, now)
     registration = context.consumers.register(client, data, now.mono_ns, without_sub=without_sub)
     _report(context, client, data.group, registration, now)
+    if context.store.follows:
+        return registration.topics_changed  # its broker notifies the members
     if registration.member in ("joined", "reconnected"):
         consumer_ids_changed(context, data.group, registration.member)
         return True
@@ -205,7 +208,7 @@ def _register(
 
 
 def _report(context: Context, client: ClientChannelInfo, group: str, registration: Registration, now: Now) -> None:
-    if registration.member == "joined":
+    if registration.member == "joined" and are_members_known(context):  # a first look at members is no change of them
         context.events.keep(
             GroupMemberJoined,
             now,
@@ -215,7 +218,7 @@ def _report(context: Context, client: ClientChannelInfo, group: str, registratio
             client.remote,
             len(context.consumers.members(group)),
         )
-    for update in registration.updates:
+    for update in registration.updates if are_members_known(context) else ():
         context.events.keep(
             SubscriptionChanged, now, group, update.topic, client.client_id, update.expression, update.previous
         )
@@ -268,6 +271,9 @@ def expire_clients(context: Context, now: Now, limit: int) -> None:
 def _report_member_left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
     """A member was removed: notify the others, and free its locks."""
     members = context.consumers.members(group)
+    if context.store.follows:  # its broker notifies the others, and why it left is not known
+        context.events.keep(GroupMemberLeft, now, group, client_id, "unlisted", len(members))
+        return
     context.events.keep(GroupMemberLeft, now, group, client_id, cause, len(members))
     if cause == "unregister":
         for topic, queue_id in context.locks.unlock_all(group, client_id):

@@ -40,7 +40,7 @@ def client_view(context: Context, client: ClientChannelInfo) -> ClientView:
         last_heartbeat_ms=client.last_heartbeat_ms,
         producer_groups=context.producers.groups_of(connection),
         consumer_groups=context.consumers.memberships.groups_of(connection),
-        holds=context.holds.count_of_connection(connection),
+        holds=context.holds.count_of_connection(connection) if client.connected_at_ms is not None else None,
     )
 
 

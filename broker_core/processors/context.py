@@ -306,7 +306,7 @@ class Context:
             min_offset=self.store.min_offset(topic, queue_id),
             max_offset=end,
             last_store_time_ms=self.store.store_time(topic, queue_id, end - 1) if end else None,
-            holds=self.holds.count_of_queue(topic, queue_id),
+            holds=None if self.store.follows else self.holds.count_of_queue(topic, queue_id),
         )
 
     def hold_view(self, request: PullRequest, now_wall_ms: int, now_mono_ns: int) -> HoldView:

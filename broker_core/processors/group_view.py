@@ -70,7 +70,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 broker=context.options.broker_name,
                 group=group,
                 lag=lag,
-                holds=context.holds.count_of_group(group),
+                holds=None if context.store.follows else context.holds.count_of_group(group),
                 topics=of_group,
                 members=len(context.consumers.members(group)),
                 message_model=info.message_model if info else "",

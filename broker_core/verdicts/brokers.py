@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import Group
-from broker_core.verdicts.verdict import Verdict, joined, plural
+from broker_core.verdicts.verdict import Verdict, joined, plural, span
+
+
+def _age(age_ms: int | None) -> str:
+    """How old the committed offsets of attached brokers are, as a sentence."""
+    if age_ms is None:
+        return "Its committed offsets have not been fetched yet, so the lag is not known."
+    return f"The committed offsets are {span(age_ms)} old, so messages in the lag may be consumed already."
 
 
 def broker_verdicts(group: Group) -> Iterator[Verdict]:
@@ -18,8 +25,8 @@ def broker_verdicts(group: Group) -> Iterator[Verdict]:
         unknown = "" if group.are_members_known else "; its members are being asked for"
         yield CATALOGUE["attached"].verdict(
             f"{joined(group.attached)} {'is' if len(group.attached) == 1 else 'are'} attached: which pulls are held "
-            f"there, and when clients pulled last, is not known{unknown}.",
-            {"brokers": group.attached},
+            f"there, and when clients pulled last, is not known{unknown}. {_age(group.offsets_age_ms)}",
+            {"brokers": group.attached, "offsets_age_ms": group.offsets_age_ms},
         )
     for broker in (one.broker for one in group.facts):
         if broker.draining:

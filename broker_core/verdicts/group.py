@@ -98,6 +98,12 @@ class Group:
         return [one.broker.broker for one in self.facts if one.broker.attached]
 
     @property
+    def offsets_age_ms(self) -> int | None:
+        """The age of the oldest committed offsets of attached brokers; None before they were fetched."""
+        ages = [one.broker.tables_age_ms for one in self.facts if one.broker.attached]
+        return None if None in ages else max((age for age in ages if age is not None), default=None)
+
+    @property
     def is_broadcasting(self) -> bool:
         return self.message_model == "BROADCASTING"
 

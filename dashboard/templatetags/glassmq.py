@@ -19,6 +19,12 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
+@register.simple_tag
+def attached_to() -> str:
+    """The name servers of the cluster whose brokers are followed; empty if the brokers are our own."""
+    return str(settings.GLASSMQ_ATTACH)
+
+
 @register.inclusion_tag("dashboard/navigation.html", takes_context=True)
 def navigation(context: dict[str, Any]) -> dict[str, Any]:
     """The links of the header. Also works without a request, as on the login page and on error 500."""

@@ -98,7 +98,11 @@ def stores(broker: str = "") -> list[tuple[str, Path]]:
 
     The settings name the first broker's store. ``manage.py broker --cluster`` puts those of the others below
     ``brokers`` in the data folder (``bridge/cluster.py``). Stores there of brokers that no setting names are left out.
+    With ``GLASSMQ_ATTACH`` the copies of the followed brokers are the only stores (``bridge/attach.py``).
     """
+    if settings.GLASSMQ_ATTACH:
+        logs = sorted((settings.GLASSMQ_DATA_DIR / "attached").glob("*/store/commitlog"))
+        return [(log.parts[-3], log.parent) for log in logs if broker in ("", log.parts[-3])]
     first, *others = settings.GLASSMQ_CLUSTER_NAMES
     found = {first: Path(settings.GLASSMQ_STORE_DIR)}
     for name in others:

@@ -1,5 +1,6 @@
 /** The Connections page. */
 
+import { isAttached } from "./attached.js";
 import { count } from "./format.js";
 import { request } from "./http.js";
 import { startPage } from "./page.js";
@@ -17,6 +18,7 @@ function parse(answer) {
 
 function figures({ clients, total }) {
   const of = (protocol) => clients.filter((client) => client.protocol === protocol).length;
+  if (isAttached) return [["members", count(total), "Clients that the broker lists as members of consumer groups"]];
   return [
     ["connected", count(total), "Open connections"],
     ["RocketMQ clients", count(of("remoting")), "Connections over RocketMQ's remoting protocol"],

@@ -165,7 +165,7 @@ export function mergeBrokers(groups) {
       brokers: [...entry.brokers, broker], topics: [...new Set([...entry.topics, ...group.topics])].sort(),
       lag: knownSum([entry, group], "lag"), oldest_ms: largest(entry.oldest_ms, group.oldest_ms),
       consume_tps: knownSum([entry, group], "consume_tps"), retrying: knownSum([entry, group], "retrying"),
-      dead_letters: sum([entry, group], "dead_letters"), holds: entry.holds + group.holds, members: Math.max(entry.members, group.members),
+      dead_letters: sum([entry, group], "dead_letters"), holds: knownSum([entry, group], "holds"), members: Math.max(entry.members, group.members),
       message_model: entry.message_model || group.message_model });
   }
   return [...merged.values()];
@@ -187,6 +187,7 @@ export function clientKind(client) {
 
 /** The age of the last heartbeat: {text, tone}. A WebSocket, or a producer without groups, sends none. */
 export function heartbeat(client, now) {
+  if (client.last_heartbeat_ms === null && client.connected_at_ms === null) return { text: "unknown", tone: "none" };
   if (client.last_heartbeat_ms === null) return { text: "none", tone: client.protocol === "websocket" ? "none" : "calm" };
   if (now === null) return { text: "unknown", tone: "none" };
   const since = Math.max(0, now - client.last_heartbeat_ms);
@@ -196,7 +197,8 @@ export function heartbeat(client, now) {
 
 // --- Events -------------------------------------------------------------------------------------------------------
 
-const LEFT = { unregister: "it unregistered", channel_closed: "its connection closed", expired: "it sent no heartbeat for 120 s" };
+const LEFT = { unregister: "it unregistered", channel_closed: "its connection closed", expired: "it sent no heartbeat for 120 s",
+  unlisted: "its broker does not list it any more" };
 const NOTIFIED = { joined: "a member joined", reconnected: "a member reconnected", left: "a member left",
   subscription: "a subscription changed", retry_topic: "the group's retry topic was created" };
 /** Whether the event is about a dead letter that was sent again: a consumer's own retries begin at 1. */

@@ -4,6 +4,7 @@
  */
 
 import { initialState, newestChange, mergeStreams, reduce } from "./client_events.js";
+import { isAttached } from "./attached.js";
 import { EventsSocket } from "./socket.js";
 import { Poller } from "./poll.js";
 import { brokerTime } from "./reducer.js";
@@ -112,7 +113,7 @@ function statusStrip(reconnect, follow) {
   return {
     render(view, figures) {
       setText(part("broker"), view.state.broker ?? "unknown broker");
-      for (const [name, text, title] of figures ?? []) figure(name, text, title);
+      for (const [name, text, title] of figures ?? []) if (!(isAttached && name === "held pulls")) figure(name, text, title);
       show(view);
     },
     tick: show,

@@ -1,6 +1,7 @@
 /** The page of one topic: queues, groups, configuration and route. */
 
 import { dialog } from "./dialogs.js";
+import { isAttached } from "./attached.js";
 import { KeyedRows, cell, el, panel, setText } from "./dom.js";
 import { capitalize, sum } from "./explain_group.js";
 import { ago, count, plural, rate } from "./format.js";
@@ -55,7 +56,7 @@ function queuesPanel() {
     setText(max, count(queue.max_offset));
     setText(messages, count(queue.max_offset - queue.min_offset));
     const known = queue.last_store_time_ms !== null && now !== null;
-    setText(last, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 ? "never" : "unknown");
+    setText(last, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 && !isAttached ? "never" : "unknown");
     setText(holds, count(queue.holds));
   }
 

@@ -130,6 +130,8 @@ describe("clients", () => {
     assert.deepEqual([at(1_200), at(31_000), at(61_000), at(131_000)].map(({ text, tone }) => `${text} ${tone}`),
       ["now none", "30 s ago none", "1 min ago warn", "2 min 10 s ago bad"]);
     assert.equal(heartbeat(member("a"), null).text, "unknown");
+    assert.equal(heartbeat(member("a", { last_heartbeat_ms: null, connected_at_ms: null }), 5).text, "unknown");
+    assert.equal(heartbeat(member("a", { last_heartbeat_ms: null, connected_at_ms: 1 }), 5).text, "none");
     assert.equal(heartbeat(member("a", { last_heartbeat_ms: null }), 5).text, "none");
   });
   test("are listed up to a maximum", () => {

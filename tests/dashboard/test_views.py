@@ -28,6 +28,15 @@ def test_every_page_has_the_banner_of_an_outage(path: str) -> None:
     assert "js/outage.js" in text
 
 
+def test_pages_say_that_the_brokers_are_attached(settings: Any) -> None:
+    text = views.live(RequestFactory().get("/")).content.decode()
+    assert "data-attached" not in text and "attached_bar.js" not in text
+    settings.GLASSMQ_ATTACH = "10.0.0.1:9876"
+    text = views.live(RequestFactory().get("/")).content.decode()
+    assert '<html lang="en" data-theme="auto" data-attached>' in text and "attached_bar.js" in text
+    assert "Copies of the brokers of 10.0.0.1:9876." in text and "The copy cannot grow." in text
+
+
 def test_only_reading_is_allowed() -> None:
     assert views.live(RequestFactory().post("/")).status_code == 405
 

@@ -70,6 +70,8 @@ class FakeMaster:
         if request.code == RequestCode.GET_CONSUMER_CONNECTION_LIST:
             members = self.members.get(request.ext_fields["consumerGroup"])
             return (206, b"") if members is None else (0, _json(_connections(members)))
+        if request.code == RequestCode.GET_TOPIC_STATS_INFO:
+            return 0, self._topic_stats(request.ext_fields["topic"])
         table: dict[Any, Any] = {
             RequestCode.GET_BROKER_CLUSTER_INFO: {
                 "brokerAddrTable": {
@@ -102,6 +104,16 @@ class FakeMaster:
             RequestCode.GET_ALL_DELAY_OFFSET: {"offsetTable": {1: 0}},
         }
         return 0, _json(table[request.code])
+
+    def _topic_stats(self, topic: str) -> bytes:
+        """As RocketMQ writes it: the keys are objects."""
+        store, queues = self.bench.context.store, range(self.bench.context.topics.require(topic).read_queue_nums)
+        entries = (
+            f'{{"brokerName":"broker-a","queueId":{queue},"topic":"{topic}"}}:'
+            f'{{"lastUpdateTimestamp":0,"maxOffset":{store.max_offset(topic, queue)},"minOffset":0}}'
+            for queue in queues
+        )
+        return f'{{"offsetTable":{{{",".join(entries)}}},"topicPutTps":0.0}}'.encode()
 
     # --- the HA port
 

@@ -18,6 +18,7 @@ from bridge.management.commands.broker import Command as BrokerCommand
 class Command(BrokerCommand):
     """The command; ``bridge/attach.py`` finds the brokers."""
 
+    attaches = True
     help = "Follow the brokers of a running RocketMQ cluster, and show them, until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -56,6 +57,7 @@ class Command(BrokerCommand):
         self.stdout.write(plan(found, namesrv, settings.GLASSMQ_ATTACH_MAX_RATE))
         if options["dry_run"]:
             return
+        settings.GLASSMQ_ATTACH = namesrv  # pages and the report worker read it
         attach = {
             "GLASSMQ_ATTACH": namesrv,
             "GLASSMQ_ATTACH_SOURCE": options["source"],

@@ -83,6 +83,8 @@ class Command(BaseCommand):
 
     help = "Start a broker: web, engine and schedules, until Ctrl-C."
     requires_system_checks = ()
+    attaches = False
+    """Whether this is ``manage.py attach``, which GLASSMQ_ATTACH starts in the place of a broker of our own."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -98,11 +100,17 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if settings.GLASSMQ_ATTACH and not self.attaches:
+            call_command("attach", **{name: options[name] for name in ("no_migrate", "no_schedules")})
+            return
         for warning in settings.GLASSMQ_WARNINGS:
             self.stderr.write(f"Warning: {warning}")
+        self.serve(self.places(clustered=options["cluster"]), options)
+
+    def serve(self, places: list[BrokerPlace], options: dict[str, Any]) -> None:
+        """Run these brokers until a signal ends them. CommandError if they cannot run."""
         try:
             check_port_is_free(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT, "GLASSMQ_WEB_PORT")
-            places = self.places(clustered=options["cluster"])
             if settings.GLASSMQ_ENGINE == "child":
                 for place in places:
                     check_folder_is_free(place.socket, ORPHAN_PATIENCE_S)
@@ -357,6 +365,7 @@ def children(
                     "--without-mingle",
                     "--without-heartbeat",
                 ],
+                environment={"GLASSMQ_ATTACH": settings.GLASSMQ_ATTACH},  # it may be an argument of manage.py attach
             )
         )
         wanted.append(ChildProcess("The scheduler", [*celery, "beat", "--loglevel", "WARNING", "--pidfile="]))

@@ -81,6 +81,7 @@ def get_attached(context: Context, request: Request, now: Now) -> Reply:
         state=report.state,
         since_ms=following.since_ms,
         min=store.min_physical_offset,
+        min_ms=store.first_store_timestamp or None,
         received=report.received,
         confirmed=confirmed,
         confirmed_ms=confirmed_ms,

@@ -5,14 +5,16 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import Done, OpenConnection, ReplicatedOffsets, ReplicateMember, ReplicateTables, Reply
+from broker_core.commands import Done, ReplicatedOffsets, ReplicateMember, ReplicateTables, Reply
 from broker_core.commands.clients import HeartBeat
+from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.consumers.subscription_group_manager import is_system_group
 from broker_core.errors import RequestError
 from broker_core.events import OffsetCommitted, SubscriptionGroupChanged, TopicChanged
 from broker_core.processors import client_manage
 from broker_core.processors.admin_broker import remove_topic
 from broker_core.processors.context import Context, Request
+from broker_core.processors.slave.following import store_of
 from broker_core.topics import MAX_QUEUES, TopicConfig
 
 REMOVED_A_ROUND = 20
@@ -37,6 +39,8 @@ def replicate_tables(context: Context, request: Request, now: Now) -> Reply:
         _remove_missing_groups(context, now)
     for offsets in command.offsets:
         _replicate_offsets(context, offsets, now)
+    for ends in command.ends:
+        store_of(context).set_ends(ends.topic, ends.offsets)
     if command.delay_offsets:
         context.store.delayed.replicate(command.delay_offsets)
     return Done()
@@ -51,7 +55,7 @@ def _replicate_topic(context: Context, entry: dict[str, Any], now: Now) -> str:
         raise RequestError(f"topic {config.topic_name} of the followed broker has {config.queue_nums} queues")
     old = context.topics.get(config.topic_name)
     context.topics.put(config, now)
-    if config != old:
+    if config != old and not _is_first_round(context):
         context.events.emit(
             TopicChanged,
             now,
@@ -62,6 +66,11 @@ def _replicate_topic(context: Context, entry: dict[str, Any], now: Now) -> str:
             config.perm,
         )
     return config.topic_name
+
+
+def _is_first_round(context: Context) -> bool:
+    """Whether the tables have not been complete yet, so that what is new here is not new at the followed broker."""
+    return context.following.report.tables_ms is None
 
 
 def _remove_missing_topics(context: Context, now: Now) -> None:
@@ -78,7 +87,7 @@ def _replicate_group(context: Context, entry: dict[str, Any], now: Now) -> str:
     version = groups.data_version
     is_known = str(entry.get("groupName")) in groups
     name = groups.update(entry, now).group_name
-    if groups.data_version != version:
+    if groups.data_version != version and not _is_first_round(context):
         context.events.keep(SubscriptionGroupChanged, now, name, "updated" if is_known else "created")
     return name
 
@@ -106,6 +115,7 @@ def _replicate_offsets(context: Context, entry: ReplicatedOffsets, now: Now) -> 
         context.counters.offsets_committed += 1
         end = context.store.max_offset(topic, queue_id)
         if previous is not None and offset > previous:
+            context.stats.group_get.add(((topic, group), offset - previous, 0, now.mono_ns))
             context.pulls.moved(group, topic, queue_id, offset, end, now.mono_ns)
         context.events.emit(
             OffsetCommitted, now, group, topic, queue_id, offset, -1 if previous is None else previous, "", end
@@ -116,8 +126,9 @@ def replicate_member(context: Context, request: Request, now: Now) -> Reply:
     """A client of the followed broker becomes a member here as well. It is told nothing, as it is not connected."""
     command: ReplicateMember = request.command
     if request.connection not in context.clients:
-        opened = OpenConnection(client_id="", protocol="remoting", remote=command.remote)
-        client_manage.open_connection(context, msgspec.structs.replace(request, command=opened), now)
+        context.clients[request.connection] = ClientChannelInfo(
+            request.connection, next(context.connection_numbers), "", "remoting", command.remote, connected_at_ms=None
+        )
     beat = HeartBeat(
         client_id=command.client_id,
         protocol="remoting",

@@ -114,6 +114,7 @@ def _delayed(context: Context, detail: ConsumerGroupDetail) -> Steps[list[Delaye
 def _condition(context: Context, now: Now) -> BrokerCondition:
     store, lateness = context.store, context.lateness
     is_late = lateness.is_present(now.mono_ns)
+    tables_ms = context.following.report.tables_ms
     return BrokerCondition(
         broker=context.options.broker_name,
         up_ms=(now.mono_ns - context.started.mono_ns) // 1_000_000,
@@ -126,6 +127,7 @@ def _condition(context: Context, now: Now) -> BrokerCondition:
         refused=lateness.refused if is_late else 0,
         attached=store.follows,
         members_known=are_members_known(context),
+        tables_age_ms=None if tables_ms is None else max(0, now.wall_ms - tables_ms),
     )
 
 

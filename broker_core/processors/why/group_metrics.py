@@ -50,7 +50,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
             GroupMetrics(
                 group=group,
                 state=live.state,
-                holds=context.holds.count_of_group(group),
+                holds=None if context.store.follows else context.holds.count_of_group(group),
                 retrying=seen.retrying(context, group),
                 dead_letters=dead_letters(context, group),
                 dead_lettered=context.store.max_offset(DLQ_PREFIX + group, DLQ_QUEUE),

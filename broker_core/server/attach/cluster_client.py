@@ -1,6 +1,7 @@
 """What a follower asks the name servers and brokers of a running cluster. It may send nothing that changes them."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +16,8 @@ from broker_core.remoting.remoting_command import RemotingCommand
 T = TypeVar("T")
 CALL_S = 3.0
 MASTER_ID = 0
+QUEUE_STATS = re.compile(rb'\{[^{}]*"queueId":(\d+)[^{}]*\}:\{[^{}]*"maxOffset":(\d+)[^{}]*\}')
+"""An entry of a TopicStatsTable. It is no JSON, because its keys are objects."""
 MAX_BODY = 64 << 20
 """Of an answer that is decoded; one table of a cluster with the most topics that a copy can hold is smaller."""
 
@@ -29,6 +32,7 @@ ALLOWED = frozenset(
         RequestCode.GET_BROKER_CLUSTER_INFO,
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
         RequestCode.GET_CONSUMER_CONNECTION_LIST,
+        RequestCode.GET_TOPIC_STATS_INFO,
     )
 )
 """Every request that is ever sent to a cluster. Each only reads: none registers, commits, locks or is a heartbeat."""
@@ -174,6 +178,16 @@ class ClusterClient:
         """A broker's topics (21), groups (201), consumer offsets (43) or delay offsets (45)."""
         answer = await self._call(address, code)
         return await asyncio.to_thread(_read, dict[str, Any], address, answer.body)
+
+    async def ends(self, address: str, topic: str) -> dict[int, int]:
+        """The max offset of each queue of a topic; empty if the broker does not have the topic."""
+        try:
+            body = (await self._call(address, RequestCode.GET_TOPIC_STATS_INFO, topic=topic)).body
+        except MQBrokerException as error:
+            if error.response_code in (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST):
+                return {}
+            raise
+        return {int(queue[1]): int(queue[2]) for queue in QUEUE_STATS.finditer(body)}
 
     async def members(self, address: str, group: str) -> dict[str, Any] | None:
         """RocketMQ's ConsumerConnection of a group; None if it has no member."""

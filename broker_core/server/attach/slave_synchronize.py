@@ -16,6 +16,7 @@ from broker_core.commands import (
     ReplicateMember,
     ReplicateTables,
     SubscriptionData,
+    TopicEnds,
     UnregisterClient,
 )
 from broker_core.consumers.subscription_group_manager import is_system_group
@@ -30,7 +31,7 @@ WHOLE_ROUND_S = 60.0
 """Tables whose DataVersion has not changed are replicated as a whole this often."""
 ENTRIES_A_TURN = 50
 OFFSETS_A_TURN = 500
-GROUPS_A_ROUND = 20
+TOPICS_A_ROUND = GROUPS_A_ROUND = 20
 """Whose members are asked for; the others follow in the next rounds."""
 ROUNDS = 16
 """In so many rounds all groups have their turn, in 80 s. A member that is not confirmed for 120 s is taken out."""
@@ -75,6 +76,9 @@ class SlaveSynchronize:
         self._due_ns: dict[RequestCode, int] = {}
         self._versions: dict[RequestCode, tuple[Any, int]] = {}
         self._offsets: dict[str, dict[int, int]] = {}
+        self._topics_asked: set[str] = set()
+        """Those whose ends are known."""
+        self._topic_names: list[str] = []
         self._groups: list[str] = []
         self._next_group = 0
         self._members: dict[str, set[str]] = {}
@@ -103,6 +107,7 @@ class SlaveSynchronize:
         if not problems:
             self.tables_ms = self._clock.now().wall_ms
         try:
+            await self._all_ends(address)
             await self._all_members(address)
         except (OSError, MQClientException, EngineRefused, msgspec.ValidationError) as error:
             problems.append(f"members: {error}")
@@ -120,6 +125,8 @@ class SlaveSynchronize:
         return False
 
     async def _topics(self, table: dict[str, Any]) -> None:
+        self._topic_names = sorted(table["topicConfigTable"] or {})
+        self._topics_asked &= set(self._topic_names)
         if self._is_known(RequestCode.GET_ALL_TOPIC_CONFIG, table):
             return
         entries = [{"topicName": name} | _present(entry) for name, entry in (table["topicConfigTable"] or {}).items()]
@@ -161,6 +168,14 @@ class SlaveSynchronize:
         offsets = {int(level): int(offset) for level, offset in (table.get("offsetTable") or {}).items()}
         await self._engine.call(ReplicateTables(delay_offsets=dict(islice(offsets.items(), ENTRIES_A_TURN))))
 
+    async def _all_ends(self, address: str) -> None:
+        """Ask once for the ends of each topic: its messages may be older than the copy, which then has none of them."""
+        missing = [name for name in self._topic_names if name not in self._topics_asked]
+        for topic in missing[: max(TOPICS_A_ROUND, -(-len(self._topic_names) // ROUNDS))]:
+            ends = await self._cluster.ends(address, topic)
+            await self._engine.call(ReplicateTables(ends=[TopicEnds(topic=topic, offsets=ends)]))
+            self._topics_asked.add(topic)
+
     # --- Members ----------------------------------------------------------------------------------------------
 
     async def _all_members(self, address: str) -> None:
@@ -174,6 +189,8 @@ class SlaveSynchronize:
         self._next_group += count
         if self._next_group >= len(self._groups):
             self._next_group = 0
+            if len(self._topics_asked) < len(self._topic_names):
+                return
             self.members_ms = self._clock.now().wall_ms
 
     async def _members_of(self, group: str, view: _ConsumerConnection) -> None:

@@ -1,7 +1,8 @@
 """A store that is a copy of another broker's log: its records come from there, and it accepts none of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
+from typing import Any
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
@@ -13,6 +14,27 @@ class FollowerStore(MessageStore):
     """The DefaultMessageStore of a slave. It delivers no delayed message, and its log begins where the copy began."""
 
     follows = True
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._ends: dict[str, Mapping[int, int]] = {}
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Offset after the last message of a queue. The copy of a log may have none of a queue's messages."""
+        return super().max_offset(topic, queue_id) or self._end(topic, queue_id)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First offset of a queue that is in the copy; its end if none is."""
+        if super().max_offset(topic, queue_id):
+            return super().min_offset(topic, queue_id)
+        return self._end(topic, queue_id)
+
+    def _end(self, topic: str, queue_id: int) -> int:
+        return self._ends.get(topic, {}).get(queue_id, 0)
+
+    def set_ends(self, topic: str, ends: Mapping[int, int]) -> None:
+        """The followed broker's max offsets by queue id, which hold while the copy has no message of these queues."""
+        self._ends[topic] = ends
 
     def append(self, messages: Sequence[PendingMessage], now: Now) -> Batch:
         """Always StoreReadOnlyError."""
@@ -51,6 +73,11 @@ class FollowerStore(MessageStore):
     def segment_size(self) -> int:
         """Bytes of a segment: those of the followed log."""
         return self._log.mapped_files.file_size
+
+    @property
+    def first_store_timestamp(self) -> int:
+        """When the first record was stored at the master, ms; 0 without a record."""
+        return 0 if self.is_empty else self._log.store_timestamp(self.min_physical_offset) or 0
 
     @property
     def last_store_timestamp(self) -> int:

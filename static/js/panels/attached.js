@@ -58,6 +58,8 @@ export function attachedPanel() {
     setAttribute(root, "data-state", problem ? "waiting" : view.state);
     figure("lag-bytes", bytes(known.lag_bytes));
     figure("lag-ms", isKnown(known.lag_ms) ? span(Number(known.lag_ms)) : UNKNOWN);
+    figure("since", ago(known.since_ms));
+    figure("begins", ago(view.min_ms));
     figure("rate", bytes(known.bytes_per_second));
     figure("confirmed", count(view.confirmed));
     figure("confirmed-at", ago(view.confirmed_ms));

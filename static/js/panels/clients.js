@@ -1,5 +1,6 @@
 /** Open connections: client, type, address and groups. */
 
+import { isAttached } from "../attached.js";
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
 import { count, span } from "../format.js";
 import { clientKind, heartbeat } from "../explain_group.js";
@@ -60,7 +61,7 @@ export function clientsPanel() {
     const beat = heartbeat(row.client, now);
     setText(row.parts.heartbeat, beat.text);
     row.parts.heartbeat.dataset.tone = beat.tone;
-    setText(row.parts.connected, now === null ? "unknown" : span(now - row.client.connected_at_ms));
+    setText(row.parts.connected, now === null || row.client.connected_at_ms === null ? "unknown" : span(now - row.client.connected_at_ms));
   }
 
   function render(view) {
@@ -69,10 +70,10 @@ export function clientsPanel() {
     const { clients, total } = view.answer;
     const { shown, matching } = choice.of([...clients]);
     rows.show(shown, (client) => `${client.broker} ${client.remote} ${client.client_id} ${client.connected_at_ms}`);
-    setText(part("count"), `${count(total)} connected${unavailableText(view.answer)}`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching, total, what: "connection" });
+    setText(part("count"), `${count(total)} ${isAttached ? "known as members of groups" : "connected"}${unavailableText(view.answer)}`);
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total, what: isAttached ? "known member" : "connection" });
     part("empty").hidden = matching > 0;
-    setText(part("empty-title"), total ? "No connection matches this filter." : "No client is connected.");
+    setText(part("empty-title"), total ? "No connection matches this filter." : isAttached ? "No member of a group is known." : "No client is connected.");
   }
 
   return {

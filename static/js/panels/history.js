@@ -1,5 +1,6 @@
 /** Charts of the last hour, day or month of the broker, a topic or a group. They are there as soon as the page opens. */
 
+import { isAttached, knownCharts } from "../attached.js";
 import { el, panel, setText } from "../dom.js";
 import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../format.js";
 import { RANGES, lonely, missing, points, rangeOf, timeLabels, withRange } from "../history.js";
@@ -32,7 +33,8 @@ export const GROUP_CHARTS = [
 ];
 
 /** `query` names the topic or the group, as "group=billing"; empty for the broker. */
-export function historyPanel(charts, query = "") {
+export function historyPanel(all, query = "") {
+  const charts = isAttached ? knownCharts(all, !query) : all;
   const { part } = panel("history");
   let range = rangeOf(location.search);
   let timer = 0;

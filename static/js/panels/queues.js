@@ -2,6 +2,7 @@
 
 import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
 import { ago, count, isSystemTopic, plural, rate } from "../format.js";
+import { isAttached } from "../attached.js";
 import { queueRate } from "../stats.js";
 
 const MOST_ROWS = 300;
@@ -46,7 +47,7 @@ export function queuesPanel() {
     setText(cells.rate, perSecond);
     cells.rate.classList.toggle("is-unknown", perSecond === "unknown");
     const known = queue.last_store_time_ms !== null && now !== null;
-    setText(cells.age, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 ? "never" : "unknown");
+    setText(cells.age, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 && !isAttached ? "never" : "unknown");
   }
 
   function render(view) {

@@ -1,5 +1,6 @@
 /** Who the broker is, whether the page is up to date, and the switch of longPollingEnable. */
 
+import { isAttached } from "../attached.js";
 import { dialog } from "../dialogs.js";
 import { switchEffect } from "../explain.js";
 import { panel, setAttribute, setText } from "../dom.js";
@@ -56,7 +57,7 @@ export function statusPanel({ reconnect }) {
       const answer = await request("GET", "/broker");
       if (broker.epoch !== epoch) return;
       if (isKnown(answer.started_at_ms)) broker.startedAtMs = Number(answer.started_at_ms);
-      broker.about = [answer.version && `version ${answer.version}`, `epoch ${epoch}`,
+      broker.about = [answer.version && `${isAttached ? "copied by GlassMQ" : "version"} ${answer.version}`, `epoch ${epoch}`,
         answer.store_path && `store ${answer.store_path}`].filter(Boolean).join(", ");
     } catch {
       broker.startedAtMs = null; // shown as unknown; the next epoch asks again

@@ -1,5 +1,6 @@
 /** Messages stored and held pulls woken per second, over the last five minutes. */
 
+import { isAttached } from "../attached.js";
 import { panel } from "../dom.js";
 import { shortCount } from "../format.js";
 import { WAKE_COUNTERS, rateSeries } from "../stats.js";
@@ -23,7 +24,7 @@ export function trafficPanel() {
       if (!enough) return;
       drawn = last;
       drawnAt = performance.now();
-      chart.draw([times, stored, rateSeries(state.history, WAKE_COUNTERS)[1]]);
+      chart.draw([times, stored, isAttached ? times.map(() => null) : rateSeries(state.history, WAKE_COUNTERS)[1]]);
     },
   };
 }

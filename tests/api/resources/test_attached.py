@@ -15,6 +15,7 @@ VIEW = commands.Attached(
     state="following",
     since_ms=5,
     min=0,
+    min_ms=1_700_000_000_000,
     received=1 << 60,
     confirmed=90,
     confirmed_ms=7,

@@ -156,6 +156,17 @@ def test_a_run_that_waits_for_long_is_handed_over_again_once(sent: list[int], st
     assert (run.status, run.attempt) == (status, 1)
 
 
+def test_the_stores_are_the_copies_of_attached_brokers(settings: Any, tmp_path: Path) -> None:
+    settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_STORE_DIR = tmp_path, tmp_path / "store"
+    for store in ("store", "attached/broker-b/store", "attached/broker-a/store"):
+        (tmp_path / store / "commitlog").mkdir(parents=True)
+    (tmp_path / "attached" / "broker-c").mkdir()
+    assert runs.stores() == [(settings.GLASSMQ_CLUSTER_NAMES[0], tmp_path / "store")]
+    settings.GLASSMQ_ATTACH = "10.0.0.1:9876"
+    copies = [(name, tmp_path / "attached" / name / "store") for name in ("broker-a", "broker-b")]
+    assert runs.stores() == copies and runs.stores("broker-b") == copies[1:] and runs.stores("broker-c") == []
+
+
 def test_stores_of_brokers_that_no_setting_names_are_left_out(settings: Any, tmp_path: Path) -> None:
     settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_STORE_DIR = tmp_path, tmp_path / "store"
     settings.GLASSMQ_CLUSTER_NAMES = ["broker-a", "broker-b", "broker-c"]

@@ -48,14 +48,25 @@ def test_the_places_are_those_of_the_brokers(
     name_server: str, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_SOCKET = tmp_path, tmp_path / "engine.sock"
+    settings.GLASSMQ_ATTACH = ""
     started: list[BrokerPlace] = []
-    monkeypatch.setattr(
-        attach.BrokerCommand, "handle", lambda self, **options: started.extend(self.places(clustered=True))
-    )
+    monkeypatch.setattr(attach.Command, "serve", lambda self, places, options: started.extend(places))
     call_command("attach", name_server, "--from", "min", stdout=io.StringIO())
     (place,) = started
     assert place.name == "broker-a" and place.attached
+    assert name_server == settings.GLASSMQ_ATTACH  # for the pages
     assert (place.environment["GLASSMQ_ATTACH"], place.environment["GLASSMQ_ATTACH_BEGIN"]) == (name_server, "min")
+
+
+def test_the_variable_alone_attaches(
+    name_server: str, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_SOCKET = tmp_path, tmp_path / "engine.sock"
+    settings.GLASSMQ_ATTACH = name_server
+    started: list[list[BrokerPlace]] = []
+    monkeypatch.setattr(attach.Command, "serve", lambda self, places, options: started.append(places))
+    call_command("broker", stdout=io.StringIO())
+    assert [place.attached for place in started[0]] == [True]
 
 
 def test_name_servers_are_needed_and_must_answer() -> None:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.events import GroupMemberJoined
 from broker_core.verdicts.judge import judge
 from tests.fakes.engine import Bench
-from tests.fakes.followed import append, blocks_of, follower, log_of, master
+from tests.fakes.followed import SEGMENT, append, blocks_of, follower, log_of, master
 from tests.fakes.name_server import topic_config
 
 
@@ -91,8 +93,35 @@ def test_an_entry_that_cannot_be_read_is_refused() -> None:
         assert isinstance(reply, c.Failed) and reply.kind == "request"
 
 
+def test_the_ends_of_queues_without_a_message_in_the_copy_are_those_of_its_broker() -> None:
+    bench = follower()
+    blocks = blocks_of(log_of(master(250)), 2 * SEGMENT)
+    ends = {0: 7, 1: 0}
+    bench.call(c.ReplicateTables(ends=[c.TopicEnds(topic="old", offsets=ends), c.TopicEnds("orders", {0: 999})]))
+    append(bench, blocks)
+    bench.call(c.ReplicateTables(topics=[topic_config("old", 2) | {"topicName": "old"}]))
+    bench.call(c.ReplicateTables(offsets=[c.ReplicatedOffsets(group="g", topic="old", offsets={0: 3, 1: 0})]))
+    store = bench.context.store
+    assert [(store.min_offset("old", queue), store.max_offset("old", queue)) for queue in (0, 1)] == [(7, 7), (0, 0)]
+    assert 0 < store.min_offset("orders", 0) < store.max_offset("orders", 0) < 999
+    groups = bench.call(c.GetConsumerGroups())
+    assert isinstance(groups, c.ConsumerGroups)
+    assert [(group.lag, group.oldest_ms, group.holds) for group in groups.groups] == [(4, None, None)]
+
+
+def test_committed_offsets_that_move_are_the_rate_of_a_group() -> None:
+    bench = follower()
+    append(bench, blocks_of(log_of(master(60))))
+    for offset in (2, 8):
+        bench.call(c.ReplicateTables(offsets=[c.ReplicatedOffsets(group="g", topic="orders", offsets={0: offset})]))
+        bench.clock.advance(10_000)
+    groups = bench.call(c.GetConsumerGroups())
+    assert isinstance(groups, c.ConsumerGroups) and groups.groups[0].consume_tps == pytest.approx(0.6)
+
+
 def test_a_client_of_the_followed_broker_becomes_a_member() -> None:
     bench = follower()
+    bench.call(c.ReplicateTables(groups=[{"groupName": "g"}]))
     consumer = c.ConsumerData(group="g", subscriptions=[c.SubscriptionData(topic="orders")])
     for _ in range(2):
         bench.call(
@@ -100,11 +129,44 @@ def test_a_client_of_the_followed_broker_becomes_a_member() -> None:
             connection="of c1",
         )
     assert bench.context.consumers.client_ids("g") == ["c1"]
+    assert kinds(bench) == set()  # a first look is no change, and nobody connected or was told
+    (client,) = clients(bench)
+    assert (client.connected_at_ms, client.last_heartbeat_ms, client.holds) == (None, None, None)
+    bench.call(c.ReportFollowing(source="s", state="following", members_ms=5))
+    bench.call(
+        c.ReplicateMember(client_id="c2", remote="10.0.0.9:2", language="JAVA", version=493, consumer=consumer),
+        connection="of c2",
+    )
     joined = [event for event in bench.engine.events.after(0) if isinstance(event, GroupMemberJoined)]
-    assert [(event.client_id, event.remote) for event in joined] == [("c1", "10.0.0.9:1")]
+    assert [(event.client_id, event.remote) for event in joined] == [("c2", "10.0.0.9:2")]
+    bench.call(c.CloseConnection(), connection="of c2")
+    assert kinds(bench) == {"GroupMemberJoined", "GroupMemberLeft"}
     assert bench.context.topics.get("%RETRY%g") is None
     assert isinstance(bench.call(c.CloseConnection(), connection="of c1"), c.Done)
     assert bench.context.consumers.client_ids("g") == []
+
+
+def test_what_the_first_round_brings_is_no_change() -> None:
+    bench = follower()
+    first = c.ReplicateTables(topics=[topic_config("t", 2) | {"topicName": "t"}], groups=[{"groupName": "g"}])
+    bench.call(first)
+    assert kinds(bench) == set()
+    bench.call(c.ReportFollowing(source="s", state="following", tables_ms=5))
+    bench.call(first)
+    assert kinds(bench) == set()
+    bench.call(c.ReplicateTables(topics=[topic_config("u", 2) | {"topicName": "u"}], groups=[{"groupName": "h"}]))
+    assert kinds(bench) == {"TopicChanged", "SubscriptionGroupChanged"}
+
+
+def kinds(bench: Bench) -> set[str]:
+    """The kinds of events so far."""
+    return {type(event).__name__ for event in bench.engine.events.after(0)}
+
+
+def clients(bench: Bench) -> list[c.ClientView]:
+    reply = bench.call(c.GetClients())
+    assert isinstance(reply, c.Clients)
+    return reply.clients
 
 
 def facts_of(bench: Bench, members_ms: int | None) -> c.GroupFacts:

@@ -25,6 +25,7 @@ async def test_tables_and_members_reach_the_engine() -> None:
         )
         assert copy.context.offsets.query("g", "orders", 1) == 4
         assert copy.context.consumers.client_ids("g") == ["c1", "c2"]
+        assert copy.context.store.max_offset("orders", 1) == leader.bench.context.store.max_offset("orders", 1) > 0
         leader.members = {"g": ["c2"], "h": ["c1"]}
         await tables.synchronize(leader.address)
         assert (copy.context.consumers.client_ids("g"), copy.context.consumers.client_ids("h")) == (["c2"], ["c1"])
@@ -67,6 +68,22 @@ async def test_members_of_many_groups_are_asked_for_in_turn() -> None:
         assert leader.codes.count(RequestCode.GET_CONSUMER_CONNECTION_LIST) == slave_synchronize.GROUPS_A_ROUND
         assert tables.members_ms is None
         await tables.synchronize(leader.address)
+        assert tables.members_ms is not None
+        await client.close()
+
+
+async def test_members_are_known_when_the_ends_of_all_topics_are() -> None:
+    async with fake_master(master(20)) as leader, empty_copy() as copy:
+        client = ClusterClient(leader.address)
+        tables = SlaveSynchronize(client, copy.calls, SystemClock())
+        for number in range(slave_synchronize.TOPICS_A_ROUND):
+            leader.bench.send(f"topic-{number}", b"x")
+        await tables.synchronize(leader.address)
+        assert leader.codes.count(RequestCode.GET_TOPIC_STATS_INFO) == slave_synchronize.TOPICS_A_ROUND
+        assert tables.members_ms is None
+        for _ in range(3):
+            await tables.synchronize(leader.address)
+        assert leader.codes.count(RequestCode.GET_TOPIC_STATS_INFO) == len(leader.bench.context.topics.names())
         assert tables.members_ms is not None
         await client.close()
 

@@ -1,0 +1,24 @@
+/** Attached brokers: copies of other brokers, whose clients' pulls, wake-ups and heartbeats are not known. */
+
+import { UNKNOWN, dateTime, isKnown, shortCount, span } from "./format.js";
+
+/** Whether the brokers of this installation are attached. */
+export const isAttached = globalThis.document?.documentElement.hasAttribute("data-attached") ?? false;
+
+const WORDS = { connecting: "connecting", following: "following", waiting: "not connected", stopped: "stopped" };
+
+/** One broker in words: `broker-a: messages since 13:36:50, following, 0 B behind`. */
+export function copyText(view) {
+  const begin = isKnown(view.min_ms) ? `messages since ${dateTime(Number(view.min_ms)).replace(/\.\d+$/, "")}` : "no messages yet";
+  const lag = isKnown(view.lag_bytes) ? `${shortCount(Number(view.lag_bytes))} B behind` : "how far behind is unknown";
+  const time = isKnown(view.lag_ms) && Number(view.lag_ms) > 0 ? ` (${span(Number(view.lag_ms))})` : "";
+  return `${view.broker}: ${begin}, ${WORDS[view.state] ?? UNKNOWN}, ${lag}${time}${view.problem ? `. ${view.problem}` : ""}`;
+}
+
+/** The charts without what is unknown for an attached broker. What its groups committed stands for what was delivered. */
+export function knownCharts(charts, ofBroker) {
+  const isUnknown = ({ metric }) => ["holds", "woken_tps", "wake_p99_us"].includes(metric) || (ofBroker && metric === "delivered_tps");
+  const named = (one) => (one.metric === "delivered_tps" ? { ...one, name: "committed" } : one);
+  return charts.map((chart) => ({ ...chart, lines: chart.lines.filter((one) => !isUnknown(one)).map(named) }))
+    .filter(({ lines }) => lines.length);
+}

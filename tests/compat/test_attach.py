@@ -1,0 +1,401 @@
+"""Copies of the logs of running Apache RocketMQ brokers: they are exact, and the cluster does not notice them.
+
+Each case has real brokers, so all of them need ``--compat`` (``make compat``).
+"""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message
+from broker_core.client.remoting_client import RemotingClient
+from broker_core.clock import SystemClock
+from broker_core.codes import RequestCode
+from broker_core.engine import Engine
+from broker_core.formats import rocketmq_json
+from broker_core.formats.message_id import UniqKeyGenerator
+from broker_core.options import Options
+from broker_core.server.attach.cluster_client import ClusterClient
+from broker_core.server.attach.engine_calls import EngineRefused
+from broker_core.server.attach.follower import Follower, FollowOptions
+from broker_core.server.engine_runner import EngineRunner
+from broker_core.store.files import RealFiles
+from tests.compat.conftest import needs
+from tests.compat.real_rocketmq import Server, broker, jars, name_server
+from tests.conftest import PROJECT
+from tests.fakes.following import Copy
+from tests.fakes.ports import unused_broker_port
+
+SEGMENT = 1 << 20
+SMALL_FILES = {"mappedFileSizeCommitLog": str(SEGMENT), "brokerIP2": "127.0.0.1", "haSendHeartbeatInterval": "1000"}
+SECONDS = 120
+MESSAGES, KILLS = 20_000, 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def wanted(request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("--compat"):
+        pytest.skip("needs real brokers: --compat")
+    needs(jars)
+
+
+@pytest.fixture(scope="module")
+def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A name server for the brokers of all cases."""
+    server = name_server(tmp_path_factory.mktemp("namesrv"))
+    try:
+        server.start()
+        server.wait_ready()
+        yield server
+    finally:
+        server.stop()
+
+
+class Brokers:
+    """Real brokers at one name server, which end with the case."""
+
+    def __init__(self, folder: Path, namesrv: Server) -> None:
+        self.namesrv = namesrv.address
+        self._folder = folder
+        self._started: list[Server] = []
+
+    def make(self, name: str, folder: str = "", port: int | None = None, **conf: str) -> Server:
+        """A broker of this name, not started; of the same ``folder``, it finds the same store."""
+        conf = SMALL_FILES | {"brokerName": name} | conf
+        server = broker(self._folder / (folder or name), self.namesrv, port, **conf)
+        self._started.append(server)
+        return server
+
+    async def start(self, name: str, folder: str = "", port: int | None = None, **conf: str) -> Server:
+        """A broker that serves and is registered."""
+        server = self.make(name, folder, port, **conf)
+        await self.run(server, name)
+        return server
+
+    async def run(self, server: Server, name: str) -> None:
+        """Start a broker, and wait until the name server knows it."""
+        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(server.wait_ready)
+
+        async def is_known() -> bool:
+            known = (await ask(self.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO))["brokerAddrTable"]
+            return server.address in known.get(name, {"brokerAddrs": {}})["brokerAddrs"].values()
+
+        await until(is_known)
+
+    def stop(self) -> None:
+        for server in self._started:
+            server.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def brokers(tmp_path: Path, namesrv: Server) -> Iterator[Brokers]:
+    found = Brokers(tmp_path, namesrv)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+async def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """The condition's first true value."""
+    async with asyncio.timeout(seconds):
+        while not (value := await condition()):
+            await asyncio.sleep(0.1)
+    return value
+
+
+async def ask(address: str, code: int, **fields: str) -> Any:
+    """The JSON of a server's answer."""
+    host, _, port = address.rpartition(":")
+    client = RemotingClient(host, int(port))
+    try:
+        return rocketmq_json.decode((await client.invoke(code, fields, timeout_s=30)).body)
+    finally:
+        await client.close()
+
+
+async def end_of(server: Server) -> int:
+    return int((await ask(server.address, RequestCode.GET_BROKER_RUNTIME_INFO))["table"]["commitLogMaxOffset"])
+
+
+async def send(namesrv: str, topic: str, count: int, size: int = 300, workers: int = 16) -> list[str]:
+    """How the sends of so many messages ended. They are tried again while the broker is away."""
+    numbers, statuses = iter(range(count)), list[str]()
+    producer = DefaultMQProducer("attach-producers", namesrv_addr=namesrv, send_msg_timeout=20_000)
+
+    async def work() -> None:
+        for number in numbers:
+            body = b"%08d" % number + os.urandom(size)
+            statuses.append((await producer.send(Message(topic, body, "tag", [f"key-{number}"]))).send_status)
+
+    async with producer:
+        await producer.send(Message(topic, b"first"))
+        await asyncio.gather(*(work() for _ in range(workers)))
+    return statuses
+
+
+@asynccontextmanager
+async def copy_of(namesrv: str, name: str, folder: Path, **more: Any) -> AsyncIterator[Copy]:
+    """An engine on real files that follows a broker until the end of the block."""
+    clock = SystemClock()
+    options = Options(
+        broker_name=name, mapped_file_size_commit_log=SEGMENT, mapped_file_size_consume_queue=20 * 1000,
+        max_hash_slot_num=1000, max_index_num=4000,
+    )  # fmt: skip
+    keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
+    runner = EngineRunner(lambda: Engine.open(folder, options, RealFiles(), clock, keys.next, follows=True), clock)
+    await runner.start()
+    follow = FollowOptions(namesrv_addr=namesrv, broker_name=name, **({"begin": "min"} | more))
+    follower = Follower(runner, clock, follow)
+    follower.start()
+    try:
+        yield Copy(runner)
+    finally:
+        await follower.stop()
+        await runner.stop()
+
+
+async def equal(copy: Copy, server: Server) -> None:
+    """Wait until the copy ends where the broker's log does."""
+
+    async def has_all() -> bool:
+        return copy.end == await end_of(server)
+
+    await until(has_all)
+
+
+def log_in(store: Path, end: int) -> bytes:
+    """The bytes of a commit log on the disk up to ``end``."""
+    files = sorted((store / "commitlog").glob("[0-9]*"))
+    begin = int(files[0].name) if files else 0
+    return b"".join(file.read_bytes() for file in files)[: end - begin]
+
+
+async def test_a_copy_is_equal_while_messages_are_sent_and_its_process_is_killed(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    master = await brokers.start("killed")
+    store = tmp_path / "copy" / "store"
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"brokerName=killed\nmappedFileSizeCommitLog={SEGMENT}\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GLASSMQ_", "DJANGO_"))}
+    environment |= {
+        "GLASSMQ_DATA_DIR": str(tmp_path / "copy"),
+        "GLASSMQ_STORE_DIR": str(store),
+        "GLASSMQ_BROKER_CONF": str(conf),
+        "GLASSMQ_ATTACH": brokers.namesrv,
+        "GLASSMQ_ATTACH_BEGIN": "min",
+    }
+    command = [sys.executable, "manage.py", "runworker", "broker-engine", "--socket", str(tmp_path / "engine.sock")]
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def size() -> int:
+        with suppress(OSError, IndexError):
+            files = sorted((store / "commitlog").glob("[0-9]*"))
+            return int(files[-1].name) + len(files[-1].read_bytes().rstrip(b"\0"))
+        return 0
+
+    def has_grown(before: int) -> Callable[[], Any]:
+        async def is_larger() -> bool:
+            return size() > before
+
+        return is_larger
+
+    await send(brokers.namesrv, "orders", 200)
+    process = start()
+    try:
+        sending = asyncio.ensure_future(send(brokers.namesrv, "orders", MESSAGES))
+        for _ in range(KILLS):
+            if sending.done():
+                sending = asyncio.ensure_future(send(brokers.namesrv, "orders", MESSAGES // KILLS))
+            await until(has_grown(size()))
+            process.kill()
+            process.wait()
+            process = start()
+        assert set(await sending) == {"SEND_OK"}
+        end = await end_of(master)
+        theirs = log_in(master.folder / "store", end)
+
+        async def is_equal() -> bool:
+            return log_in(store, end) == theirs
+
+        await until(is_equal)
+        assert end > 3 * SEGMENT and len(theirs) == end
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_a_sync_master_answers_as_without_the_copy(brokers: Brokers, tmp_path: Path) -> None:
+    master = await brokers.start("sync", brokerRole="SYNC_MASTER", inSyncReplicas="2", slaveTimeout="1000")
+    alone = await send(brokers.namesrv, "sync-topic", 3, workers=3)
+    assert set(alone) == {"FLUSH_SLAVE_TIMEOUT"}
+    async with copy_of(brokers.namesrv, "sync", tmp_path / "copy") as copy:
+        await equal(copy, master)
+        assert set(await send(brokers.namesrv, "sync-topic", 3, workers=3)) == {"FLUSH_SLAVE_TIMEOUT"}
+        await equal(copy, master)
+        status = await ask(master.address, RequestCode.GET_BROKER_HA_STATUS)
+        assert status["inSyncSlaveNums"] == 0
+        assert [connection["inSync"] for connection in status["haConnectionInfo"]] == [False]
+    assert set(await send(brokers.namesrv, "sync-topic", 3, workers=3)) == {"FLUSH_SLAVE_TIMEOUT"}
+
+
+async def test_it_registers_nowhere_and_shows_topics_groups_offsets_and_members(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    master = await brokers.start("plain")
+    await send(brokers.namesrv, "plain-topic", 20)
+    consumer = DefaultMQPushConsumer("plain-group", namesrv_addr=brokers.namesrv)
+    consumer.subscribe("plain-topic", "*")
+    consumer.register_message_listener(lambda messages, context: None)
+
+    async def cluster() -> Any:
+        found = await ask(brokers.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
+        route = await ask(brokers.namesrv, RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="plain-topic")
+        return found, route
+
+    async with consumer:
+        alone = await cluster()
+        async with copy_of(brokers.namesrv, "plain", tmp_path / "copy") as copy:
+            await equal(copy, master)
+            await send(brokers.namesrv, "plain-topic", 20)
+
+            async def has_read_all() -> Any:
+                with suppress(EngineRefused):  # the group is not known yet
+                    detail = await copy.calls.call(c.GetConsumerGroup(group="plain-group"))
+                    queues = [queue for queue in detail.queues if queue.topic == "plain-topic"]
+                    is_read = queues and all(queue.offset == queue.max_offset for queue in queues)
+                    return detail if detail.members and is_read else None
+
+            detail = await until(has_read_all)
+            assert [member.language for member in detail.members] == ["PYTHON"]
+            assert sum(queue.max_offset for queue in detail.queues if queue.topic == "plain-topic") >= 42
+            assert copy.context.topics.get("plain-topic") is not None
+            assert await cluster() == alone
+    assert master.port  # it lived until here
+
+
+async def test_a_copy_that_the_brokers_retention_has_passed_stops_and_is_kept(brokers: Brokers, tmp_path: Path) -> None:
+    port = unused_broker_port()
+    master = await brokers.start("gap", port=port)
+    await send(brokers.namesrv, "gap-topic", 200)
+    async with copy_of(brokers.namesrv, "gap", tmp_path / "copy") as copy:
+        await equal(copy, master)
+        end = copy.end
+    kept = log_in(tmp_path / "copy", end)
+    await send(brokers.namesrv, "gap-topic", 8000)
+    await asyncio.to_thread(master.stop)
+    every_hour = ";".join(f"{hour:02d}" for hour in range(24))
+    conf = {"fileReservedTime": "0", "deleteWhen": every_hour, "cleanResourceInterval": "1000"}
+    master = await brokers.start("gap", port=port, **conf)
+
+    async def has_deleted() -> bool:
+        table = (await ask(master.address, RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
+        return int(table["commitLogMinOffset"]) > end
+
+    await until(has_deleted)
+    async with copy_of(brokers.namesrv, "gap", tmp_path / "copy") as copy:
+        view = await copy.until(lambda view: view.state == "stopped")
+    assert "has deleted its log up to" in view.problem and view.confirmed == end
+    assert log_in(tmp_path / "copy", end) == kept
+    assert "Offset not matched" not in log_text(master)
+
+
+def log_text(server: Server) -> str:
+    """What a broker wrote to its logs about its store."""
+    folder = server.folder / "logs" / "rocketmqlogs"
+    return "".join(file.read_text(errors="replace") for file in folder.rglob("store*.log"))
+
+
+async def test_a_copy_goes_on_when_its_broker_comes_back(brokers: Brokers, tmp_path: Path) -> None:
+    master = await brokers.start("restarted")
+    await send(brokers.namesrv, "restart-topic", 100)
+    async with copy_of(brokers.namesrv, "restarted", tmp_path / "copy") as copy:
+        await equal(copy, master)
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            await asyncio.to_thread(master.stop, how)
+            view = await copy.until(lambda view: view.state == "waiting")
+            assert view.problem and view.lag_bytes is None
+            await brokers.run(master, "restarted")
+            await send(brokers.namesrv, "restart-topic", 100)
+            await equal(copy, master)
+        end = copy.end
+    assert log_in(tmp_path / "copy", end) == log_in(master.folder / "store", end)
+
+
+async def test_a_copy_of_a_broker_that_was_wiped_stops_and_is_kept(brokers: Brokers, tmp_path: Path) -> None:
+    master = await brokers.start("wiped")
+    await send(brokers.namesrv, "wiped-topic", 100)
+    async with copy_of(brokers.namesrv, "wiped", tmp_path / "copy") as copy:
+        await equal(copy, master)
+        end = copy.end
+    await asyncio.to_thread(master.stop)
+    shutil.rmtree(master.folder / "store")
+    await brokers.run(master, "wiped")
+    await send(brokers.namesrv, "wiped-topic", 300)
+    async with copy_of(brokers.namesrv, "wiped", tmp_path / "copy") as copy:
+        view = await copy.until(lambda view: view.state == "stopped")
+        assert "differ at offset" in view.problem and copy.end == end
+
+
+async def test_a_slave_is_followed_and_what_becomes_master_after_it(brokers: Brokers, tmp_path: Path) -> None:
+    master = await brokers.start("pair")
+    await send(brokers.namesrv, "pair-topic", 100)
+    slave = await brokers.start("pair", "pair-slave", brokerRole="SLAVE", brokerId="1")
+
+    async def slave_has_all() -> bool:
+        return await end_of(slave) == await end_of(master) > 0
+
+    await until(slave_has_all)
+    async with copy_of(brokers.namesrv, "pair", tmp_path / "copy") as copy:
+        await equal(copy, master)
+        assert (await copy.attached()).source == slave.address
+        status = await ask(master.address, RequestCode.GET_BROKER_HA_STATUS)
+        assert len(status["haConnectionInfo"]) == 1  # the slave's
+        await asyncio.to_thread(master.stop, signal.SIGKILL)
+        await asyncio.to_thread(slave.stop)
+        await copy.until(lambda view: view.state == "waiting")
+        master = await brokers.start("pair", "pair-slave", slave.port, brokerRole="ASYNC_MASTER", brokerId="0")
+        await send(brokers.namesrv, "pair-topic", 100)
+        await equal(copy, master)
+        end = copy.end
+    assert log_in(tmp_path / "copy", end) == log_in(master.folder / "store", end)
+
+
+async def test_a_slow_copy_reads_slowly(brokers: Brokers, tmp_path: Path) -> None:
+    rate = 1_000_000
+    master = await brokers.start("throttled")
+    await send(brokers.namesrv, "slow-topic", 8000, 600)
+    begin = time.monotonic()
+    async with copy_of(brokers.namesrv, "throttled", tmp_path / "copy", max_bytes_per_second=rate) as copy:
+        await equal(copy, master)
+        took = time.monotonic() - begin
+        assert copy.end > 5 * rate and took >= (copy.end - rate) / rate
+
+
+async def test_a_cluster_client_reads_what_a_real_broker_says(brokers: Brokers) -> None:
+    master = await brokers.start("read")
+    client = ClusterClient(brokers.namesrv)
+    try:
+        source = await client.source(master.address, 0)
+        assert (source.segment_size, source.ha_address) == (SEGMENT, ("127.0.0.1", master.port + 1))
+        assert (source.min_offset, source.max_offset, source.obstacle) == (0, 0, "")
+    finally:
+        await client.close()

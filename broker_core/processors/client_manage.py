@@ -40,7 +40,6 @@ from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.outcome import failed
 from broker_core.processors.pull_message import release
 from broker_core.processors.subscription_group import find_or_create_group
-from broker_core.processors.why.live_state import are_members_known
 from broker_core.topics import MAX_QUEUES, PERM_READ, PERM_WRITE, not_exist, validate_group
 
 MAX_CLIENT_ID_LENGTH = 255
@@ -208,7 +207,7 @@ def _register(
 
 
 def _report(context: Context, client: ClientChannelInfo, group: str, registration: Registration, now: Now) -> None:
-    if registration.member == "joined" and are_members_known(context):  # a first look at members is no change of them
+    if registration.member == "joined" and context.are_members_known:  # a first look at members is no change of them
         context.events.keep(
             GroupMemberJoined,
             now,
@@ -218,7 +217,7 @@ def _report(context: Context, client: ClientChannelInfo, group: str, registratio
             client.remote,
             len(context.consumers.members(group)),
         )
-    for update in registration.updates if are_members_known(context) else ():
+    for update in registration.updates if context.are_members_known else ():
         context.events.keep(
             SubscriptionChanged, now, group, update.topic, client.client_id, update.expression, update.previous
         )

@@ -238,6 +238,11 @@ class Context:
                 "GLASSMQ_STORE_ADOPT=1 to make it this broker's own"
             )
 
+    @property
+    def are_members_known(self) -> bool:
+        """Whether the members of all groups are known. Those of a followed broker are asked for one after the other."""
+        return not self.store.follows or self.following.report.members_ms is not None
+
     def client_id_of(self, connection: Any) -> str:
         """Empty until the connection has sent it."""
         client = self.clients.get(connection)

@@ -36,7 +36,7 @@ from broker_core.filters.tags import looks_like_sql92
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import group_detail, is_known_group
 from broker_core.processors.retry_message import RETRY_PREFIX
-from broker_core.processors.why.live_state import are_members_known, returned_messages
+from broker_core.processors.why.live_state import returned_messages
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps
 
@@ -126,7 +126,7 @@ def _condition(context: Context, now: Now) -> BrokerCondition:
         late_ms=lateness.waited_ns // 1_000_000 if is_late else None,
         refused=lateness.refused if is_late else 0,
         attached=store.follows,
-        members_known=are_members_known(context),
+        members_known=context.are_members_known,
         tables_age_ms=None if tables_ms is None else max(0, now.wall_ms - tables_ms),
     )
 

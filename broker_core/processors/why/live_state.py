@@ -97,11 +97,6 @@ def look_around(context: Context, groups: Collection[str]) -> Steps[Seen]:
     return Seen(held_queues, topics, online, is_counted)
 
 
-def are_members_known(context: Context) -> bool:
-    """Whether the members of all groups are known. Those of a followed broker are asked for one after the other."""
-    return not context.store.follows or context.following.report.members_ms is not None
-
-
 def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now) -> Steps[LiveState]:
     """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad."""
     topics = list(topics)
@@ -122,7 +117,7 @@ def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, 
         is_broadcasting=info is not None and info.message_model == "BROADCASTING",
         is_counted=seen.retries_counted and any(not queue.topic.startswith(RETRY_PREFIX) for queue in queues),
     )
-    if state == "stopped" and not are_members_known(context):
+    if state == "stopped" and not context.are_members_known:
         state = "unknown"
     return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown, queues)
 

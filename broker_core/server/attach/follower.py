@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 AGAIN_S = 5.0
 """A stock slave waits as long before it connects again."""
 REPORT_S = 1.0
+DISCOVER_S = 30.0
+"""RocketMQ's pollNameServerInterval."""
 FULL_DISK_PAUSE_S = 1.0
 SLAVE_MAX_BEHIND = 64 << 20
 """A slave that lacks more bytes of its master's log is not chosen."""
@@ -72,6 +74,7 @@ class Follower:
         self._problem = self._disk_problem = ""
         self._source: Source | None = None
         self._members: BrokerMembers | None = None
+        self._discover_ns = 0
         self._master_end: int | None = None
         self._client: HAClient | None = None
         self._bytes_per_second: int | None = None
@@ -140,6 +143,7 @@ class Follower:
         """The broker to follow. OSError if none can be reached now, CannotFollow if none may be followed."""
         name = self._options.broker_name
         members = self._members = (await self._cluster.brokers()).get(name)
+        self._note_discovery()
         if members is None:
             raise OSError(f"the name servers know no broker {name} at the moment")
         reached: list[Source] = []
@@ -254,8 +258,20 @@ class Follower:
                 continue
             with suppress(OSError, MQClientException):
                 self._master_end = await self._cluster.max_offset(source.address)
+            if self._clock.mono_ns() >= self._discover_ns:
+                members = await self._discover()
             master = members.broker_addrs.get(MASTER_ID) if members is not None else None
             await self._tables.synchronize(master or source.address)
+
+    def _note_discovery(self) -> None:
+        self._discover_ns = self._clock.mono_ns() + int(DISCOVER_S * 1e9)
+
+    async def _discover(self) -> BrokerMembers | None:
+        """Ask again where the broker and its slaves are. While no name server answers, they are where they were."""
+        self._note_discovery()
+        with suppress(OSError, MQClientException):
+            self._members = (await self._cluster.brokers()).get(self._options.broker_name) or self._members
+        return self._members
 
 
 def choose(sources: list[Source]) -> Source | None:

@@ -1,5 +1,6 @@
 """Following a broker from discovery to the copy, and every reason not to."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -65,6 +66,20 @@ async def test_a_copy_goes_on_after_the_connection_and_the_engine_ended() -> Non
             assert int(RequestCode.VIEW_MESSAGE_BY_ID) in leader.codes
 
 
+async def test_the_tables_come_from_the_new_master_after_a_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_module, "DISCOVER_S", 0.01)
+    old, new = master(20), master(20)
+    new.send("only-at-the-new-master", b"x")
+    async with fake_master(old) as leader, fake_master(new) as successor, empty_copy() as copy, following(leader, copy):
+        await copy.until(lambda view: view.tables_ms)
+        assert copy.context.topics.get("only-at-the-new-master") is None
+        leader.address = successor.address  # what its name server says from now on
+        async with asyncio.timeout(20):
+            while copy.context.topics.get("only-at-the-new-master") is None:
+                await asyncio.sleep(0.005)
+        assert (await copy.attached()).state == "following"
+
+
 async def test_a_new_copy_begins_at_the_last_segment_unless_told_otherwise() -> None:
     bench = master(250)
     async with fake_master(bench) as leader, empty_copy() as copy, following(leader, copy, begin="last-file"):
@@ -97,7 +112,9 @@ async def stopped(bench_of_copy: Any, bench: Any, **changes: Any) -> str:
 
 
 async def test_a_master_that_was_wiped_is_not_followed() -> None:
-    assert "was cut or replaced; the copy is kept" in await stopped(master(120), master(20))
+    wiped = master(20)
+    problem = await stopped(master(120), wiped)
+    assert f"at {len(log_of(wiped))}: it was cut or replaced; the copy is kept" in problem
 
 
 async def test_a_master_that_was_replaced_is_not_followed() -> None:

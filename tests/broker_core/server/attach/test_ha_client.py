@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_core.remoting.ha_transfer import Block
+from broker_core.remoting.ha_transfer import TRANSFER, Block
 from broker_core.server.attach import ha_client
 from broker_core.server.attach.ha_client import HAClient
 from tests.fakes.fake_master import fake_master
@@ -39,6 +39,22 @@ async def test_a_silent_master_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(TimeoutError, match="has sent nothing for"):
             await HAClient("127.0.0.1", leader.ha_port, 1 << 40).follow(0, SEGMENT, None)  # type: ignore[arg-type]
     assert leader.reports == [1]
+
+
+async def test_nothing_is_reported_before_a_whole_header_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha_client, "SILENCE_S", 0.02)
+    reporting: list[bool] = []
+
+    async def note(writer: asyncio.StreamWriter) -> None:
+        reporting.append(True)
+
+    monkeypatch.setattr(ha_client, "_report", note)
+    async with fake_master(master(1)) as leader:
+        for size, expected in ((TRANSFER.size - 1, []), (TRANSFER.size, [True])):
+            leader.spoiled = TRANSFER.pack(1, 0)[:size]
+            with pytest.raises(TimeoutError, match="has sent nothing for"):
+                await HAClient("127.0.0.1", leader.ha_port, 1 << 40).follow(0, SEGMENT, None)  # type: ignore[arg-type]
+            assert reporting == expected
 
 
 async def test_an_address_where_nobody_listens_is_an_os_error() -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from bridge.cluster import BrokerPlace
 from broker_core.client.mq_client_exception import MQClientException
+from broker_core.options import read_broker_conf
 from broker_core.server.attach.cluster_client import ClusterClient, Source, candidates
 from broker_core.server.attach.follower import choose
 
@@ -70,6 +71,17 @@ async def find_brokers(namesrv_addr: str, wanted: Sequence[str], source: str) ->
         raise CannotAttach(f"The cluster of {namesrv_addr} cannot be read: {error}.") from error
     finally:
         await client.close()
+
+
+def followed_before(settings: Any, found: Sequence[FoundBroker]) -> list[FoundBroker]:
+    """Brokers of the same cluster of which there is a copy, but that the name servers do not know at the moment."""
+    names, clusters = {broker.name for broker in found}, {broker.cluster for broker in found}
+    before = []
+    for conf in sorted((settings.GLASSMQ_DATA_DIR / FOLDER).glob(f"*/{CONF}")):
+        name, cluster = conf.parent.name, read_broker_conf(conf)[0].get("brokerClusterName", "")
+        if name not in names and cluster in clusters:
+            before.append(FoundBroker(name, cluster, None, "the name servers do not know it at the moment"))
+    return before
 
 
 def attached_places(settings: Any, found: Sequence[FoundBroker], attach: Mapping[str, str]) -> list[BrokerPlace]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.attach import CannotAttach, FoundBroker, attached_places, conf_of, find_brokers, plan
+from bridge.attach import CannotAttach, FoundBroker, attached_places, conf_of, find_brokers, followed_before, plan
 from broker_core.codes import RequestCode
 from broker_core.options import make_options, read_broker_conf
 from broker_core.server.attach.cluster_client import Source
@@ -77,6 +77,14 @@ def test_a_broker_that_is_away_is_followed_if_there_is_a_copy(tmp_path: Path) ->
     attached_places(settings(tmp_path), [found()], ATTACH)
     (place,) = attached_places(settings(tmp_path), [away], ATTACH)
     assert place.name == "broker-a"
+
+
+def test_a_broker_that_left_its_name_servers_is_remembered(tmp_path: Path) -> None:
+    attached_places(settings(tmp_path), [found(), found("broker-b")], ATTACH)
+    (away,) = followed_before(settings(tmp_path), [found()])
+    assert (away.name, away.source) == ("broker-b", None)
+    assert "not followed: the name servers do not know it" in plan([away], "10.0.0.1:9876", 20)
+    assert followed_before(settings(tmp_path), [found()._replace(cluster="another")]) == []
 
 
 def test_a_name_that_is_no_folder_is_left_out(tmp_path: Path) -> None:

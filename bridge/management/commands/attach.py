@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandError
 
-from bridge.attach import CannotAttach, attached_places, find_brokers, plan
+from bridge.attach import CannotAttach, attached_places, find_brokers, followed_before, plan
 from bridge.cluster import BrokerPlace
 from bridge.management.commands.broker import Command as BrokerCommand
 
@@ -54,6 +54,8 @@ class Command(BrokerCommand):
             found = asyncio.run(find_brokers(namesrv, wanted, options["source"]))
         except CannotAttach as error:
             raise CommandError(str(error)) from error
+        if not wanted:
+            found += followed_before(settings, found)
         self.stdout.write(plan(found, namesrv, settings.GLASSMQ_ATTACH_MAX_RATE))
         if options["dry_run"]:
             return

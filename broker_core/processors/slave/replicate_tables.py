@@ -79,6 +79,7 @@ def _remove_missing_topics(context: Context, now: Now) -> None:
     missing = {name for name in topics.names() if name not in following.topics and not topics.is_system(name)}
     for name in sorted(missing & following.missing_topics)[:REMOVED_A_ROUND]:
         remove_topic(context, name, now)
+        store_of(context).set_ends(name, {})
     following.missing_topics = missing
 
 

@@ -34,7 +34,10 @@ class FollowerStore(MessageStore):
 
     def set_ends(self, topic: str, ends: Mapping[int, int]) -> None:
         """The followed broker's max offsets by queue id, which hold while the copy has no message of these queues."""
-        self._ends[topic] = ends
+        if ends:
+            self._ends[topic] = ends
+        else:
+            self._ends.pop(topic, None)
 
     def append(self, messages: Sequence[PendingMessage], now: Now) -> Batch:
         """Always StoreReadOnlyError."""

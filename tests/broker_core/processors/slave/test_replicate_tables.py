@@ -109,6 +109,15 @@ def test_the_ends_of_queues_without_a_message_in_the_copy_are_those_of_its_broke
     assert [(group.lag, group.oldest_ms, group.holds) for group in groups.groups] == [(4, None, None)]
 
 
+def test_the_ends_of_a_removed_topic_are_forgotten() -> None:
+    bench = follower()
+    bench.call(c.ReplicateTables(topics=[topic_config("old", 1) | {"topicName": "old"}]))
+    bench.call(c.ReplicateTables(ends=[c.TopicEnds(topic="old", offsets={0: 7})]))
+    for _ in range(2):
+        bench.call(c.ReplicateTables(begin_topics=True, end_topics=True))
+    assert bench.context.topics.get("old") is None and bench.context.store.max_offset("old", 0) == 0
+
+
 def test_committed_offsets_that_move_are_the_rate_of_a_group() -> None:
     bench = follower()
     append(bench, blocks_of(log_of(master(60))))

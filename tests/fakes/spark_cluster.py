@@ -93,6 +93,11 @@ class SparkCluster:
             "spark.ui.enabled=false",
             "--conf",
             f"spark.connect.authenticate.token={token}",
+            # Its queries are small: to compile them takes longer than to run them.
+            "--conf",
+            "spark.sql.codegen.wholeStage=false",
+            "--conf",
+            "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark-internal",
             until="Spark Connect server started",
         )

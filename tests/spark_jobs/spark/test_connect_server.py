@@ -127,16 +127,16 @@ def test_a_refused_token_gives_the_reason(
 
 def test_a_lake_is_filled_and_a_report_reads_the_lake_and_the_rest_of_the_log(do: Any, tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
-    written = make_store(store, RECORDS, segment=SEGMENT)
-    publish_end(store, written.records[RECORDS // 2][2])
+    written = make_store(store, 60, segment=SEGMENT)
+    publish_end(store, written.records[30][2])
     done = do("lake", stores=[str(store)], lakes=lakes, with_bodies=False, keep_days=0)["done"]
-    assert done == {"messages": RECORDS // 2, "is_all": True}
+    assert done == {"messages": 30, "is_all": True}
     publish_end(store, written.end)
     answer = do("report", report="throughput", store=store, folder=tmp_path / "run", lakes=lakes, source="lake")
-    assert answer["done"]["messages"] == RECORDS
+    assert answer["done"]["messages"] == 60
     summary = json.loads((tmp_path / "run" / SUMMARY).read_text())
-    assert summary["inputs"][0]["lake"]["messages"] == RECORDS // 2
-    assert summary["total"]["messages"] == RECORDS
+    assert summary["inputs"][0]["lake"]["messages"] == 30
+    assert summary["total"]["messages"] == 60
 
 
 def test_a_cancel_ends_the_job_and_its_session(

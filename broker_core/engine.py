@@ -33,12 +33,11 @@ from broker_core.processors.context import Context, FindQueues, Request, Waking
 from broker_core.processors.group_commit import DeletionCommit, GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
-from broker_core.processors.outcome import failed
+from broker_core.processors.outcome import failed, refused
 from broker_core.processors.producers import check_transaction
 from broker_core.processors.producers.half_message import load_transactions
 from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
-from broker_core.processors.why.refusals import refused
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.config_tables import TableWrite, load_as
 from broker_core.store.files import CopyingFiles

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 WakeCause = Literal["arrival", "filter_advanced", "missed_arrival", "timeout", "short_poll", "shutdown"]
-ReleaseCause = Literal["channel_gone", "cancelled"]
+ReleaseCause = Literal["channel_gone", "cancelled", "refused"]
 DeadCause = Literal["exhausted", "asked", "ordered"]
 """Why a message was moved to the dead letter queue.
 

@@ -95,6 +95,7 @@ CAUSES = (
     "shutdown",
     "channel_gone",
     "cancelled",
+    "refused",
 )
 STATUSES = (
     "FOUND",

@@ -29,8 +29,8 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
 
     ``suspended_ns`` is monotonic time. ``short`` is True if longPollingEnable was off when the pull was held, or when
-    a message arrived for it. ManyPullRequest uses ``previous`` and ``next``; the deadline wheel uses ``bucket`` and
-    ``bucket_index``.
+    a message arrived for it. ``check_group``: the pull is refused if the group may not consume any more.
+    ManyPullRequest uses ``previous`` and ``next``; the deadline wheel uses ``bucket`` and ``bucket_index``.
     """
 
     hold_id: int
@@ -47,6 +47,7 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     suspended_ns: int
     suspend_timeout_ms: int
     short: bool
+    check_group: bool
     bucket: Any = None
     bucket_index: int = 0
     previous: "PullRequest | None" = None

@@ -37,7 +37,7 @@ from broker_core.filters.message_filter import MessageFilter
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request, Waking, filter_text
-from broker_core.processors.outcome import failed
+from broker_core.processors.outcome import failed, pull_refused
 from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import PERM_READ, validate_group
@@ -167,18 +167,8 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
     """Make RocketMQ's checks, in its order. Returns the subscription's filter."""
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
-    if not context.options.broker_permission & PERM_READ:
-        raise RequestError(f"broker {context.options.broker_name} may not be read", code=ResponseCode.NO_PERMISSION)
-    config = _group(context, command, now) if command.check_group or command.subscription is None else None
-    topic = context.topics.require(command.topic)
-    if not topic.perm & PERM_READ:
-        raise RequestError(f"topic {command.topic} may not be read", code=ResponseCode.NO_PERMISSION, pointer="/topic")
-    if not 0 <= command.queue_id < topic.read_queue_nums:
-        raise RequestError(
-            f"topic {command.topic} has no queue {command.queue_id} to read from; it has 0 to "
-            f"{topic.read_queue_nums - 1}",
-            pointer="/queue_id",
-        )
+    group = command.consumer_group if command.check_group or command.subscription is None else None
+    config = _check_access(context, group, command.topic, command.queue_id, now, lite=command.lite)
     if command.max_msg_nums < 1:
         raise RequestError("a pull asks for at least one message", pointer="/limit")
     property_filter = context.options.enable_property_filter
@@ -191,17 +181,32 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
     return make_client_filter(command.subscription, command.expression_type, property_filter=property_filter)
 
 
-def _group(context: Context, command: PullMessage, now: Now) -> SubscriptionGroupConfig:
-    """The configuration of a group that may consume."""
-    if command.lite and not context.options.lite_pull_message_enable:
+def _check_access(
+    context: Context, group: str | None, topic_name: str, queue_id: int, now: Now, *, lite: bool = False
+) -> SubscriptionGroupConfig | None:
+    """The checks that are made before each reading, because an operator can change their result while a pull is held.
+
+    Returns the configuration of the group; without a ``group`` to check, None.
+    """
+    if not context.options.broker_permission & PERM_READ:
+        raise RequestError(f"broker {context.options.broker_name} may not be read", code=ResponseCode.NO_PERMISSION)
+    config = None
+    if group is not None:
+        if lite and not context.options.lite_pull_message_enable:
+            raise RequestError(
+                "litePullMessageEnable is off: lite pull consumers may not pull from this broker",
+                code=ResponseCode.NO_PERMISSION,
+            )
+        config = find_or_create_group(context, group, now)
+        if not config.consume_enable:
+            raise RequestError(f"group {group} may not consume", code=ResponseCode.NO_PERMISSION, pointer="/group")
+    topic = context.topics.require(topic_name)
+    if not topic.perm & PERM_READ:
+        raise RequestError(f"topic {topic_name} may not be read", code=ResponseCode.NO_PERMISSION, pointer="/topic")
+    if not 0 <= queue_id < topic.read_queue_nums:
         raise RequestError(
-            "litePullMessageEnable is off: lite pull consumers may not pull from this broker",
-            code=ResponseCode.NO_PERMISSION,
-        )
-    config = find_or_create_group(context, command.consumer_group, now)
-    if not config.consume_enable:
-        raise RequestError(
-            f"group {config.group_name} may not consume", code=ResponseCode.NO_PERMISSION, pointer="/group"
+            f"topic {topic_name} has no queue {queue_id} to read from; it has 0 to {topic.read_queue_nums - 1}",
+            pointer="/queue_id",
         )
     return config
 
@@ -247,6 +252,7 @@ def _hold(
         suspended_ns=now.mono_ns,
         suspend_timeout_ms=granted,
         short=not context.options.long_polling_enable,
+        check_group=command.check_group,
     )
     holds.hold(held)
     note_pull(
@@ -272,14 +278,17 @@ def _hold(
 
 
 def run_again(context: Context, waking: Waking, now: Now) -> int:
-    """Read again for a hold that was taken out of the table, and answer it. Returns the work in bytes read."""
+    """Check and read again for a hold that was taken out of the table, and answer it.
+
+    Returns the work in bytes read.
+    """
     request, arrival_ns, arrival, cause = waking.request, waking.arrival_ns, waking.arrival, waking.cause
     topic, queue_id = request.many.topic, request.many.queue_id
     offset, message_filter = request.pull_from_offset, request.message_filter
     counters, mono_ns = context.counters, context.clock.mono_ns
     begin_ns = mono_ns()
     try:
-        context.topics.require(topic)
+        _check_access(context, request.group if request.check_group else None, topic, queue_id, now)
         result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None
         if result is None:
             result = context.store.get_message(
@@ -289,7 +298,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
         if code is ResponseCode.PULL_OFFSET_MOVED:
             context.require_complete_queues()
     except Exception as error:
-        release(context, request, "cancelled", now, failed(error))
+        pull_refused(context, topic, queue_id, request.group, request.client_id, error, now)
+        release(context, request, "refused", now, failed(error))
         return 0
     end_ns = mono_ns()
     counters.pulls_read += 1

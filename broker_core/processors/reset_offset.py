@@ -18,9 +18,8 @@ from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.consumer_manage import commit_offset, require_clients_group, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import is_known_group
-from broker_core.processors.outcome import failed
+from broker_core.processors.outcome import failed, refused
 from broker_core.processors.pull_message import answer_reset, release
-from broker_core.processors.why.refusals import refused
 from broker_core.topics import TopicConfig, validate_group
 
 MAX_RESETS = 64

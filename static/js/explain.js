@@ -1,6 +1,6 @@
 /** Sentences that explain why a pull is held and how it ended. Pure. */
 
-import { cause, count, micros, millis, plural, seconds } from "./format.js";
+import { cause, count, isAnswered, micros, millis, plural, seconds } from "./format.js";
 import { queueKey } from "./reducer.js";
 
 /** Whether a filter lets every message through. */
@@ -46,7 +46,7 @@ export function explainEnd(hold, wakeup) {
   if (!wakeup) return `No longer held on ${where}; how it ended is unknown: this page no longer has its wake-up.`;
   const { word, means } = cause(wakeup.cause);
   const held = `after ${micros(wakeup.held_us)}`;
-  if (wakeup.cause === "channel_gone" || wakeup.cause === "cancelled") {
+  if (!isAnswered(wakeup.cause)) {
     return `Released ${held}: ${means}.`;
   }
   const brought = wakeup.messages === 1 ? "1 message" : `${count(wakeup.messages)} messages`;

@@ -144,8 +144,16 @@ export const CAUSES = {
   short_poll: { word: "short poll", mark: "◔", means: "longPollingEnable is off, and shortPollingTimeMills passed" },
   shutdown: { word: "shutdown", mark: "■", means: "the broker is stopping and answers all held pulls" },
   channel_gone: { word: "client gone", mark: "○", means: "its client disconnected, so it was not answered" },
-  cancelled: { word: "cancelled", mark: "○", means: "its client cancelled the pull" },
+  cancelled: { word: "cancelled", mark: "○",
+    means: "its client cancelled the pull, its topic was deleted, or the group's offset was reset" },
+  refused: { word: "refused", mark: "○",
+    means: "the group may no longer consume, or the topic may no longer be read; the client got the reason" },
 };
+
+/** Whether a hold that ended for this cause was answered with what its queue had. */
+export function isAnswered(name) {
+  return !["channel_gone", "cancelled", "refused"].includes(name);
+}
 
 export function cause(name) {
   return CAUSES[name] ?? { word: String(name).replaceAll("_", " "), mark: "·", means: "" };

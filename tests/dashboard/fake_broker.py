@@ -258,7 +258,7 @@ class FakeBroker:
         self.changed[hold.queue.topic, hold.queue.queue_id] = hold.queue
         held_ms = wall_ms() - hold.suspended_at_ms
         answer = self.read(hold.queue, hold.offset, hold.filter)
-        released = cause in ("channel_gone", "cancelled")
+        released = cause in ("channel_gone", "cancelled", "refused")
         self._count("released" if released else f"woken_{cause}")
         self.held_counts[bisect_right(HELD_BOUNDS, held_ms)] += 1
         if wake_us:

@@ -2,7 +2,7 @@
 
 import { requestedBroker } from "../brokers.js";
 import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
-import { CAUSES, cause, clockTime, count, micros } from "../format.js";
+import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
 
@@ -18,7 +18,7 @@ export function wakeupsPanel() {
 
   function create(wakeup) {
     const { word, mark, means } = cause(wakeup.cause);
-    const answered = wakeup.cause !== "channel_gone" && wakeup.cause !== "cancelled";
+    const answered = isAnswered(wakeup.cause);
     return el("tr", { role: "row", "data-cause": wakeup.cause, "data-hold": wakeup.hold_id, class: flashing ? "fresh" : null },
       cell("mono quiet", null, clockTime(wakeup.wall_ms)),
       cell("cause-cell", means, el("span", { class: "cause" },

@@ -25,6 +25,7 @@ def request(hold_id: int) -> PullRequest:
         suspended_ns=0,
         suspend_timeout_ms=1,
         short=False,
+        check_group=False,
     )
 
 

@@ -22,6 +22,7 @@ def request(many: ManyPullRequest, hold_id: int) -> PullRequest:
         suspended_ns=0,
         suspend_timeout_ms=1,
         short=False,
+        check_group=False,
     )
 
 

@@ -57,6 +57,7 @@ def hold(
         suspended_ns=now_ns,
         suspend_timeout_ms=timeout_ms,
         short=False,
+        check_group=False,
     )
     table.hold(held)
     return held

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.events import PullAnswered, PullPassedOver, QueueTaken
+from broker_core.events import PullAnswered, PullPassedOver, PullRefused, PullReleased, QueueTaken
 from broker_core.formats.message_properties import encode
 from broker_core.processors.pull_message import response_code
 from tests.fakes.engine import ROOT, Bench, bodies
@@ -57,6 +57,34 @@ def test_short_polling_holds_rocketmq_clients_for_its_time(
     request = bench.pull("orders", 1, suspend_timeout_ms=asked_ms, protocol=protocol)
     bench.tick(granted_ms + 4)
     assert bench.pulled(request).suspend_timeout_ms == granted_ms
+
+
+LOCKS = {
+    "the group may not consume": (
+        c.UpdateSubscriptionGroup(config={"groupName": "g", "consumeEnable": False}),
+        16,
+    ),
+    "the topic may not be read": (c.UpdateAndCreateTopic(topic="orders", perm=2), 16),
+    "the queue may not be read": (c.UpdateAndCreateTopic(topic="orders", read_queues=1, write_queues=2), 29),
+    "the broker may not be read": (c.UpdateBrokerConfig(changes={"brokerPermission": 2}), 16),
+}
+
+
+@pytest.mark.covers("second-reading")
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_held_pull_gets_no_message_when_reading_was_forbidden_meanwhile(lock: str) -> None:
+    command, code = LOCKS[lock]
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=2, write_queues=2))
+    request = bench.pull("orders", 0, queue_id=1, check_group=True)
+    assert not isinstance(bench.call(command), c.Failed)
+    assert bench.final(request) is None
+    bench.send("orders", b"secret", queue_id=1)
+    refused = bench.final(request)
+    assert isinstance(refused, c.Failed) and refused.code == code
+    assert [event.remark for event in events(bench, PullRefused)] == [refused.remark]
+    assert [event.cause for event in events(bench, PullReleased)] == ["refused"]
+    assert bench.context.counters.pulls_refused == 1 and not bench.context.counters.messages_delivered
 
 
 def test_a_pull_that_may_not_wait_is_answered_at_once() -> None:

@@ -250,7 +250,7 @@ def events_and_entries() -> Iterator[Any]:
             small,
             texts,
             texts,
-            st.sampled_from(["channel_gone", "cancelled"]),
+            st.sampled_from(["channel_gone", "cancelled", "refused"]),
             small,
             st.sampled_from(["http", "remoting"]),
             number,

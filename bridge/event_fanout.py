@@ -195,6 +195,8 @@ class EventFanout:
 
     def _mark_queue(self, topic: str, queue_id: int) -> None:
         key = (topic, queue_id)
+        if queue_id < 0:  # a pop waits for any queue
+            return
         if key not in self._changed_queues:
             if len(self._changed_queues) < MAX_QUEUES:
                 self._changed_queues[key] = None

@@ -63,6 +63,7 @@ class Counters:
     """RocketMQ's BrokerStats, for what this broker shows live."""
 
     __slots__ = (
+        "acknowledged_late",
         "bytes_stored",
         "connections_now",
         "damaged_bytes_now",
@@ -76,10 +77,12 @@ class Counters:
         "journal_lost",
         "journal_write_errors",
         "members_now",
+        "messages_acknowledged",
         "messages_dead_lettered",
         "messages_delayed",
         "messages_delivered",
         "messages_dispatched",
+        "messages_invisible_now",
         "messages_passed_over",
         "messages_passed_over_by_sql",
         "messages_sent_back",
@@ -114,6 +117,9 @@ class Counters:
         self.delays_elapsed = 0
         self.messages_sent_back = 0
         self.messages_dead_lettered = 0
+        self.messages_acknowledged = 0
+        self.acknowledged_late = 0
+        self.messages_invisible_now = 0
         self.messages_delivered = 0
         self.messages_passed_over = 0
         self.messages_passed_over_by_sql = 0

@@ -20,13 +20,15 @@ from broker_core import commands
 from broker_core.clock import Clock, Now
 from broker_core.commands import Command, QueueView, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
 from broker_core.errors import StoreCorruptError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
+from broker_core.longpolling.pull_request import PopRequest
 from broker_core.options import Options
-from broker_core.processor_table import FOLLOWER_PROCESSORS, GATHERED, PROCESSORS, WALKS
+from broker_core.processor_table import FOLLOWER_PROCESSORS, GATHERED, PROCESSORS, WAITS_FOR_DISK, WALKS
 from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message, reset_offset
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import Context, FindQueues, Request, Waking
@@ -34,17 +36,19 @@ from broker_core.processors.group_commit import DeletionCommit, GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
 from broker_core.processors.outcome import failed, refused
+from broker_core.processors.pop import pop_long_polling, pop_revive
+from broker_core.processors.pop.check_point_log import load_check_points
 from broker_core.processors.producers import check_transaction
 from broker_core.processors.producers.half_message import load_transactions
 from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
+from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.config_tables import TableWrite, load_as
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
 from broker_core.store.removed_folders import Removal
-from broker_core.store.schedule_message_service import DELAY_OFFSETS
 from broker_core.store.slave.follower_store import FollowerStore
 from broker_core.topics import TopicConfigManager
 from broker_core.walk import Steps
@@ -57,9 +61,6 @@ WORK_A_TURN = 200
 BYTES_A_TURN = 16 * 1024 * 1024
 """Bytes of messages read for wake-ups in one turn, because all answers of a turn are in memory at once. The wake-up
 that reaches this limit is the last of its turn."""
-
-OFFSETS_A_TURN = 50_000
-"""Consumed offsets copied in one turn for the next write of consumerOffset.json, or freed: about a millisecond."""
 
 UNSETTLED = 1024
 """If more values than this wait to be counted, a turn is taken only to count them."""
@@ -83,12 +84,12 @@ class Engine:
         self._commit = GroupCommit(context)
         self._deletions = DeletionCommit(context)
         self._keys = IdempotencyKeys(context)
+        self._table_writes = TableWrites(context, self._deletions)
         self._processors = FOLLOWER_PROCESSORS if context.store.follows else PROCESSORS
         self._gathers = GATHERED - self._processors.keys()
         self._gathered: list[Prepared] = []
         self._steps_reported = 0
         self._last_check_ns = context.started.mono_ns
-        self._next_offsets_write_ns = self._next_delayed_write_ns = 0
 
     @classmethod
     def open(
@@ -110,6 +111,7 @@ class Engine:
             topics = load_as(*tables, "topics", lambda table: TopicConfigManager(options, table, now))
             offsets = load_as(*tables, "consumerOffset", ConsumerOffsetManager)
             groups = load_as(*tables, "subscriptionGroup", lambda table: SubscriptionGroupManager(options, table, now))
+            modes = load_as(*tables, "messageRequestMode", MessageRequestModeManager)
         except StoreCorruptError:
             store.close(now)
             raise
@@ -122,6 +124,7 @@ class Engine:
             unique_key=unique_key,
             offsets=offsets,
             subscription_groups=groups,
+            request_modes=modes,
         )
         store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
         engine = cls(context)
@@ -131,7 +134,7 @@ class Engine:
     def _report_recovery(self, now: Now) -> None:
         """Report the steps of the store's recovery since the last call; load the transactions after its last step."""
         steps = self._context.store.recovery_steps
-        steps += load_transactions(self._context)
+        steps += load_transactions(self._context) + load_check_points(self._context, now)
         for step, detail in steps[self._steps_reported :]:
             self._context.events.emit(RecoveryStep, now, step, detail)
             if step in ("damage", "tail"):
@@ -183,8 +186,8 @@ class Engine:
         except Exception as error:
             self._refuse(request, error, now)
         else:
-            if type(request.command) is commands.EndTransaction and reply is not None:
-                self._commit.acknowledge(request, reply, request.command.decision == "commit", now)
+            if type(request.command) in WAITS_FOR_DISK and reply is not None:
+                self._commit.acknowledge(request, reply, WAITS_FOR_DISK[type(request.command)](request.command), now)
             elif reply is not None:
                 self._context.reply(request.connection, request.request_id, reply)
 
@@ -222,6 +225,7 @@ class Engine:
             deliver_due(context, now)
         reset_offset.continue_resets(context, now)
         check_transaction.tick(context, now)
+        pop_revive.tick(context, now)
         self._commit.tick(now)
         self._deletions.tick(now)
         context.offsets.work(OFFSETS_A_TURN)
@@ -269,6 +273,7 @@ class Engine:
                 self._delayed_due_ns(),
                 None if context.draining else store.transactions.next_due_ns(store.flushed_offset),
                 store.next_step_ns,
+                None if context.draining else context.check_points.next_due_ns(),
                 context.consumers.memberships.next_due_ns(),
                 context.producers.next_due_ns(),
                 context.locks.next_due_ns(),
@@ -286,7 +291,9 @@ class Engine:
             client_manage.release_leaving(context, now, WORK_A_TURN)
         waking, left, size = context.waking, WORK_A_TURN, 0
         while waking and left and size < BYTES_A_TURN:
-            size += pull_message.run_again(context, waking.popleft(), now)
+            woken = waking.popleft()
+            pops = type(woken.request) is PopRequest
+            size += (pop_long_polling if pops else pull_message).run_again(context, woken, now)
             left -= 1
         if context.changed_groups:
             notify_consumer_ids_changed(context, now)
@@ -346,32 +353,7 @@ class Engine:
         self._report_recovery(now)
         if clean is not None:
             return clean
-        removal = context.store.removed_folders.next_removal(now)
-        if removal is not None:
-            return removal
-        if context.topics.dirty:
-            context.topics.dirty = False
-            self._deletions.begin("topics")
-            return context.store.table_write("topics", context.topics.as_table())
-        if context.subscription_groups.dirty:
-            context.subscription_groups.dirty = False
-            return context.store.table_write("subscriptionGroup", context.subscription_groups.as_table())
-        offsets = context.offsets
-        is_due = offsets.urgent or now.mono_ns >= self._next_offsets_write_ns
-        if offsets.dirty and not offsets.has_work and is_due:
-            self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
-            self._deletions.begin("consumerOffset")
-            offsets.begin_copy()
-            offsets.work(OFFSETS_A_TURN)
-        copy = offsets.take_copy()
-        if copy is not None:
-            return context.store.table_write("consumerOffset", copy)
-        if now.mono_ns >= self._next_delayed_write_ns:
-            work = context.store.delayed.next_write(context.store.flushed_offset, now)
-            if work is not None:
-                self._next_delayed_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
-                return work
-        return None
+        return context.store.removed_folders.next_removal(now) or self._table_writes.next(now)
 
     def file_work_done(self, work: FileWork, now: Now) -> Out:
         if isinstance(work, Clean):
@@ -386,12 +368,7 @@ class Engine:
     def file_work_failed(self, work: FileWork, now: Now) -> None:
         """A table that could not be written stays dirty and is written again later."""
         if isinstance(work, TableWrite):
-            self._context.offsets.urgent |= work.name == "consumerOffset" and bool(self._context.deletions)
-            self._context.topics.dirty |= work.name == "topics"
-            self._context.subscription_groups.dirty |= work.name == "subscriptionGroup"
-            self._context.offsets.dirty |= work.name == "consumerOffset"
-            if work.name == DELAY_OFFSETS:
-                self._context.store.delayed.write_failed()
+            self._table_writes.failed(work)
 
     # --- reading and closing ------------------------------------------------------------------------------------
 
@@ -479,9 +456,7 @@ class Engine:
         try:
             check_transaction.end_before_stop(context, now)
             if not context.store.read_only:
-                context.store.table_write("topics", context.topics.as_table()).run()
-                context.store.table_write("subscriptionGroup", context.subscription_groups.as_table()).run()
-                context.store.table_write("consumerOffset", context.offsets.as_table()).run()
+                self._table_writes.write_all()
         except OSError as error:
             is_written = False
             log.error("topics and offsets could not be written: %s", error)

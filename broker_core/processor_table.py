@@ -1,6 +1,7 @@
 """Which function handles each command. RocketMQ's BrokerController.registerProcessor."""
 
 from collections.abc import Callable
+from typing import Any
 
 from broker_core import commands
 from broker_core.clock import Now
@@ -17,13 +18,13 @@ from broker_core.processors import (
     message_timeline,
     observe,
     pull_message,
-    query_assignment,
     query_consume_queue,
     query_message,
     reset_offset,
     subscription_group,
 )
 from broker_core.processors.context import Context, Request
+from broker_core.processors.pop import ack_message, pop_long_polling, pop_message, query_assignment
 from broker_core.processors.producers import end_transaction, reply_message
 from broker_core.processors.slave import following, replicate, replicate_tables
 from broker_core.processors.why import group_facts, group_metrics, history_sample
@@ -75,6 +76,11 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.SendReplyMessage: reply_message.send_reply_message,
     commands.PullMessage: pull_message.pull_message,
     commands.CancelPull: pull_message.cancel_pull,
+    commands.PopMessage: pop_message.pop_message,
+    commands.AckMessage: ack_message.ack_message,
+    commands.ChangeInvisibleTime: ack_message.change_invisible_time,
+    commands.Notification: pop_long_polling.notification,
+    commands.PollingInfo: pop_long_polling.polling_info,
     commands.UpdateConsumerOffset: consumer_manage.update_consumer_offset,
     commands.ResetConsumerOffset: reset_offset.reset_consumer_offset,
     commands.QueryOffset: consumer_manage.query_offset,
@@ -105,6 +111,8 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.DeleteExpiredCommitLog: broker_runtime.delete_expired_commit_log,
     commands.QueryConsumeQueue: query_consume_queue.query_consume_queue,
     commands.QueryAssignment: query_assignment.query_assignment,
+    commands.SetMessageRequestMode: query_assignment.set_message_request_mode,
+    commands.GetMessageRequestModes: query_assignment.get_message_request_modes,
     commands.GetHold: observe.get_hold,
     commands.GetSnapshot: observe.get_snapshot,
     commands.GetAttached: following.get_attached,
@@ -153,12 +161,20 @@ FOLLOWER_COMMANDS: frozenset[type[Command]] = frozenset(WALKS) | {
     commands.ViewBrokerStatsData,
     commands.DeleteExpiredCommitLog,
     commands.QueryConsumeQueue,
+    commands.GetMessageRequestModes,
     commands.GetHold,
     commands.GetSnapshot,
     commands.GetAttached,
 }
 """What an engine that follows another broker's log carries out as any other does. It refuses what is not named here,
 so that a new command cannot change a copy by accident."""
+
+WAITS_FOR_DISK: dict[type[Command], Callable[[Any], bool]] = {
+    commands.EndTransaction: lambda command: command.decision == "commit",
+    commands.AckMessage: lambda command: True,
+    commands.ChangeInvisibleTime: lambda command: True,
+}
+"""Whether the answer to a command keeps the promise of flushDiskType, as that to a send does."""
 
 FOLLOWER_PROCESSORS: dict[type[Command], Processor] = {
     **{kind: PROCESSORS[kind] if kind in FOLLOWER_COMMANDS else following.refuse for kind in PROCESSORS},

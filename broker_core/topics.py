@@ -13,6 +13,7 @@ import msgspec
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.errors import NotFoundError, RequestError
+from broker_core.formats.pop_check_point import REVIVE_TOPIC_PREFIX
 from broker_core.options import Options, rocketmq_name
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
@@ -46,6 +47,11 @@ and returned, but has no effect."""
 def reply_topic(cluster: str) -> str:
     """The topic of replies to request messages. RocketMQ's clients make its name from the request's CLUSTER."""
     return f"{cluster}_{REPLY_TOPIC_POSTFIX}"
+
+
+def may_be_sent_to(topic: str) -> bool:
+    """Whether clients may send to a topic of this name. They may not write the broker's own records."""
+    return topic not in NO_SEND_TOPICS and not topic.startswith(REVIVE_TOPIC_PREFIX)
 
 
 def validate_name(name: str, what: str, longest: int) -> str:

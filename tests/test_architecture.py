@@ -48,6 +48,7 @@ NO_TEST_OF_ITS_OWN = {
         "metrics",
         "observe",
         "offsets",
+        "pop",
         "replicate",
         "topics",
     )

@@ -22,6 +22,7 @@ from broker_core.commands.messages import *
 from broker_core.commands.metrics import *
 from broker_core.commands.observe import *
 from broker_core.commands.offsets import *
+from broker_core.commands.pop import *
 from broker_core.commands.replicate import *
 from broker_core.commands.topics import *
 
@@ -34,6 +35,7 @@ AnyCommand = (
     | MetricsCommand
     | ObserveCommand
     | OffsetCommand
+    | PopCommand
     | ReplicateCommand
     | TopicCommand
 )
@@ -47,6 +49,7 @@ AnyReply = (
     | MetricsReply
     | ObserveReply
     | OffsetReply
+    | PopReply
     | ReplicateReply
     | TopicReply
 )

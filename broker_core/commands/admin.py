@@ -1,6 +1,6 @@
 """Commands of administrators' tools, such as RocketMQ's mqadmin and dashboard."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -229,7 +229,10 @@ class QueryAssignment(Command, frozen=True):
 
 
 class Assignment(Reply, frozen=True):
+    """In ``POP`` mode a queue id of -1 means all queues of the broker."""
+
     queues: list[MessageQueue]
+    mode: Literal["PULL", "POP"] = "PULL"
 
 
 # --- The broker -----------------------------------------------------------------------------------------------------

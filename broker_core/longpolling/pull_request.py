@@ -54,6 +54,30 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     next: "PullRequest | None" = None
 
 
+class Pop(msgspec.Struct, frozen=True, gc=False):
+    """What is needed to run a pop, again too. A ``queue_id`` of -1 means all queues.
+
+    With ``notify``, it only reports whether there are messages.
+    """
+
+    topic: str
+    group: str
+    queue_id: int
+    client_id: str
+    protocol: Protocol
+    message_filter: MessageFilter | None = None
+    max_msg_nums: int = 32
+    invisible_ms: int = 60_000
+    from_max: bool = False
+    notify: bool = False
+
+
+class PopRequest(PullRequest, eq=False, gc=False, kw_only=True):
+    """RocketMQ's PopRequest. Its ``pull_from_offset`` is -1: the group's offsets say where it reads."""
+
+    pop: Pop
+
+
 class ManyPullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's ManyPullRequest: the holds of one queue, and the queue's end by its last arrival.
 
@@ -63,9 +87,16 @@ class ManyPullRequest(msgspec.Struct, eq=False, gc=False):
     topic: str
     queue_id: int
     max_offset: int
+    group: str = ""
+    """Of holds of pops, which each group has to itself."""
     first: PullRequest | None = None
     last: PullRequest | None = None
     count: int = 0
+
+    @property
+    def key(self) -> Any:
+        """Where it is in the table of its topic."""
+        return (self.group, self.queue_id) if self.group else self.queue_id
 
     def __iter__(self) -> Iterator[PullRequest]:
         request = self.first

@@ -5,6 +5,8 @@
     by_connection  connection -> request id -> the hold                           for a client that disconnects
     wheel          tick                     -> holds due then                     for deadlines
     by_group       group                    -> how many holds                     for people who look at a group
+    pops           topic -> group           -> how many held pops                 for arrivals; their rows in the
+                                                                                  table have the key (group, queue id)
 
 This module neither reads the store nor answers a pull. Every call removes the holds to be answered from all four
 places and *returns* them; the caller runs their pulls again.
@@ -24,6 +26,7 @@ from typing import Any, Literal, Protocol
 
 from broker_core.commands import ReleaseCause
 from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
+from broker_core.formats.pop_check_point import pop_retry_topic
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
@@ -58,15 +61,18 @@ class PullRequestHold:
     """RocketMQ's PullRequestHoldService, without the loop, the reading and the replying."""
 
     def __init__(self) -> None:
-        self._table: dict[str, dict[int, ManyPullRequest]] = {}
+        self._table: dict[str, dict[Any, ManyPullRequest]] = {}
+        self._pops: dict[str, dict[str, int]] = {}
+        self._of_retries: dict[str, tuple[str, str]] = {}
         self._by_id: dict[int, PullRequest] = {}
         self._by_connection: dict[Any, dict[int, PullRequest]] = {}
         self._by_group: dict[str, int] = {}
         self._wheel = DeadlineWheel()
         self._last_id = 0
+        self._is_unsorted = False
         self._to_check: list[int] = []
         self._leaving: deque[tuple[LeaveCause, list[int]]] = deque()
-        self._deleted: deque[dict[int, ManyPullRequest]] = deque()
+        self._deleted: deque[dict[Any, ManyPullRequest]] = deque()
         self.work_left = EVALUATED_BYTES_MAX
         """Bytes that may still be read for filters in this turn."""
         self._turn_ns = 0
@@ -101,6 +107,9 @@ class PullRequestHold:
 
     def ids_after(self, hold_id: int) -> list[int]:
         """The ids of the holds with an id above ``hold_id``, the lowest first."""
+        if self._is_unsorted:
+            self._by_id = dict(sorted(self._by_id.items()))
+            self._is_unsorted = False
         ids = list(self._by_id)
         return ids[bisect_right(ids, hold_id) :]
 
@@ -132,6 +141,68 @@ class PullRequestHold:
         if request.group:
             self._by_group[request.group] = self._by_group.get(request.group, 0) + 1
         self._wheel.add(request, request.suspended_ns + request.suspend_timeout_ms * 1_000_000)
+        if request.many.group:
+            groups = self._pops.setdefault(request.many.topic, {})
+            groups[request.group] = groups.get(request.group, 0) + 1
+            self._of_retries[pop_retry_topic(request.many.topic, request.group)] = request.many.topic, request.group
+
+    def hold_again(self, request: PullRequest) -> None:
+        """Put a hold back that was woken in vain. Its deadline and its number stay."""
+        self._is_unsorted = True
+        self.hold(request)
+
+    # --- pops -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_pops(self) -> bool:
+        return bool(self._pops)
+
+    def get_or_create_pops(self, topic: str, group: str, queue_id: int) -> ManyPullRequest:
+        """The held pops of a group for a queue, or for all (-1), created if there are none."""
+        queues = self._table.setdefault(topic, {})
+        many = queues.get((group, queue_id))
+        if many is None:
+            many = queues[group, queue_id] = ManyPullRequest(topic, queue_id, -1, group)
+        return many
+
+    def first_pop(self, topic: str, group: str, queue_id: int) -> PullRequest | None:
+        """The oldest held pop of a group that messages of this queue concern, of a queue below 0: messages of any."""
+        if group not in self._pops.get(topic, ()):
+            return None
+        queues = self._table.get(topic, {})
+        found = [many.first for number in {queue_id, -1} if (many := queues.get((group, number))) and many.first]
+        return min(found, key=lambda request: request.hold_id, default=None)
+
+    def count_of_pops(self, topic: str, group: str, queue_id: int) -> int:
+        many = self._table.get(topic, {}).get((group, queue_id))
+        return many.count if many else 0
+
+    def take_pop(self, topic: str, group: str, queue_id: int) -> PullRequest | None:
+        """Remove and return ``first_pop``."""
+        request = self.first_pop(topic, group, queue_id)
+        if request is not None:
+            self._remove(request)
+        return request
+
+    def arrive_pops(self, topic: str, queue_id: int) -> list[PullRequest]:
+        """Messages were dispatched: remove and return one held pop of each group that they concern."""
+        if topic in self._of_retries:
+            topic, group = self._of_retries[topic]
+            taken = self.take_pop(topic, group, -1)
+            return [taken] if taken is not None else []
+        groups = self._pops.get(topic)
+        if groups is None:
+            return []
+        return [pop for group in list(groups) if (pop := self.take_pop(topic, group, queue_id)) is not None]
+
+    def _forget_pop(self, topic: str, group: str) -> None:
+        groups = self._pops[topic]
+        groups[group] -= 1
+        if not groups[group]:
+            del groups[group]
+            del self._of_retries[pop_retry_topic(topic, group)]
+            if not groups:
+                del self._pops[topic]
 
     # --- removing -----------------------------------------------------------------------------------------
 
@@ -261,7 +332,7 @@ class PullRequestHold:
             if many is None:
                 self._deleted.popleft()
             elif many.first is None:
-                del self._deleted[0][many.queue_id]
+                del self._deleted[0][many.key]
             else:
                 taken.append((many.first, "cancelled"))
                 self._remove(many.first)
@@ -288,8 +359,8 @@ class PullRequestHold:
     def _remove_queue(self, many: ManyPullRequest) -> None:
         """Remove a queue without holds from the table. Those of a deleted topic are not in it."""
         queues = self._table.get(many.topic)
-        if queues is not None and queues.get(many.queue_id) is many:
-            del queues[many.queue_id]
+        if queues is not None and queues.get(many.key) is many:
+            del queues[many.key]
             if not queues:
                 del self._table[many.topic]
 
@@ -301,6 +372,8 @@ class PullRequestHold:
         if not held:
             del self._by_connection[request.connection]
         self._wheel.remove(request)
+        if request.many.group:
+            self._forget_pop(request.many.topic, request.group)
         if request.group:
             left = self._by_group[request.group] - 1
             if left:
@@ -331,7 +404,7 @@ class PullRequestHold:
             if request is None:
                 continue
             many = request.many
-            if self._table.get(many.topic, {}).get(many.queue_id) is not many:
+            if many.group or self._table.get(many.topic, {}).get(many.queue_id) is not many:
                 continue
             if max_offset_of(many.topic, many.queue_id) > request.pull_from_offset:
                 self._remove(request)

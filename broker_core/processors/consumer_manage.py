@@ -17,11 +17,15 @@ from broker_core.commands import (
 from broker_core.consumers.subscription_group_manager import MAX_GROUPS, not_exist
 from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError
 from broker_core.events import ConsumerListQueried, OffsetCommitted
+from broker_core.formats.pop_check_point import OFFSETS_GROUP as POPPED_OFFSETS
+from broker_core.formats.pop_check_point import REVIVE_GROUP as POPS
 from broker_core.processors.context import Context, Request
-from broker_core.processors.producers.half_message import GROUP
+from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.topics import validate_group
 from broker_core.walk import Steps, pieces_of
 
+BROKERS_OWN = frozenset((TRANSACTIONS, POPS, POPPED_OFFSETS))
+"""Groups without members, whose offsets are the broker's own."""
 MAX_OFFSETS = 20_000
 """Of one answer."""
 
@@ -56,10 +60,10 @@ def commit_offset(
 
 
 def require_clients_group(group: str) -> None:
-    """RequestError for the group whose offsets say how far the broker is done with transactions."""
-    if group == GROUP:
+    """RequestError for the groups whose offsets say how far the broker is done with transactions and pops."""
+    if group in BROKERS_OWN:
         raise RequestError(
-            f"group {GROUP} is the broker's own: its offsets are the broker's progress with transactions",
+            f"group {group} is the broker's own: its offsets are the broker's progress",
             code=ResponseCode.NO_PERMISSION,
             pointer="/group",
         )

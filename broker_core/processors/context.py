@@ -14,6 +14,8 @@ from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, Repor
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.leases import Leases
+from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
+from broker_core.consumers.pop_check_points import PopCheckPoints
 from broker_core.consumers.producer_manager import ProducerManager
 from broker_core.consumers.pull_offset_table import PullOffsetTable
 from broker_core.consumers.rebalance_lock_manager import RebalanceLockManager
@@ -115,6 +117,7 @@ class Context:
 
     __slots__ = (
         "changed_groups",
+        "check_points",
         "clients",
         "clock",
         "config_version",
@@ -138,6 +141,7 @@ class Context:
         "pulls",
         "refused_pulls",
         "replies",
+        "request_modes",
         "resets",
         "retried",
         "retries",
@@ -161,6 +165,7 @@ class Context:
         topics: TopicConfigManager,
         offsets: ConsumerOffsetManager,
         subscription_groups: SubscriptionGroupManager,
+        request_modes: MessageRequestModeManager,
         clock: Clock,
         unique_key: Callable[[int], str],
     ) -> None:
@@ -169,6 +174,7 @@ class Context:
         self.topics = topics
         self.offsets = offsets
         self.subscription_groups = subscription_groups
+        self.request_modes = request_modes
         self.clock = clock
         self.unique_key = unique_key
         self.started = clock.now()
@@ -194,6 +200,7 @@ class Context:
         self.producers = ProducerManager()
         self.locks = RebalanceLockManager()
         self.pulls = PullOffsetTable()
+        self.check_points = PopCheckPoints()
         self.refused_pulls = RefusedPulls()
         self.lateness = Lateness()
         self.changed_groups: dict[str, RebalanceCause] = {}
@@ -256,6 +263,7 @@ class Context:
         counters.connections_now = len(self.clients)
         counters.groups_now = len(self.consumers)
         counters.transactions_pending_now = len(self.store.transactions.pending)
+        counters.messages_invisible_now = self.check_points.messages
         counters.members_now = len(self.consumers.memberships)
         return counters
 

@@ -30,7 +30,16 @@ from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request, filter_text
 from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
-from broker_core.processors.why.live_state import group_names, live_state, look_around, polling_ms, progress_fields
+from broker_core.processors.why.live_state import (
+    POLLING_MS,
+    LastPop,
+    group_names,
+    last_pop,
+    live_state,
+    look_around,
+    polling_ms,
+    progress_fields,
+)
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps, pieces_of
 
@@ -221,7 +230,8 @@ def _queues(
     config, info = context.topics.require(topic), context.consumers.get(group)
     subscribed = info is not None and topic in info.subscriptions
     owners: list[str] = []
-    if info is not None and subscribed and info.message_model == "CLUSTERING":
+    pops = last_pop(context, group, topic, now) is not None
+    if info is not None and subscribed and info.message_model == "CLUSTERING" and not pops:
         owners = averagely_owners(config.read_queue_nums, context.consumers.client_ids(group))
     views: list[GroupQueueView] = []
     for queue_ids in pieces_of(range(min(config.read_queue_nums, limit)), EXPLAINED):
@@ -245,6 +255,8 @@ def _queue(
     now: Now,
 ) -> GroupQueueView:
     held = next((held for held in context.holds.requests_of_queue(topic, queue_id) if held.group == group), None)
+    held = held or context.holds.first_pop(topic, group, queue_id)
+    popped = last_pop(context, group, topic, now)
     row = context.pulls.row(group, topic, queue_id)
     last = context.pulls.last_pull(group, topic, queue_id)
     ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last else None
@@ -253,7 +265,9 @@ def _queue(
         state = "not_known" if subscribed else "unassigned"
     elif held is not None:
         state = "held"
-    elif last is not None and ago_ms is not None and ago_ms < polling_ms(last, online):
+    elif (popped is not None and popped.ms_ago < POLLING_MS) or (
+        last is not None and ago_ms is not None and ago_ms < polling_ms(last, online)
+    ):
         state = "polling"
     elif subscribed:
         state = "not_polling"
@@ -266,8 +280,8 @@ def _queue(
         topic=topic,
         queue_id=queue_id,
         assigned_to=owner,
-        polled_by=last.client_id if last else None,
-        polled_ms_ago=ago_ms,
+        polled_by=popped.client_id if popped else last.client_id if last else None,
+        polled_ms_ago=popped.ms_ago if popped else ago_ms,
         state=state,
         offset=offset,
         pull_offset=last.pull_offset if last else None,
@@ -276,7 +290,7 @@ def _queue(
         lag=lag,
         lag_ms=lag_ms,
         locked_by=context.locks.owner(group, topic, queue_id),
-        why=_why(context, group, topic, queue_id, state, owner, held, last, online, now),
+        why=_why(context, group, topic, queue_id, state, owner, held, last, popped, online, now),
         reset_to=context.offsets.pending_reset(group, topic, queue_id),
         **progress_fields(row, now),
     )
@@ -299,6 +313,7 @@ def _why(
     owner: str | None,
     held: PullRequest | None,
     last: LastPull | None,
+    popped: LastPop | None,
     online: Set[str],
     now: Now,
 ) -> str:
@@ -311,6 +326,8 @@ def _why(
         return "the group may not consume: its consumeEnable is off"
     if not topic_config.perm & PERM_READ:
         return "the topic may not be read: its perm does not contain 4 (read)"
+    if popped is not None:
+        return _why_of_pops(context, group, topic, queue_id, held, popped)
     if held is not None:
         waits = f"{held.client_id or 'a client'} waits at offset {held.pull_from_offset}"
         newer = context.store.max_offset(topic, queue_id) - held.pull_from_offset
@@ -325,6 +342,18 @@ def _why(
     if lock is not None and owner is not None and lock != owner and state == "not_polling":
         return f"{lock} has it locked; {owner} waits for the lock"
     return _why_not_held(state, owner, nobody, last, online, _is_without_permits(context, group, last), now)
+
+
+def _why_of_pops(
+    context: Context, group: str, topic: str, queue_id: int, held: PullRequest | None, popped: LastPop
+) -> str:
+    """The same for a group that pops."""
+    invisible = context.check_points.in_flight(group, topic, queue_id)
+    rest = f"; {invisible} popped messages are not acknowledged" if invisible else ""
+    if held is not None:
+        where = "any queue" if held.many.queue_id < 0 else "this queue"
+        return f"{held.client_id or 'a client'} waits to pop from {where}{rest}"
+    return f"{popped.client_id or 'a client'} popped {popped.ms_ago // 1000} s ago{rest}"
 
 
 def _is_without_permits(context: Context, group: str, last: LastPull | None) -> bool:

@@ -64,6 +64,9 @@ def dispatch(context: Context, now: Now) -> None:
             context.store.delayed.arrived(arrival.queue_id, now)
         for request in notify_message_arriving(holds, arrival, properties_of, wake, events, counters, now):
             waking.append(Waking(request, "arrival", now.mono_ns, arrival))
+        if holds.has_pops:
+            for pop in holds.arrive_pops(arrival.topic, arrival.queue_id):
+                waking.append(Waking(pop, "arrival", now.mono_ns))
 
 
 def _report_followed(context: Context, arrival: Arrival, now: Now) -> None:

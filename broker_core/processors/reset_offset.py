@@ -16,7 +16,7 @@ from broker_core.errors import ConflictError, RequestError, UnavailableError
 from broker_core.events import OffsetReset
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.consumer_manage import commit_offset, require_clients_group, require_room
-from broker_core.processors.context import Context, Request
+from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.group_view import is_known_group
 from broker_core.processors.outcome import failed, refused
 from broker_core.processors.pull_message import answer_reset, release
@@ -97,6 +97,9 @@ def _reset_all(context: Context, command: ResetConsumerOffset, topic: TopicConfi
             now = yield STORE
             for held in context.holds.requests_of_queue(target.topic, target.queue_id):
                 now = yield _answer(context, command.group, held, target.offset, now)
+            held_pop = context.holds.take_pop(target.topic, command.group, target.queue_id)
+            if held_pop is not None:
+                context.waking.append(Waking(held_pop, "arrival"))
     return OffsetsReset(group=command.group, dry_run=command.dry_run, changes=changes, offsets=targets)
 
 

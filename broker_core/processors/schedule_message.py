@@ -18,7 +18,7 @@ from broker_core.processors.message_stored import message_stored
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
 from broker_core.store.schedule_message_service import DueMessage
-from broker_core.topics import NO_SEND_TOPICS, TopicConfig, validate_name
+from broker_core.topics import TopicConfig, may_be_sent_to, validate_name
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def real_copy(context: Context, record: CommitLogRecord | None, now: Now) -> Pen
         raise RequestError("its record is missing from the log or incomplete")
     name = message_properties.find(record.properties, REAL_TOPIC)
     queue = message_properties.find(record.properties, REAL_QID)
-    if name in NO_SEND_TOPICS or not (queue.isascii() and queue.isdecimal() and len(queue) < 10):
+    if not may_be_sent_to(name) or not (queue.isascii() and queue.isdecimal() and len(queue) < 10):
         raise RequestError(f"queue {queue!r} of topic {name!r} cannot be delivered to")
     queue_id = int(queue)
     topic = context.topics.get(name) or _create_again(context, name, queue_id, now)

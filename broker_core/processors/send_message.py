@@ -31,7 +31,7 @@ from broker_core.processors.retry_message import (
 )
 from broker_core.processors.schedule_message import checked_level, delay
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
-from broker_core.topics import NO_SEND_TOPICS, PERM_WRITE, TopicConfig
+from broker_core.topics import PERM_WRITE, TopicConfig, may_be_sent_to
 
 MAX_PROPERTIES = 32_767
 MAX_BATCH = 32_768
@@ -207,7 +207,7 @@ def _choose_queue(context: Context, topic: TopicConfig, message: OutgoingMessage
 def writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:
     """The topic of a send, created if missing. Raises RequestError, NotFoundError."""
     name = command.topic
-    if name in NO_SEND_TOPICS:
+    if not may_be_sent_to(name):
         raise RequestError(f"clients may not send to {name}", code=ResponseCode.NO_PERMISSION, pointer="/topic")
     topic = context.topics.get(name)
     if topic is None:

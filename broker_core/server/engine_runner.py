@@ -44,6 +44,10 @@ MAX_DELAYED_BATCH = 128
 
 WEIGHTS: dict[type[Command], int] = {
     commands.PullMessage: 8,
+    commands.PopMessage: 64,
+    commands.Notification: 4,
+    commands.AckMessage: 8,
+    commands.ChangeInvisibleTime: 16,
     commands.ViewMessage: 8,
     commands.HeartBeat: 32,
     commands.DeleteTopic: 128,
@@ -272,6 +276,7 @@ class EngineRunner:
         options = self.engine.options
         return {
             SendMessage: options.wait_time_mills_in_send_queue * 1_000_000,
+            commands.PopMessage: options.wait_time_mills_in_pull_queue * 1_000_000,
             commands.PullMessage: options.wait_time_mills_in_pull_queue * 1_000_000,
         }
 

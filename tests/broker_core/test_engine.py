@@ -12,6 +12,7 @@ from broker_core.engine import WORK_A_TURN
 from broker_core.errors import StoreCorruptError
 from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
 from broker_core.formats import rocketmq_json
+from broker_core.processors import table_writes
 from tests.fakes.engine import ROOT, Bench, bodies, send
 from tests.fakes.simulated_files import SimulatedFiles
 
@@ -209,7 +210,8 @@ def test_the_holds_of_a_deleted_topic_are_answered_a_few_each_turn(bench: Bench)
 
 def test_consumer_offsets_are_copied_a_few_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two million offsets take 30 ms to copy, and other requests would wait for that."""
-    monkeypatch.setattr(engine, "OFFSETS_A_TURN", 2 * (3 + consumer_offset.STEP))
+    for module in (engine, table_writes):
+        monkeypatch.setattr(module, "OFFSETS_A_TURN", 2 * (3 + consumer_offset.STEP))
     bench = Bench(flush_consumer_offset_interval=1000)
     for topic in ("a", "b", "c", "d", "e"):
         bench.send(topic, b"one")

@@ -169,6 +169,14 @@ ASSIGNMENT = (
     b'{"clientId":"10.0.0.2@1","consumerGroup":"g","messageModel":"CLUSTERING","strategyName":"AVG","topic":"T"}'
 )
 
+ACKED = {
+    "consumerGroup": "g",
+    "topic": "T",
+    "queueId": "0",
+    "extraInfo": "7 1700000000000 60000 0 0 broker-a 0 8",
+    "offset": "8",
+}
+
 EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.SEND_MESSAGE: (SEND, b"hello"),
     Q.SEND_MESSAGE_V2: (SEND_V2, b"hello"),
@@ -256,6 +264,43 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.QUERY_TOPICS_BY_CONSUMER: ({"group": "g"}, b""),
     Q.QUERY_SUBSCRIPTION_BY_CONSUMER: ({"group": "g", "topic": "T"}, b""),
     Q.QUERY_ASSIGNMENT: ({}, ASSIGNMENT),
+    Q.POP_MESSAGE: (
+        {
+            "consumerGroup": "g",
+            "topic": "T",
+            "queueId": "-1",
+            "maxMsgNums": "32",
+            "invisibleTime": "60000",
+            "pollTime": "15000",
+            "bornTime": "1700000000000",
+            "initMode": "1",
+            "expType": "TAG",
+            "exp": "*",
+            "order": "false",
+            "attemptId": "a",
+        },
+        b"",
+    ),
+    Q.ACK_MESSAGE: (ACKED, b""),
+    Q.BATCH_ACK_MESSAGE: (
+        {},
+        b'{"acks":[{"b":"BQ==","c":"g","it":60000,"pt":1700000000000,"q":0,"r":"1","rq":0,"so":7,"t":"T"}],'
+        b'"brokerName":"broker-a"}',
+    ),
+    Q.CHANGE_MESSAGE_INVISIBLETIME: (ACKED | {"invisibleTime": "10000"}, b""),
+    Q.NOTIFICATION: (
+        {
+            "consumerGroup": "g",
+            "topic": "T",
+            "queueId": "-1",
+            "pollTime": "15000",
+            "bornTime": "1700000000000",
+            "order": "false",
+            "attemptId": "a",
+        },
+        b"",
+    ),
+    Q.POLLING_INFO: ({"consumerGroup": "g", "topic": "T", "queueId": "-1"}, b""),
     Q.INVOKE_BROKER_TO_RESET_OFFSET: (
         {"topic": "T", "group": "g", "timestamp": "1700000000000", "isForce": "true", "queueId": "-1", "offset": "-1"},
         b"",
@@ -284,8 +329,6 @@ ANSWERED_AT_ONCE = {
     Q.GET_TIMER_METRICS: 0,
     Q.CLEAN_EXPIRED_CONSUMEQUEUE: 0,
     Q.CLEAN_UNUSED_TOPIC: 0,
-    Q.SET_MESSAGE_REQUEST_MODE: 0,
-    Q.GET_ALL_MESSAGE_REQUEST_MODE: 0,
     Q.RECALL_MESSAGE: 16,
 }
 """The requests that are answered without the engine, and the codes of their answers."""

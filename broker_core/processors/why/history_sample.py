@@ -16,8 +16,8 @@ from broker_core.commands import (
     HistorySample,
     Reply,
 )
+from broker_core.processors.consumer_manage import BROKERS_OWN
 from broker_core.processors.context import Context, Request
-from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.processors.why.live_state import group_names
 from broker_core.walk import Steps, pieces_of
@@ -133,7 +133,7 @@ def _measure_lag(context: Context, of_groups: Tally, of_topics: Tally) -> Steps[
     """The messages between the committed offsets and the queues' ends."""
     max_offset, looked_at = context.store.max_offset, 0
     for group in context.offsets.groups():
-        if group == TRANSACTIONS:
+        if group in BROKERS_OWN:
             continue
         for topic in list(context.offsets.topics(group)):
             offsets = context.offsets.topics(group).get(topic)

@@ -8,9 +8,8 @@ from broker_core.clock import Now
 from broker_core.commands import GroupQueueView, ReturnedMessages
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import retry_topic
-from broker_core.processors.consumer_manage import group_queue_offset
+from broker_core.processors.consumer_manage import BROKERS_OWN, group_queue_offset
 from broker_core.processors.context import Context
-from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.processors.retry_message import RETRY_PREFIX
 from broker_core.verdicts.group_state import State
 from broker_core.verdicts.progress import (
@@ -26,6 +25,7 @@ POLLING_MS = 10_000
 """After the answer to its last pull, a client is assumed to send the next one within this time."""
 HTTP_POLLING_MS = 3000
 """The same for a client without an open connection."""
+POPS_MS = 120_000
 MAX_QUEUES = 2000
 
 LOOKED_AT = 50
@@ -39,6 +39,20 @@ def polling_ms(last: LastPull, online: Set[str]) -> int:
     if last.client_id in online:
         return POLLING_MS
     return HTTP_POLLING_MS if last.protocol == "http" else 0
+
+
+class LastPop(NamedTuple):
+    """Who of a group popped from a topic last."""
+
+    client_id: str
+    ms_ago: int
+
+
+def last_pop(context: Context, group: str, topic: str, now: Now) -> LastPop | None:
+    """None if the group has not popped from the topic for two minutes. Where members pop, they have no queues."""
+    found = context.check_points.last_pop(group, topic)
+    ms_ago = (now.mono_ns - found[1]) // 1_000_000 if found is not None else 0
+    return LastPop(found[0], max(0, ms_ago)) if found is not None and ms_ago < POPS_MS else None
 
 
 class LiveState(NamedTuple):
@@ -75,11 +89,11 @@ class Seen(NamedTuple):
 def group_names(context: Context, after: str = "", limit: int = 0) -> Steps[list[str]]:
     """The groups behind ``after`` that have members, offsets or pulls, sorted; at most ``limit`` of them unless 0.
 
-    The broker's own group is left out: it has offsets, and no members that could consume.
+    The broker's own groups are left out: they have offsets, and no members that could consume.
     """
     tables = (context.offsets.groups(), context.pulls.groups(), context.holds.groups(), [*context.consumers])
     names = yield from sort_names(*tables, after=after, limit=limit and limit + 1)
-    return [name for name in names if name != TRANSACTIONS][: limit or None]
+    return [name for name in names if name not in BROKERS_OWN][: limit or None]
 
 
 def look_around(context: Context, groups: Collection[str]) -> Steps[Seen]:
@@ -126,12 +140,13 @@ def _queues(context: Context, group: str, topics: list[str], seen: Seen, now: No
     """The queues with what their progress needs, and nothing else."""
     for topic in topics:
         config = context.topics.get(topic)
-        rows = context.pulls.topics(group).get(topic, {})
+        rows, popped = context.pulls.topics(group).get(topic, {}), last_pop(context, group, topic, now)
         for queue_id in range(config.read_queue_nums if config is not None else 0):
             row, offset = rows.get(queue_id), context.offsets.query(group, topic, queue_id)
             at = group_queue_offset(context, topic, queue_id, offset or 0, now)
-            is_held = (group, topic, queue_id) in seen.held
+            is_held = (group, topic, queue_id) in seen.held or (group, topic, -1) in seen.held
             is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, seen.online) * 1_000_000
+            is_polled |= popped is not None and popped.ms_ago < POLLING_MS
             yield GroupQueueView(
                 topic=topic,
                 queue_id=queue_id,

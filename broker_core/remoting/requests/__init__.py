@@ -18,6 +18,7 @@ from broker_core.remoting.requests import (
     admin_topic,
     client,
     consumer,
+    pop,
     pull,
     query,
     relay,
@@ -44,6 +45,14 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.SEND_REPLY_MESSAGE_V2: RequestType(send.decode_send_reply_message_v2, send.encode_reply_message),
     RequestCode.PULL_MESSAGE: RequestType(pull.decode_pull_message, pull.encode_pulled),
     RequestCode.LITE_PULL_MESSAGE: RequestType(pull.decode_pull_message, pull.encode_pulled),
+    RequestCode.POP_MESSAGE: RequestType(pop.decode_pop_message, pop.encode_popped),
+    RequestCode.ACK_MESSAGE: RequestType(pop.decode_ack_message, pop.encode_acknowledged),
+    RequestCode.BATCH_ACK_MESSAGE: RequestType(pop.decode_batch_ack_message, pop.encode_acknowledged),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: RequestType(
+        pop.decode_change_invisible_time, pop.encode_invisible_time_changed
+    ),
+    RequestCode.NOTIFICATION: RequestType(pop.decode_notification, pop.encode_notified),
+    RequestCode.POLLING_INFO: RequestType(pop.decode_polling_info, pop.encode_polling_number),
     RequestCode.QUERY_CONSUMER_OFFSET: RequestType(consumer.decode_query_consumer_offset, consumer.encode_offset),
     RequestCode.UPDATE_CONSUMER_OFFSET: RequestType(consumer.decode_update_consumer_offset, encode_done),
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: RequestType(consumer.decode_search_offset, consumer.encode_offset),
@@ -164,9 +173,9 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.DELETE_EXPIRED_COMMITLOG: RequestType(admin_broker.decode_delete_expired_commit_log, encode_done),
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: RequestType(admin_broker.decode_clean, encode_done),
     RequestCode.CLEAN_UNUSED_TOPIC: RequestType(admin_broker.decode_clean, encode_done),
-    RequestCode.SET_MESSAGE_REQUEST_MODE: RequestType(admin_broker.decode_set_message_request_mode, encode_done),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: RequestType(pop.decode_set_message_request_mode, encode_done),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: RequestType(
-        admin_broker.decode_get_all_message_request_mode, admin_broker.encode_all_message_request_mode
+        pop.decode_get_all_message_request_mode, pop.encode_all_message_request_mode
     ),
     RequestCode.RECALL_MESSAGE: RequestType(admin_broker.decode_recall_message, encode_done),
 }

@@ -1,8 +1,6 @@
 """Requests about the broker itself: figures, options, store."""
 
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from broker_core.codes import ResponseCode
 from broker_core.commands import (
@@ -25,7 +23,7 @@ from broker_core.errors import RequestError
 from broker_core.properties import parse_properties
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.admin_group import subscription_data
-from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_body, read_header
+from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_header
 from broker_core.remoting.requests.request_type import Identity, Peer
 
 MAX_CONFIG_BYTES = 65_536
@@ -179,32 +177,6 @@ def decode_clean(request: RemotingCommand, peer: Peer) -> Done:
 
 
 # --- What is fixed here -----------------------------------------------------------------------------------------------
-
-
-class _SetMessageRequestModeRequestBody(Header):
-    topic: Name
-    mode: Literal["PULL", "POP"] = "PULL"
-
-
-_set_message_request_mode_request_body = msgspec.json.Decoder(_SetMessageRequestModeRequestBody)
-
-
-def decode_set_message_request_mode(request: RemotingCommand, peer: Peer) -> Done:
-    """Only PULL is accepted: every group pulls."""
-    body = read_body(_set_message_request_mode_request_body, request.body)
-    if body.topic.startswith(RETRY_PREFIX):
-        raise RequestError("retry topic is not allowed to set mode", code=ResponseCode.NO_PERMISSION)
-    if body.mode != "PULL":
-        raise RequestError("this broker has no POP mode; its consumers pull", code=ResponseCode.NO_PERMISSION)
-    return Done()
-
-
-def decode_get_all_message_request_mode(request: RemotingCommand, peer: Peer) -> Done:
-    return Done()
-
-
-def encode_all_message_request_mode(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    return request.response(ResponseCode.SUCCESS, body=json_body({"messageRequestModeMap": {}}))
 
 
 def decode_recall_message(request: RemotingCommand, peer: Peer) -> Done:

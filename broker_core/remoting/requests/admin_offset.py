@@ -213,7 +213,7 @@ def encode_assignment(reply: Assignment, request: RemotingCommand, identity: Ide
     return request.response(
         ResponseCode.SUCCESS,
         body=fastjson.encode(
-            {"messageQueueAssignments": [{"messageQueue": queue, "mode": "PULL"} for queue in reply.queues]}
+            {"messageQueueAssignments": [{"messageQueue": queue, "mode": reply.mode} for queue in reply.queues]}
         ),
     )
 

@@ -68,7 +68,7 @@ SHAPES = [
     and shape.__struct_fields__
     and not shape.__name__.startswith("_")
     and shape.__module__
-    not in {f"broker_core.commands.{name}" for name in ("admin", "group_facts", "metrics", "replicate")}
+    not in {f"broker_core.commands.{name}" for name in ("admin", "group_facts", "metrics", "pop", "replicate")}
 ]  # those are not part of an answer or of the document
 
 

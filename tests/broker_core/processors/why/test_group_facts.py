@@ -9,6 +9,7 @@ from broker_core.verdicts.verdict import Verdicts
 from tests.fakes.engine import Bench, send
 from tests.fakes.facts import ids
 from tests.fakes.members import beat, beats, connect, failure, join
+from tests.fakes.pops import pop
 
 WEB: dict[str, Any] = {"protocol": "websocket", "language": "HTTP"}
 
@@ -508,3 +509,26 @@ def test_an_engine_that_is_late() -> None:
     assert "engine_busy" not in ids(why(bench)), "it is over"
     bench.engine.was_late(110_000_000, 0, bench.clock.now())
     assert facts_of(bench).broker.late_ms == 110
+
+
+def test_a_member_that_waits_to_pop_is_not_stopped() -> None:
+    bench = orders(3)
+    join(bench, "A", topics={"orders": "*"})
+    pop(bench, "A", client_id="A")
+    pop(bench, "A", client_id="A", poll_ms=15_000)
+    found = why(bench)
+    assert found.state == "ok" and ids(found) == ["ok"], found
+    (queue,) = [queue for queue in facts_of(bench).detail.queues if queue.queue_id == 0 and queue.topic == "orders"]
+    assert (queue.state, queue.polled_by, queue.assigned_to) == ("held", "A", None)
+    assert queue.why == "A waits to pop from any queue; 3 popped messages are not acknowledged"
+
+
+def test_a_member_that_stops_popping_stands_still() -> None:
+    bench = orders(3)
+    join(bench, "A", topics={"orders": "*"})
+    pop(bench, "A", client_id="A")
+    bench.send("orders", b"x")
+    beats_for(bench, 60_000, "A")
+    (queue,) = [queue for queue in facts_of(bench).detail.queues if queue.queue_id == 0 and queue.topic == "orders"]
+    assert queue.why.startswith("A popped 60 s ago") and queue.state == "not_polling"
+    assert why(bench).state == "stalled"

@@ -117,15 +117,6 @@ def test_requests_to_clean_up() -> None:
         assert answer(code, c.Done()).body == b""
 
 
-def test_consumers_pull() -> None:
-    assert decoded(401) == c.Done()
-    for body, word in ((b'{"mode":"POP","topic":"T"}', "POP"), (b'{"mode":"PULL","topic":"%RETRY%g"}', "retry")):
-        refused = decoded(401, body)
-        assert isinstance(refused, c.Failed) and refused.code == 16 and word in refused.remark
-    assert isinstance(decoded(401, b'{"mode":"PUSH","topic":"T"}'), c.Failed)
-    assert answer(402, c.Done()).body == b'{"messageRequestModeMap":{}}'
-
-
 def test_timers_and_recalls() -> None:
     assert answer(61, c.Done()).body == b'{"timingCount":{}}'
     refused = decoded(370)

@@ -16,6 +16,7 @@ final class Cases {
         PushCases.addTo(cases);
         GroupCases.addTo(cases);
         RetryCases.addTo(cases);
+        PopCases.addTo(cases);
         OrderlyCases.addTo(cases);
         DelayCases.addTo(cases);
         RequestCases.addTo(cases);

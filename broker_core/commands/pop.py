@@ -1,0 +1,168 @@
+"""Commands of pop consumption: RocketMQ's POP_MESSAGE, ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME and others.
+
+The broker gives each message to one member of the group and hides it from the others. A message that nobody
+acknowledges in time is given again.
+"""
+
+from typing import Any, Literal
+
+from broker_core.commands.base import Command, Protocol, Reply, Shape
+from broker_core.commands.messages import HoldOutcome
+
+
+class PopMessage(Command, frozen=True):
+    """Pop messages of a topic and of the group's retry topic; without a message, wait up to ``poll_ms``. -> Popped
+
+    A ``queue_id`` below 0 means all queues. The messages are invisible for ``invisible_ms``. A new group begins at the
+    first message, with ``from_max`` at the last one, unless the first is still in memory. Without an ``expression``,
+    every message matches.
+    """
+
+    topic: str
+    consumer_group: str
+    queue_id: int = -1
+    max_msg_nums: int = 32
+    invisible_ms: int = 60_000
+    poll_ms: int = 0
+    from_max: bool = False
+    expression: str = ""
+    expression_type: str = "TAG"
+    order: bool = False
+    client_id: str = ""
+    protocol: Protocol = "http"
+
+
+class PoppedQueue(Shape, frozen=True):
+    """The messages of one queue in a Popped, with their queue offsets. ``start_offset`` names their check point."""
+
+    topic: str
+    queue_id: int
+    start_offset: int
+    offsets: list[int]
+
+
+class Popped(Reply, frozen=True):
+    """``code``: 0 found, 210 nothing within the time (POLLING_TIMEOUT), 209 too many wait already (POLLING_FULL).
+
+    ``records`` are whole commit log records, back to back, in the order of ``queues``. A record from the retry topic
+    has the topic that was asked for, and its check point in the property POP_CK. ``rest`` messages are left.
+    """
+
+    code: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue_id: int
+    rest: int
+    queues: list[PoppedQueue]
+    records: bytes = b""
+    hold: HoldOutcome | None = None
+
+
+class AckMessage(Command, frozen=True):
+    """Acknowledge messages of one check point. -> Acknowledged
+
+    ``topic`` is that of the queue: the retry topic for a message from there.
+    """
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    start_offset: int
+    pop_time_ms: int
+    offsets: list[int]
+
+
+class Acknowledged(Reply, frozen=True):
+    """So many messages will not be given again. ``late`` ones are not in the check point: they were acknowledged
+    before, or their invisible time is over."""
+
+    messages: int
+    late: int = 0
+
+
+class ChangeInvisibleTime(Command, frozen=True):
+    """Make a popped message invisible for ``invisible_ms`` from now on. -> InvisibleTimeChanged; Failed NO_MESSAGE if
+    it is not invisible any more."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    start_offset: int
+    pop_time_ms: int
+    offset: int
+    invisible_ms: int
+
+
+class InvisibleTimeChanged(Reply, frozen=True):
+    """The message has a check point of its own now, whose ``start_offset`` is the message's offset."""
+
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue_id: int
+
+
+class Notification(Command, frozen=True):
+    """NOTIFICATION: wait up to ``poll_ms`` until the group could pop a message. -> Notified
+
+    A ``queue_id`` below 0 means all queues.
+    """
+
+    topic: str
+    consumer_group: str
+    queue_id: int = -1
+    poll_ms: int = 0
+    client_id: str = ""
+    protocol: Protocol = "remoting"
+
+
+class Notified(Reply, frozen=True):
+    """``polling_full``: too many wait already."""
+
+    has_message: bool
+    polling_full: bool = False
+
+
+class PollingInfo(Command, frozen=True):
+    """POLLING_INFO: how many pops of a group are held for a queue, or for all (below 0). -> PollingNumber"""
+
+    topic: str
+    consumer_group: str
+    queue_id: int = -1
+
+
+class PollingNumber(Reply, frozen=True):
+    number: int
+
+
+class SetMessageRequestMode(Command, frozen=True):
+    """SET_MESSAGE_REQUEST_MODE: how a group consumes a topic, if its members leave that to the broker. -> Done
+
+    With ``share_queues`` above 0, a popping member shares the queues of so many others; otherwise all share all.
+    """
+
+    topic: str
+    consumer_group: str
+    mode: Literal["PULL", "POP"]
+    share_queues: int = 0
+
+
+class GetMessageRequestModes(Command, frozen=True):
+    """GET_ALL_MESSAGE_REQUEST_MODE. -> MessageRequestModes"""
+
+
+class MessageRequestModes(Reply, frozen=True):
+    """RocketMQ's table: ``messageRequestModeMap``, topic -> group -> mode."""
+
+    table: dict[str, Any]
+
+
+PopCommand = (
+    PopMessage
+    | AckMessage
+    | ChangeInvisibleTime
+    | Notification
+    | PollingInfo
+    | SetMessageRequestMode
+    | GetMessageRequestModes
+)
+PopReply = Popped | Acknowledged | InvisibleTimeChanged | Notified | PollingNumber | MessageRequestModes

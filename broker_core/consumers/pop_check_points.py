@@ -1,0 +1,248 @@
+"""The messages that were popped and not acknowledged yet, by their check points.
+
+    table    topic -> group -> (queue id, start offset, pop time) -> check point     for acknowledgements
+    buckets  tick of 20 ms  -> check points whose messages become visible then       for the engine's timer
+    live     revive queue   -> offset there -> check point                           for the start of the next load
+
+A popped message is in exactly one check point until it is acknowledged or given again. The log of all this is the
+revive log; this module knows neither it nor the store.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from broker_core.clock import Now
+
+TICK_NS = 20_000_000
+COARSE_TICKS = 50
+"""Messages that are invisible for more than a minute become visible at whole seconds, so that there are few ticks."""
+MAX_IN_FLIGHT = 200_000
+"""Popped messages of all groups."""
+MAX_IN_FLIGHT_OF_QUEUE = 10_000
+"""Popped messages of a group in a queue. RocketMQ's popInflightMessageThreshold."""
+STALE = 100_000
+"""A check point that is followed by so many records of its revive queue is stored again behind them."""
+POPS_REMEMBERED = 20_000
+
+Key = tuple[int, int, int]
+
+
+class CheckPoint(msgspec.Struct, eq=False, gc=False):
+    """One check point. ``waiting`` are the queue offsets that are not acknowledged. ``pop_time`` is wall time, ms.
+
+    ``is_void``: its topic or group was deleted, so that nobody gets the messages again.
+    """
+
+    group: str
+    topic: str
+    queue_id: int
+    start_offset: int
+    pop_time: int
+    invisible_ms: int
+    waiting: list[int]
+    revive_queue: int = 0
+    revive_offset: int = -1
+    tick: int = 0
+    is_void: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.queue_id, self.start_offset, self.pop_time
+
+    @property
+    def revive_time(self) -> int:
+        """When the messages become visible again, wall ms."""
+        return self.pop_time + self.invisible_ms
+
+
+class PopCheckPoints:
+    """RocketMQ's PopBufferMergeService and PopInflightMessageCounter, as far as they decide."""
+
+    def __init__(self) -> None:
+        self._table: dict[str, dict[str, dict[Key, CheckPoint]]] = {}
+        self._in_flight: dict[tuple[str, str, int], int] = {}
+        self._buckets: dict[int, dict[Any, CheckPoint]] = {}
+        self._ticks: list[int] = []
+        self._live: dict[int, dict[int, CheckPoint]] = {}
+        self._ends: dict[int, int] = {}
+        self._void: deque[dict[Key, CheckPoint]] = deque()
+        self._last_pops: dict[tuple[str, str], tuple[str, int]] = {}
+        self._turn = 0
+        self.messages = 0
+        """Popped messages that are not acknowledged."""
+        self.loaded = False
+
+    def next_turn(self) -> int:
+        """A number that grows with each pop, by which the queues take turns."""
+        self._turn += 1
+        return self._turn
+
+    def note_pop(self, group: str, topic: str, client_id: str, now_ns: int) -> None:
+        """Note a pop: who consumes so, and when last (monotonic)."""
+        self._last_pops.pop((group, topic), None)
+        self._last_pops[group, topic] = client_id, now_ns
+        if len(self._last_pops) > POPS_REMEMBERED:
+            del self._last_pops[next(iter(self._last_pops))]
+
+    def last_pop(self, group: str, topic: str) -> tuple[str, int] | None:
+        """(client id, monotonic ns) of the last pop; None if the group has not popped from the topic lately."""
+        return self._last_pops.get((group, topic))
+
+    # --- the table ------------------------------------------------------------------------------------------------
+
+    def find(self, group: str, topic: str, key: Key) -> CheckPoint | None:
+        return self._table.get(topic, {}).get(group, {}).get(key)
+
+    def in_flight(self, group: str, topic: str, queue_id: int) -> int:
+        """How many messages of a queue the group has popped and not acknowledged."""
+        return self._in_flight.get((group, topic, queue_id), 0)
+
+    def add(self, point: CheckPoint, now: Now) -> None:
+        """Add a check point whose record is in the revive log, or replace it by a later record.
+
+        A clock that was set back does not hide messages for longer than their invisible time.
+        """
+        old = self.find(point.group, point.topic, point.key)
+        if old is not None:
+            self.remove(old)
+        self._table.setdefault(point.topic, {}).setdefault(point.group, {})[point.key] = point
+        self._count(point, len(point.waiting))
+        self._live.setdefault(point.revive_queue, {})[point.revive_offset] = point
+        self.extend(point.revive_queue, point.revive_offset + 1)
+        self._schedule(point, now.mono_ns, min(max(0, point.revive_time - now.wall_ms), point.invisible_ms))
+
+    def _schedule(self, point: CheckPoint, now_ns: int, wait_ms: int) -> None:
+        step = COARSE_TICKS if point.invisible_ms > 60_000 else 1
+        point.tick = -(-(now_ns + wait_ms * 1_000_000) // (TICK_NS * step)) * step if wait_ms else now_ns // TICK_NS
+        bucket = self._buckets.get(point.tick)
+        if bucket is None:
+            bucket = self._buckets[point.tick] = {}
+            heappush(self._ticks, point.tick)
+        bucket[id(point)] = point
+
+    def acknowledge(self, point: CheckPoint, offset: int) -> bool:
+        """A message needs no more deliveries. False if it is not in the check point (any more)."""
+        if offset not in point.waiting:
+            return False
+        point.waiting.remove(offset)
+        self._count(point, -1)
+        if not point.waiting:
+            self.remove(point)
+        return True
+
+    def remove(self, point: CheckPoint) -> None:
+        """Forget a check point: its messages are acknowledged, or copies of them are in the log."""
+        self._count(point, -len(point.waiting))
+        point.waiting = []
+        self._live[point.revive_queue].pop(point.revive_offset, None)
+        self._buckets.get(point.tick, {}).pop(id(point), None)
+        groups = self._table.get(point.topic, {})
+        points = groups.get(point.group, {})
+        if points.get(point.key) is point:
+            del points[point.key]
+            if not points:
+                del groups[point.group]
+                if not groups:
+                    del self._table[point.topic]
+
+    def _count(self, point: CheckPoint, messages: int) -> None:
+        if point.is_void:
+            return
+        self.messages += messages
+        key = point.group, point.topic, point.queue_id
+        count = self._in_flight.get(key, 0) + messages
+        if count:
+            self._in_flight[key] = count
+        else:
+            self._in_flight.pop(key, None)
+
+    # --- deletions ------------------------------------------------------------------------------------------------
+
+    def remove_topic(self, topic: str) -> None:
+        """A topic was deleted: its messages are given to nobody. ``take_due`` returns its check points as void."""
+        self._void.extend(self._table.pop(topic, {}).values())
+
+    def remove_group(self, group: str) -> None:
+        """The same for a group."""
+        for topic in [topic for topic, groups in self._table.items() if group in groups]:
+            self._void.append(self._table[topic].pop(group))
+            if not self._table[topic]:
+                del self._table[topic]
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def take_due(self, now_ns: int, limit: int) -> list[CheckPoint]:
+        """Up to ``limit`` check points whose messages are visible again, or which are void.
+
+        Call ``remove`` or ``postpone`` for each.
+        """
+        due: list[CheckPoint] = []
+        while self._void and len(due) < limit:
+            points = self._void[0]
+            if not points:
+                self._void.popleft()
+                continue
+            _, point = points.popitem()
+            if point.waiting:
+                self._count(point, -len(point.waiting))
+                point.is_void = True
+                due.append(point)
+        while self._ticks and len(due) < limit and self._ticks[0] * TICK_NS <= now_ns:
+            bucket = self._buckets[self._ticks[0]]
+            if not bucket:
+                del self._buckets[heappop(self._ticks)]
+                continue
+            for number in list(islice(bucket, limit - len(due))):
+                point = bucket.pop(number)
+                if self.find(point.group, point.topic, point.key) is point:  # else it is among the void ones
+                    due.append(point)
+        return due
+
+    def postpone(self, points: list[CheckPoint], now_ns: int, wait_ms: int) -> None:
+        """What had to be stored for them was not: they are due again after this time."""
+        for point in points:
+            self._schedule(point, now_ns, wait_ms)
+
+    def next_due_ns(self) -> int | None:
+        """The monotonic time at which to call ``take_due``; 0 means at once, None never."""
+        while self._ticks and not self._buckets[self._ticks[0]]:
+            del self._buckets[heappop(self._ticks)]
+        if self._void:
+            return 0
+        return self._ticks[0] * TICK_NS if self._ticks else None
+
+    # --- the revive log -------------------------------------------------------------------------------------------
+
+    def extend(self, revive_queue: int, end: int) -> None:
+        """The revive queue ends at this offset."""
+        self._ends[revive_queue] = max(end, self._ends.get(revive_queue, 0))
+
+    def progress(self) -> dict[int, int]:
+        """Revive queue -> offset of the first record that the next load needs."""
+        return {queue: next(iter(self._live.get(queue, ())), end) for queue, end in self._ends.items()}
+
+    def ends(self) -> dict[int, int]:
+        """Revive queue -> its end."""
+        return dict(self._ends)
+
+    def stored_again(self, point: CheckPoint, revive_offset: int) -> None:
+        """The record of a check point was repeated at a later offset of its revive queue."""
+        live = self._live[point.revive_queue]
+        live.pop(point.revive_offset, None)
+        live[revive_offset] = point
+        point.revive_offset = revive_offset
+        self.extend(point.revive_queue, revive_offset + 1)
+
+    def stale(self, limit: int) -> list[CheckPoint]:
+        """Up to ``limit`` check points that keep the next load from beginning near the end of its revive queue."""
+        found: list[CheckPoint] = []
+        for queue, end in self._ends.items():
+            for offset, point in self._live.get(queue, {}).items():
+                if end - offset <= STALE or len(found) >= limit:
+                    break
+                found.append(point)
+        return found

@@ -1,0 +1,208 @@
+"""The revive log: check points and acknowledgements are messages, so that a kill loses none of them.
+
+REVIVE_GROUP has the offsets at which the next start begins to read. A pop moves its group's offset at
+once, but consumerOffset.json is written later. So a start also takes a group's offsets from the check points behind
+those of OFFSETS_GROUP, which were stored after the table was copied.
+"""
+
+from collections.abc import Sequence
+
+from broker_core.clock import Now
+from broker_core.codes import ResponseCode
+from broker_core.consumers.pop_check_points import CheckPoint
+from broker_core.errors import UnavailableError
+from broker_core.events import TopicChanged
+from broker_core.formats import message_properties, pop_check_point
+from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode_all
+from broker_core.formats.message_properties import TAGS, UNIQ_KEY
+from broker_core.formats.pop_check_point import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CK_TAG,
+    OFFSETS_GROUP,
+    REVIVE_GROUP,
+    REVIVE_QUEUES,
+    AckMsg,
+    PopCheckPoint,
+    revive_topic,
+)
+from broker_core.processors.context import Context
+from broker_core.processors.message_stored import message_stored
+from broker_core.store.commit_log import DispatchRequest, PendingMessage
+from broker_core.topics import PERM_READ, PERM_WRITE
+
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+"""RocketMQ's revive service reads from it when a record of the revive log counts."""
+ACK_INTERVAL_MS = 1000
+"""RocketMQ's ackTimeInterval: a check point counts a second before its messages become visible."""
+READ_AT_ONCE = 1 << 20
+
+
+def check_point_message(context: Context, point: CheckPoint, now: Now, *, again: bool = False) -> PendingMessage:
+    """The record of a check point; ``again`` if its messages were popped before."""
+    body = PopCheckPoint(
+        broker_name=context.options.broker_name,
+        group=point.group,
+        diffs=[offset - point.start_offset for offset in point.waiting],
+        invisible_ms=point.invisible_ms,
+        count=len(point.waiting),
+        pop_time=point.pop_time,
+        queue_id=point.queue_id,
+        put_again="1" if again else None,
+        start_offset=point.start_offset,
+        topic=point.topic,
+    )
+    due_ms = point.revive_time - ACK_INTERVAL_MS
+    return _message(context, point, pop_check_point.encode(body), CK_TAG, point.start_offset, due_ms, now)
+
+
+def ack_message(context: Context, point: CheckPoint, offsets: Sequence[int], now: Now) -> PendingMessage:
+    """The record that acknowledges messages of a check point."""
+    is_one = len(offsets) == 1
+    body = AckMsg(
+        offset=offsets[0] if is_one else -1,
+        offsets=None if is_one else list(offsets),
+        broker_name=context.options.broker_name,
+        group=point.group,
+        pop_time=point.pop_time,
+        queue_id=point.queue_id,
+        start_offset=point.start_offset,
+        topic=point.topic,
+    )
+    tag = ACK_TAG if is_one else BATCH_ACK_TAG
+    return _message(context, point, pop_check_point.encode(body), tag, offsets[0], point.revive_time, now)
+
+
+def _message(
+    context: Context, point: CheckPoint, body: bytes, tag: str, offset: int, due_ms: int, now: Now
+) -> PendingMessage:
+    options = context.options
+    parts = (point.topic, point.queue_id, offset, point.group, point.pop_time, options.broker_name, tag)
+    properties = {TIMER_DELIVER_MS: str(due_ms), UNIQ_KEY: "@".join(map(str, parts)), TAGS: tag}
+    return PendingMessage(
+        topic=revive_topic(options.broker_cluster_name),
+        queue_id=point.revive_queue,
+        body=body,
+        properties=message_properties.encode(properties),
+        flag=0,
+        sys_flag=0,
+        born_timestamp=now.wall_ms,
+        born_host=options.broker_ip1,
+        born_port=options.listen_port,
+    )
+
+
+def append(context: Context, messages: list[PendingMessage], now: Now) -> list[DispatchRequest]:
+    """Store records of the revive log, and copies of messages, as one block. Returns where, in their order.
+
+    Raises UnavailableError or StoreError; then none is stored.
+    """
+    name = revive_topic(context.options.broker_cluster_name)
+    if context.topics.get(name) is None:
+        topic, _ = context.topics.create_in_send_message_back(name, REVIVE_QUEUES, PERM_READ | PERM_WRITE, now)
+        context.events.emit(
+            TopicChanged, now, name, "created", topic.read_queue_nums, topic.write_queue_nums, topic.perm
+        )
+    batch = context.store.append(messages, now)
+    for stored in batch.requests:
+        if stored.topic == name:
+            context.check_points.extend(stored.queue_id, stored.queue_offset + 1)
+    message_stored(context, batch, now)
+    return batch.requests
+
+
+def require_loaded(context: Context) -> None:
+    """UnavailableError while the check points are not known, because recovery waits for disk space."""
+    if not context.check_points.loaded:
+        raise UnavailableError(
+            f"pops wait until recovery is finished: {context.store.problem}", code=ResponseCode.SERVICE_NOT_AVAILABLE
+        )
+
+
+def note_progress(context: Context) -> None:
+    """Record where the next load begins, before consumerOffset.json is written."""
+    name = revive_topic(context.options.broker_cluster_name)
+    for queue_id, offset in context.check_points.progress().items():
+        context.offsets.commit(REVIVE_GROUP, name, queue_id, offset)
+    for queue_id, offset in context.check_points.ends().items():
+        context.offsets.commit(OFFSETS_GROUP, name, queue_id, offset)
+
+
+def load_check_points(context: Context, now: Now) -> list[tuple[str, str]]:
+    """Read the revive log once, when recovery is finished. Returns recovery steps.
+
+    The store of another broker is left alone, and so is a copy.
+    """
+    store, points = context.store, context.check_points
+    if points.loaded or store.read_only or store.follows or store.unfinished_recovery is not None:
+        return []
+    points.loaded = True
+    name = revive_topic(context.options.broker_cluster_name)
+    for queue_id in range(REVIVE_QUEUES):
+        end = store.max_offset(name, queue_id)
+        if end:
+            _load_queue(context, name, queue_id, end, now)
+    if not points.messages:
+        return []
+    return [("pop", f"{points.messages} popped messages are not acknowledged")]
+
+
+def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) -> None:
+    begin = max(context.offsets.query(REVIVE_GROUP, name, queue_id) or 0, context.store.min_offset(name, queue_id))
+    known = context.offsets.query(OFFSETS_GROUP, name, queue_id) or 0
+    offset = begin
+    while offset < end:
+        result = context.store.get_message(name, queue_id, offset, 32, READ_AT_ONCE, None)
+        try:
+            records = decode_all(result.records)
+        except RecordError:  # a body does not have its checksum
+            records = []
+        for record in records:
+            _load_record(context, record, known, now)
+        if result.next_begin_offset <= offset:
+            break
+        offset = result.next_begin_offset
+    context.check_points.extend(queue_id, end)
+
+
+def _load_record(context: Context, record: CommitLogRecord, known: int, now: Now) -> None:
+    points = context.check_points
+    tag = message_properties.find(record.properties, TAGS)
+    if tag == CK_TAG:
+        stored = pop_check_point.decode_check_point(record.body)
+        if stored is None:
+            return
+        waiting = stored.waiting()
+        if waiting and record.queue_offset >= known and stored.put_again is None:
+            _move_offset(context, stored, waiting[-1] + 1)
+        if waiting:
+            points.add(
+                CheckPoint(
+                    group=stored.group,
+                    topic=stored.topic,
+                    queue_id=stored.queue_id,
+                    start_offset=stored.start_offset,
+                    pop_time=stored.pop_time,
+                    invisible_ms=stored.invisible_ms,
+                    waiting=waiting,
+                    revive_queue=record.queue_id,
+                    revive_offset=record.queue_offset,
+                ),
+                now,
+            )
+    elif tag in (ACK_TAG, BATCH_ACK_TAG):
+        ack = pop_check_point.decode_ack(record.body)
+        if ack is None:
+            return
+        point = points.find(ack.group, ack.topic, (ack.queue_id, ack.start_offset, ack.pop_time))
+        if point is not None:
+            for offset in [ack.offset] if ack.offsets is None else ack.offsets:
+                points.acknowledge(point, offset)
+
+
+def _move_offset(context: Context, stored: PopCheckPoint, end: int) -> None:
+    """The group had popped up to ``end`` when the broker was killed."""
+    place = stored.group, stored.topic, stored.queue_id
+    offset = context.offsets.query(*place)
+    if offset is None or offset < end <= context.store.max_offset(stored.topic, stored.queue_id):
+        context.offsets.commit(*place, end)

@@ -1,0 +1,73 @@
+"""Holds pops in the pullRequestTable, and takes out those that may be answered. RocketMQ's PopLongPollingService."""
+
+from broker_core.clock import Now
+from broker_core.errors import RequestError
+from broker_core.events import PullHeld
+from broker_core.longpolling.pull_request import Pop, PopRequest
+from broker_core.processors.context import Context, Request, Waking, filter_text
+
+MAX_POLL_MS = 30_000
+POLLING_SIZE = 1024
+"""Held pops of a group for one queue, or for all. RocketMQ's popPollingSize."""
+
+
+def poll_time(context: Context, asked_ms: int) -> int:
+    """How long a pop may be held, ms."""
+    return min(asked_ms, MAX_POLL_MS)
+
+
+def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -> bool:
+    """Hold a pop that found nothing. False if too many are held already."""
+    holds, options = context.holds, context.options
+    of_client = holds.count_of_connection(request.connection)
+    if (
+        len(holds) >= options.max_holds
+        or of_client >= options.max_holds_per_connection
+        or holds.count_of_pops(pop.topic, pop.group, pop.queue_id) >= POLLING_SIZE
+    ):
+        return False
+    if of_client and holds.is_held(request.connection, request.request_id):
+        raise RequestError(f"request {request.request_id} of this connection is held already")
+    granted = poll_time(context, poll_ms)
+    held = PopRequest(
+        hold_id=holds.next_id(),
+        connection=request.connection,
+        request_id=request.request_id,
+        many=holds.get_or_create_pops(pop.topic, pop.group, pop.queue_id),
+        pull_from_offset=-1,
+        max_msg_nums=pop.max_msg_nums,
+        max_msg_bytes=0,
+        group=pop.group,
+        client_id=pop.client_id,
+        protocol=pop.protocol,
+        message_filter=pop.message_filter,
+        suspended_ns=now.mono_ns,
+        suspend_timeout_ms=granted,
+        short=False,
+        check_group=True,
+        pop=pop,
+    )
+    holds.hold(held)
+    context.counters.pulls_held += 1
+    context.events.emit(
+        PullHeld,
+        now,
+        held.hold_id,
+        pop.topic,
+        pop.queue_id,
+        pop.group,
+        pop.client_id,
+        pop.protocol,
+        -1,
+        -1,
+        now.wall_ms + granted,
+        filter_text(pop.message_filter),
+    )
+    return True
+
+
+def wake_next(context: Context, pop: Pop) -> None:
+    """More messages are left: wake the next hold of the group that they concern."""
+    held = context.holds.take_pop(pop.topic, pop.group, pop.queue_id)
+    if held is not None:
+        context.waking.append(Waking(held, "arrival"))

@@ -1,0 +1,391 @@
+"""Gives messages to the members of a group that pop. RocketMQ's PopMessageProcessor and PopLongPollingService.
+
+A pop looks at the queues in turn, from the group's offset in each, which moves on at once. The check points of what it
+found are stored before the messages are handed out. A pop that finds nothing is held in the pullRequestTable. An
+arrival wakes one hold of each group; if that leaves messages, the next hold is woken.
+"""
+
+from sys import intern
+
+import msgspec
+
+from broker_core.clock import Now
+from broker_core.codes import ResponseCode
+from broker_core.commands import HoldOutcome, PopMessage, Popped, PoppedQueue, Reply
+from broker_core.consumers.pop_check_points import MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_QUEUE, CheckPoint
+from broker_core.errors import RequestError, UnavailableError
+from broker_core.events import MessagesDelivered, PullAnswered, PullReceived
+from broker_core.filters.filter_factory import make_filter
+from broker_core.filters.message_filter import MessageFilter
+from broker_core.formats import commit_log_record, message_properties
+from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.longpolling.pull_request import Pop
+from broker_core.processors.consumer_manage import commit_offset, require_room
+from broker_core.processors.context import Context, Request
+from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
+from broker_core.processors.pop.pop_hold import hold, poll_time, wake_next
+from broker_core.processors.subscription_group import find_or_create_group
+from broker_core.store.get_message import GetMessageResult
+from broker_core.topics import PERM_READ, TopicConfig, validate_group
+
+MAX_MESSAGES = 32
+MAX_BYTES = 4 << 20
+"""Of one answer, unless its first message is longer."""
+MAX_WORK = 1 << 20
+"""Bytes read to evaluate a filter in one pop."""
+MAX_INVISIBLE_MS = 12 * 3_600_000
+RETRY_FIRST = 5
+"""Every fifth pop looks at the retry topic first: RocketMQ does so with a probability of 20 %."""
+POP_CK = "POP_CK"
+_WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL")
+
+
+class Found(msgspec.Struct, gc=False):
+    """What a pop found: queues with results, and how many messages are ``rest``.
+
+    ``scanned`` queues were looked at. ``is_unfinished``: the filter rejected all that was read, and more is to be read.
+    """
+
+    queues: list[tuple[str, int, GetMessageResult]]
+    messages: int = 0
+    size: int = 0
+    work: int = 0
+    passed_over: int = 0
+    rest: int = 0
+    scanned: int = 0
+    is_unfinished: bool = False
+
+
+def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
+    """Answer a pop, or hold it and return None."""
+    command: PopMessage = request.command
+    group, client_id = command.consumer_group, command.client_id or context.client_id_of(request.connection)
+    context.counters.pulls_received += 1
+    context.events.emit(PullReceived, now, command.topic, command.queue_id, -1, group, client_id, command.protocol)
+    pop = Pop(
+        topic=command.topic,
+        group=intern(group),
+        queue_id=max(-1, command.queue_id),
+        client_id=intern(client_id),
+        protocol=command.protocol,
+        message_filter=_check(context, command, now),
+        max_msg_nums=command.max_msg_nums,
+        invisible_ms=command.invisible_ms,
+        from_max=command.from_max,
+    )
+    found = look(context, pop, now)
+    context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
+    if not found.messages and poll_time(context, command.poll_ms) > 0:
+        if hold(context, request, pop, command.poll_ms, now):
+            if found.is_unfinished:
+                wake_next(context, pop)
+            return None
+        context.counters.pulls_answered_at_once += 1
+        return _nothing(pop, ResponseCode.POLLING_FULL, found, now)
+    context.counters.pulls_answered_at_once += 1
+    return answer(context, pop, found, None, now)
+
+
+def _check(context: Context, command: PopMessage, now: Now) -> MessageFilter | None:
+    """Make RocketMQ's checks, in its order. Returns the filter."""
+    context.require_writable()
+    if context.draining:
+        raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
+    options, topic = context.options, command.topic
+    if not 1 <= command.max_msg_nums <= MAX_MESSAGES:
+        words = "greater than 32" if command.max_msg_nums > MAX_MESSAGES else "less than 1"
+        raise RequestError(
+            f"the broker[{options.broker_name}] pop message's num is {words}",
+            code=ResponseCode.SYSTEM_ERROR,
+            pointer="/limit",
+        )
+    require_invisible_time(command.invisible_ms, 1)
+    group = validate_group(command.consumer_group)
+    check_access(context, group, topic, command.queue_id, now)
+    if command.order:
+        raise RequestError(
+            "this broker does not pop in order; let the group pull",
+            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            pointer="/order",
+        )
+    require_room(context, group)
+    require_loaded(context)
+    if context.check_points.messages >= MAX_IN_FLIGHT:
+        raise UnavailableError(
+            f"{MAX_IN_FLIGHT} popped messages are not acknowledged, which is this broker's limit",
+            code=ResponseCode.FLOW_CONTROL,
+        )
+    return make_filter(command.expression, command.expression_type, property_filter=options.enable_property_filter)
+
+
+def check_access(context: Context, group: str, topic: str, queue_id: int, now: Now) -> None:
+    """The checks that are made before each reading, because an operator can change their result while a pop is held."""
+    if not context.options.broker_permission & PERM_READ:
+        name = context.options.broker_name
+        raise RequestError(f"the broker[{name}] pop message is forbidden", code=ResponseCode.NO_PERMISSION)
+    require_queue(context, topic, queue_id)
+    if not find_or_create_group(context, group, now).consume_enable:
+        raise RequestError(f"subscription group no permission, {group}", code=ResponseCode.NO_PERMISSION)
+
+
+def require_invisible_time(invisible_ms: int, least_ms: int) -> None:
+    """RequestError for an invisible time that is out of range."""
+    if not least_ms <= invisible_ms <= MAX_INVISIBLE_MS:
+        raise RequestError(
+            f"the invisible time is {invisible_ms} ms; it may be {least_ms} to {MAX_INVISIBLE_MS}",
+            code=ResponseCode.INVALID_PARAMETER,
+            pointer="/invisible_ms",
+        )
+
+
+def require_queue(context: Context, topic: str, queue_id: int) -> TopicConfig:
+    """The topic of a pop. RequestError if it may not be read or has no such queue; -1 means all."""
+    config = context.topics.require(topic)
+    if not config.perm & PERM_READ:
+        raise RequestError(f"the topic[{topic}] peeking message is forbidden", code=ResponseCode.NO_PERMISSION)
+    if queue_id >= config.read_queue_nums:
+        raise RequestError(
+            f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{config.read_queue_nums}]",
+            code=ResponseCode.INVALID_PARAMETER,
+            pointer="/queue_id",
+        )
+    return config
+
+
+# --- Looking for messages ---------------------------------------------------------------------------------------------
+
+
+def queues_of(context: Context, pop: Pop) -> list[tuple[str, int]]:
+    """The queues that a pop looks at, in its order. NotFoundError if the topic was deleted."""
+    turn = context.check_points.next_turn()
+    count = require_queue(context, pop.topic, pop.queue_id).read_queue_nums
+    first = turn % max(1, count)
+    own = [*range(first, count), *range(first)] if pop.queue_id < 0 else [pop.queue_id]
+    queues = [(pop.topic, queue_id) for queue_id in own]
+    name = pop_retry_topic(pop.topic, pop.group)
+    retry = context.topics.get(name)
+    if retry is None or not retry.perm & PERM_READ:
+        return queues
+    retries = [(name, queue_id) for queue_id in range(retry.read_queue_nums)]
+    return retries + queues if turn % RETRY_FIRST == 0 else queues + retries
+
+
+def look(context: Context, pop: Pop, now: Now) -> Found:
+    """Read the messages that the group would be given now. Its offsets do not move past messages that match."""
+    found = Found([])
+    store, query, group = context.store, context.offsets.query, pop.group
+    for topic, queue_id in queues_of(context, pop):
+        found.scanned += 1
+        end, offset = store.max_offset(topic, queue_id), query(group, topic, queue_id)
+        if offset is None:
+            offset = first_offset(context, pop, topic, queue_id)
+            commit_offset(context, group, topic, queue_id, offset, pop.client_id, now)
+        if context.offsets.pending_reset(group, topic, queue_id) is not None:
+            context.offsets.erase_reset(group, topic, queue_id)  # a pop reads from the group's offset anyway
+        if offset == end:
+            continue
+        left = pop.max_msg_nums - found.messages
+        room = min(
+            MAX_IN_FLIGHT_OF_QUEUE - context.check_points.in_flight(group, topic, queue_id),
+            MAX_IN_FLIGHT - context.check_points.messages - found.messages,
+        )
+        if not left or found.size >= MAX_BYTES or found.work >= MAX_WORK or room <= 0:
+            found.rest += max(0, end - offset)
+            continue
+        _read(context, pop, topic, queue_id, offset, min(left, room), found, now)
+    return found
+
+
+def _read(
+    context: Context, pop: Pop, topic: str, queue_id: int, offset: int, wanted: int, found: Found, now: Now
+) -> None:
+    read = context.store.get_message
+    result = read(topic, queue_id, offset, wanted, MAX_BYTES - found.size, pop.message_filter)
+    if result.status in _WRONG_OFFSET:
+        context.require_complete_queues()
+        offset = result.next_begin_offset
+        commit_offset(context, pop.group, topic, queue_id, offset, pop.client_id, now)
+        result = read(topic, queue_id, offset, wanted, MAX_BYTES - found.size, pop.message_filter)
+    if result.message_count:
+        found.queues.append((topic, queue_id, result))
+        found.messages += result.message_count
+        found.size += len(result.records)
+    elif result.next_begin_offset > offset:
+        commit_offset(context, pop.group, topic, queue_id, result.next_begin_offset, pop.client_id, now)
+        found.is_unfinished |= result.next_begin_offset < result.max_offset
+    found.work += result.work
+    found.is_unfinished |= found.work >= MAX_WORK
+    found.passed_over += result.passed_over
+    found.rest += max(0, result.max_offset - result.next_begin_offset)
+
+
+def first_offset(context: Context, pop: Pop, topic: str, queue_id: int) -> int:
+    """Where a group begins in a queue that is new to it."""
+    store = context.store
+    context.require_complete_queues()
+    low, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    if not pop.from_max or topic != pop.topic or (low <= 0 and (not end or store.is_in_memory(topic, queue_id, 0))):
+        return low
+    return max(end - 1, low)
+
+
+# --- Answering --------------------------------------------------------------------------------------------------------
+
+
+def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None, now: Now) -> Popped:
+    """Store check points for what was found, move the group's offsets, and return the messages.
+
+    UnavailableError or StoreError if the check points cannot be stored; then nothing has changed.
+    """
+    context.counters.pulls_read += 1
+    context.counters.pass_over(found.passed_over, by_sql=found.work > 0)
+    if not found.messages:
+        return _nothing(pop, ResponseCode.POLLING_TIMEOUT, found, now, outcome)
+    places = [(topic, queue_id, result.first_offset) for topic, queue_id, result in found.queues]
+    pop_time = free_pop_time(context, pop.group, places, now)
+    points = [
+        _check_point(pop, topic, queue_id, _offsets(result), pop_time) for topic, queue_id, result in found.queues
+    ]
+    stored = append(context, [check_point_message(context, point, now) for point in points], now)
+    queues: list[PoppedQueue] = []
+    records: list[bytes] = []
+    for point, (topic, queue_id, result), at in zip(points, found.queues, stored, strict=False):
+        offsets = list(point.waiting)
+        point.revive_offset = at.queue_offset
+        context.check_points.add(point, now)
+        commit_offset(context, pop.group, topic, queue_id, result.next_begin_offset, pop.client_id, now)
+        queues.append(PoppedQueue(topic=topic, queue_id=queue_id, start_offset=point.start_offset, offsets=offsets))
+        records.append(result.records if topic == pop.topic else _retries(context, pop, point, result.records))
+        _report(context, pop, topic, queue_id, result, outcome, now)
+    if found.rest:
+        wake_next(context, pop)
+    return Popped(
+        code=ResponseCode.SUCCESS,
+        pop_time_ms=points[0].pop_time,
+        invisible_ms=pop.invisible_ms,
+        revive_queue_id=0,
+        rest=found.rest,
+        queues=queues,
+        records=b"".join(records),
+        hold=outcome,
+    )
+
+
+def _nothing(pop: Pop, code: ResponseCode, found: Found, now: Now, outcome: HoldOutcome | None = None) -> Popped:
+    return Popped(
+        code=code,
+        pop_time_ms=now.wall_ms,
+        invisible_ms=pop.invisible_ms,
+        revive_queue_id=0,
+        rest=found.rest,
+        queues=[],
+        hold=outcome,
+    )
+
+
+def _offsets(result: GetMessageResult) -> list[int]:
+    """The queue offsets of the records."""
+    if result.last_offset - result.first_offset + 1 == result.message_count:
+        return list(range(result.first_offset, result.last_offset + 1))
+    return [record.queue_offset for record in commit_log_record.decode_all(result.records)]
+
+
+def _check_point(pop: Pop, topic: str, queue_id: int, offsets: list[int], pop_time: int) -> CheckPoint:
+    return CheckPoint(
+        group=pop.group,
+        topic=intern(topic),
+        queue_id=queue_id,
+        start_offset=offsets[0],
+        pop_time=pop_time,
+        invisible_ms=pop.invisible_ms,
+        waiting=offsets,
+    )
+
+
+def free_pop_time(context: Context, group: str, places: list[tuple[str, int, int]], now: Now) -> int:
+    """The time of a pop, in ms: now, or the next at which no check point of these (topic, queue, start offset) exists.
+
+    A queue that was reset is popped from the same offset again, perhaps in the same millisecond.
+    """
+    pop_time = now.wall_ms
+    find = context.check_points.find
+    while any(find(group, topic, (queue_id, offset, pop_time)) is not None for topic, queue_id, offset in places):
+        pop_time += 1
+    return pop_time
+
+
+def _retries(context: Context, pop: Pop, point: CheckPoint, records: bytes) -> bytes:
+    """Records of the retry topic as RocketMQ sends them: with the topic that was asked for, and their check point."""
+    front = (
+        f"{point.start_offset} {point.pop_time} {pop.invisible_ms} {point.revive_queue} 1 "
+        f"{context.options.broker_name} {point.queue_id}"
+    )
+    return b"".join(
+        commit_log_record.encode(
+            topic=pop.topic,
+            queue_id=record.queue_id,
+            queue_offset=record.queue_offset,
+            physical_offset=record.physical_offset,
+            body=record.body,
+            properties=message_properties.put(record.properties, {POP_CK: f"{front} {record.queue_offset}"}),
+            flag=record.flag,
+            sys_flag=record.sys_flag,
+            born_timestamp=record.born_timestamp,
+            born_host=record.born_host,
+            born_port=record.born_port,
+            store_timestamp=record.store_timestamp,
+            store_host=record.store_host,
+            store_port=record.store_port,
+            reconsume_times=record.reconsume_times,
+            prepared_transaction_offset=record.prepared_transaction_offset,
+        )
+        for record in commit_log_record.decode_all(records)
+    )
+
+
+def _report(
+    context: Context,
+    pop: Pop,
+    topic: str,
+    queue_id: int,
+    result: GetMessageResult,
+    outcome: HoldOutcome | None,
+    now: Now,
+) -> None:
+    """Count and report what was popped from one queue."""
+    count, size = result.message_count, len(result.records)
+    context.counters.messages_delivered += count
+    context.stats.found += 1
+    context.stats.group_get.add(((topic, pop.group), count, size, now.mono_ns))
+    context.events.emit(
+        PullAnswered,
+        now,
+        topic,
+        queue_id,
+        pop.group,
+        pop.client_id,
+        outcome.hold_id if outcome else 0,
+        ResponseCode.SUCCESS,
+        result.status,
+        count,
+        size,
+        result.next_begin_offset,
+        pop.protocol,
+        result.first_offset,
+        result.max_offset,
+        0,
+        result.oldest_store_timestamp,
+        result.passed_over,
+    )
+    context.events.emit(
+        MessagesDelivered,
+        now,
+        topic,
+        queue_id,
+        pop.group,
+        pop.client_id,
+        result.first_offset,
+        result.last_offset + 1,
+        count,
+        max(0, now.wall_ms - result.oldest_store_timestamp),
+    )

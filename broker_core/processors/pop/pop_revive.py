@@ -1,0 +1,147 @@
+"""Gives popped messages again that nobody acknowledged in time. RocketMQ's PopReviveService.
+
+A copy of the message is stored in ``%RETRY%<group>_<topic>``, which the group's pops read as well. After the group's
+last attempt (retryMaxTimes) it becomes a dead letter in ``%DLQ%<group>``. The copies and the acknowledgement of their
+originals are one block of the log, the copies first: a crash may repeat a message and loses none.
+"""
+
+import logging
+
+from broker_core.clock import Now
+from broker_core.consumers.pop_check_points import CheckPoint
+from broker_core.consumers.subscription_group_manager import retry_topic
+from broker_core.errors import BrokerError, StoreError, UnavailableError
+from broker_core.events import TopicChanged
+from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode
+from broker_core.formats.message_properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC
+from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.processors.context import Context
+from broker_core.processors.pop.check_point_log import ack_message, append, check_point_message
+from broker_core.processors.retry_message import DLQ_PREFIX, DLQ_QUEUES, Retry, create_back_topic, report_retry
+from broker_core.store.commit_log import PendingMessage
+
+log = logging.getLogger(__name__)
+
+POINTS_A_TURN = 64
+MESSAGES_A_TURN = 64
+BYTES_A_TURN = 1 << 20
+"""The check point that reaches them is the turn's last."""
+PAUSE_MS = 1000
+"""How long to wait after the store refused a copy."""
+LONG_PAUSE_MS = 60_000
+"""The same after a copy that cannot be stored. Others do not wait for it."""
+FIRST_POP_TIME = "1ST_POP_TIME"
+ORIGIN_GROUP = "ORIGIN_GROUP"
+
+
+def tick(context: Context, now: Now) -> None:
+    """Give the messages again whose invisible time is over, a turn's worth."""
+    points = context.check_points
+    due_ns = points.next_due_ns()
+    if due_ns is None or context.draining:
+        return
+    if due_ns <= now.mono_ns:
+        _revive_due(context, points.take_due(now.mono_ns, POINTS_A_TURN), now)
+    _store_stale_again(context, now)
+
+
+def _revive_due(context: Context, due: list[CheckPoint], now: Now) -> None:
+    size = messages = 0
+    for number, point in enumerate(due):
+        if size >= BYTES_A_TURN or messages >= MESSAGES_A_TURN:
+            context.check_points.postpone(due[number:], now.mono_ns, 0)
+            return
+        messages += len(point.waiting)
+        try:
+            size += _revive(context, point, now)
+        except (StoreError, UnavailableError) as error:
+            log.warning("popped messages wait until the store accepts copies of them: %s", error)
+            context.check_points.postpone(due[number:], now.mono_ns, PAUSE_MS)
+            return
+        except Exception as error:
+            trace = None if isinstance(error, BrokerError) else error
+            log.error("messages of %s popped by %s wait: %s", point.topic, point.group, error, exc_info=trace)
+            context.check_points.postpone([point], now.mono_ns, LONG_PAUSE_MS)
+
+
+def _revive(context: Context, point: CheckPoint, now: Now) -> int:
+    """Store copies of a check point's messages, and that they need no other. Returns the bytes read."""
+    copies: list[PendingMessage] = []
+    retries: list[Retry] = []
+    size = 0
+    for offset in [] if point.is_void else point.waiting:
+        record = _record(context, point, offset)
+        if record is not None:
+            size += record.size
+            copy, retry = _copy(context, point, record, now)
+            copies.append(copy)
+            retries.append(retry)
+    stored = append(context, [*copies, ack_message(context, point, point.waiting, now)], now)
+    context.check_points.remove(point)
+    for retry, copied in zip(retries, stored, strict=False):
+        report_retry(context, retry, copied, now)
+    return size
+
+
+def _record(context: Context, point: CheckPoint, offset: int) -> CommitLogRecord | None:
+    """None for a message that is deleted or damaged."""
+    store = context.store
+    for physical_offset, _, _ in store.reader.queue_units(point.topic, point.queue_id, offset, 1):
+        data = store.look_message_by_offset(physical_offset)
+        try:
+            record = decode(data) if data is not None else None
+        except RecordError:  # the body does not have its checksum
+            return None
+        place = point.topic, point.queue_id, offset
+        if record is not None and (record.topic, record.queue_id, record.queue_offset) == place:
+            return record
+    return None
+
+
+def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now) -> tuple[PendingMessage, Retry]:
+    config = context.subscription_groups.get(point.group)
+    limit = config.retry_max_times if config is not None else 16
+    is_dead = record.reconsume_times >= limit
+    if is_dead:
+        name = DLQ_PREFIX + point.group
+        create_back_topic(context, name, DLQ_QUEUES, now)
+    else:
+        name = point.topic if point.topic.startswith(retry_topic("")) else pop_retry_topic(point.topic, point.group)
+        if context.topics.get(name) is None:
+            made = context.topics.adopt(name, 1, now)
+            context.events.emit(
+                TopicChanged, now, name, "created", made.read_queue_nums, made.write_queue_nums, made.perm
+            )
+    find = message_properties.find
+    changed = {ORIGIN_GROUP: point.group}
+    if not find(record.properties, RETRY_TOPIC):
+        changed[RETRY_TOPIC] = record.topic
+    if not find(record.properties, FIRST_POP_TIME):
+        changed[FIRST_POP_TIME] = str(point.pop_time)
+    if is_dead and not find(record.properties, ORIGIN_MESSAGE_ID):
+        changed[ORIGIN_MESSAGE_ID] = f"{context.prefix_of_ids}{record.physical_offset:016X}"
+    copy = PendingMessage(
+        topic=name,
+        queue_id=0,
+        body=record.body,
+        properties=message_properties.put(record.properties, changed),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        born_port=record.born_port,
+        reconsume_times=record.reconsume_times + 1,
+    )
+    return copy, Retry(point.group, 0, copy.reconsume_times, "exhausted" if is_dead else None)
+
+
+def _store_stale_again(context: Context, now: Now) -> None:
+    """Repeat old check points at the end of the revive log, so that the next start need not read all of it."""
+    for point in context.check_points.stale(POINTS_A_TURN):
+        try:
+            (stored,) = append(context, [check_point_message(context, point, now, again=True)], now)
+        except (StoreError, UnavailableError) as error:
+            log.warning("check points wait until the store accepts them: %s", error)
+            return
+        context.check_points.stored_again(point, stored.queue_offset)

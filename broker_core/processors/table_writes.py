@@ -1,0 +1,80 @@
+"""The tables in ``config/``: which is written next. RocketMQ's ConfigManagers, persisted by its scheduled tasks."""
+
+from typing import TYPE_CHECKING
+
+from broker_core.clock import Now
+from broker_core.processors.context import Context
+from broker_core.processors.group_commit import DeletionCommit
+from broker_core.processors.pop.check_point_log import note_progress
+from broker_core.store.config_tables import TableWrite
+from broker_core.store.schedule_message_service import DELAY_OFFSETS
+
+if TYPE_CHECKING:
+    from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
+    from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
+
+OFFSETS_A_TURN = 50_000
+"""Consumed offsets copied in one turn for the next write of consumerOffset.json, or freed: about a millisecond."""
+
+
+class TableWrites:
+    """The writes of one engine. A changed table is written soon, those that change all the time at their intervals."""
+
+    def __init__(self, context: Context, deletions: DeletionCommit) -> None:
+        self._context = context
+        self._deletions = deletions
+        self._next_offsets_write_ns = self._next_delayed_write_ns = 0
+        self._tables: dict[str, SubscriptionGroupManager | MessageRequestModeManager] = {
+            "subscriptionGroup": context.subscription_groups,
+            "messageRequestMode": context.request_modes,
+        }
+
+    def next(self, now: Now) -> TableWrite | None:
+        """The write that is due, if any."""
+        context, offsets = self._context, self._context.offsets
+        if context.topics.dirty:
+            context.topics.dirty = False
+            self._deletions.begin("topics")
+            return context.store.table_write("topics", context.topics.as_table())
+        for name, table in self._tables.items():
+            if table.dirty:
+                table.dirty = False
+                return context.store.table_write(name, table.as_table())
+        is_due = offsets.urgent or now.mono_ns >= self._next_offsets_write_ns
+        if offsets.dirty and not offsets.has_work and is_due:
+            self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
+            self._deletions.begin("consumerOffset")
+            note_progress(context)
+            offsets.begin_copy()
+            offsets.work(OFFSETS_A_TURN)
+        copy = offsets.take_copy()
+        if copy is not None:
+            return context.store.table_write("consumerOffset", copy)
+        if now.mono_ns >= self._next_delayed_write_ns:
+            work = context.store.delayed.next_write(context.store.flushed_offset, now)
+            if work is not None:
+                self._next_delayed_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
+                return work
+        return None
+
+    def failed(self, work: TableWrite) -> None:
+        """The table stays dirty, and is written again later."""
+        context = self._context
+        context.offsets.urgent |= work.name == "consumerOffset" and bool(context.deletions)
+        context.topics.dirty |= work.name == "topics"
+        context.offsets.dirty |= work.name == "consumerOffset"
+        if work.name in self._tables:
+            self._tables[work.name].dirty = True
+        if work.name == DELAY_OFFSETS:
+            context.store.delayed.write_failed()
+
+    def write_all(self) -> None:
+        """Write the tables that are not the store's own, when the broker stops. OSError when the disk refuses."""
+        context = self._context
+        note_progress(context)
+        write = context.store.table_write
+        write("topics", context.topics.as_table()).run()
+        write("subscriptionGroup", context.subscription_groups.as_table()).run()
+        if context.request_modes.dirty:
+            write("messageRequestMode", context.request_modes.as_table()).run()
+        write("consumerOffset", context.offsets.as_table()).run()

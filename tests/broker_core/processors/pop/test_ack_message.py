@@ -1,0 +1,122 @@
+"""Acknowledgements and changes of the invisible time: late, twice, wrong, and before the disk has them."""
+
+from typing import Any
+
+import pytest
+
+from broker_core import commands as c
+from tests.fakes.engine import Bench
+from tests.fakes.members import failure
+from tests.fakes.pops import ack, bodies, change, restart, take
+
+
+def test_an_acknowledgement_counts_once() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    reply = take(bench)
+    assert ack(bench, reply, 0) == c.Acknowledged(messages=1)
+    assert ack(bench, reply, 0, 1, 1) == c.Acknowledged(messages=1, late=1)
+    assert bench.engine.counters.acknowledged_late == 1
+
+
+def test_an_acknowledgement_that_comes_late_is_no_error() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    reply = take(bench)
+    bench.tick(61_000)
+    assert ack(bench, reply) == c.Acknowledged(messages=0, late=1)
+    assert bodies(take(bench)) == [b"a"]
+
+
+def test_another_group_acknowledges_nothing() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    reply = take(bench)
+    command = c.AckMessage(
+        consumer_group="other", topic="orders", queue_id=0, start_offset=0, pop_time_ms=reply.pop_time_ms, offsets=[0]
+    )
+    assert bench.call(command) == c.Acknowledged(messages=0, late=1)
+    assert bench.context.check_points.messages == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"topic": "unknown"}, 17),
+        ({"queue_id": 4}, 13),
+        ({"queue_id": -1}, 13),
+        ({"offsets": [2]}, 208),
+        ({"offsets": [-1]}, 208),
+        ({"offsets": [0] * 4097}, 29),
+    ],
+)
+def test_an_acknowledgement_of_what_does_not_exist(more: dict[str, Any], code: int) -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    fields = {"topic": "orders", "queue_id": 0, "start_offset": 0, "pop_time_ms": 1, "offsets": [0]} | more
+    assert failure(bench, c.AckMessage(consumer_group="g", **fields)).code == code
+
+
+def test_a_message_is_made_visible_earlier() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    reply = take(bench)
+    changed = change(bench, reply, 0, 1000)
+    assert isinstance(changed, c.InvisibleTimeChanged) and changed.pop_time_ms > reply.pop_time_ms
+    bench.tick(1100)
+    assert bodies(take(bench)) == [b"a"], "the other one keeps its time"
+
+
+def test_a_message_is_hidden_for_longer_and_its_old_handle_is_worth_nothing() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    reply = take(bench)
+    bench.tick(50_000)
+    changed = change(bench, reply, 0, 60_000)
+    assert isinstance(changed, c.InvisibleTimeChanged)
+    bench.tick(30_000)
+    assert take(bench).code == 210
+    assert ack(bench, reply).late == 1
+    again = restart(bench)
+    command = c.AckMessage(
+        consumer_group="g", topic="orders", queue_id=0, start_offset=0, pop_time_ms=changed.pop_time_ms, offsets=[0]
+    )
+    assert again.call(command) == c.Acknowledged(messages=1)
+    again.tick(61_000)
+    assert take(again).code == 210
+
+
+@pytest.mark.covers("pop-change")
+def test_the_time_of_what_is_not_invisible_cannot_be_changed() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    reply = take(bench)
+    ack(bench, reply)
+    refused = change(bench, reply, 0, 1000)
+    assert isinstance(refused, c.Failed) and refused.code == 208
+    out_of_range = change(bench, reply, 0, 13 * 3_600_000)
+    assert isinstance(out_of_range, c.Failed) and out_of_range.code == 29
+
+
+def test_an_acknowledgement_is_answered_when_it_is_on_the_disk() -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    bench.submit(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"a", queue_id=0)]))
+    assert bench.flush()
+    reply = take(bench)
+    (queue,) = reply.queues
+    command = c.AckMessage(
+        consumer_group="g", topic="orders", queue_id=0, start_offset=0, pop_time_ms=reply.pop_time_ms, offsets=[0]
+    )
+    (request_id,) = bench.submit(command)
+    assert bench.final(request_id) is None
+    assert bench.flush() and bench.final(request_id) == c.Acknowledged(messages=1)
+    assert queue.offsets == [0]
+
+
+def test_a_store_that_is_not_ours_is_not_popped_from() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    bench.take(bench.engine.close(bench.clock.now()))
+    bench.files.remove(bench.context.store.root / "glassmq")
+    foreign = Bench(files=bench.files, clock=bench.clock)
+    assert "read-only" in failure(foreign, c.PopMessage(topic="orders", consumer_group="g")).remark

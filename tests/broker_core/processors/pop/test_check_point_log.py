@@ -1,0 +1,98 @@
+"""The revive log: what RocketMQ would read in it, and what a start does with it."""
+
+import json
+
+from broker_core import commands as c
+from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.message_properties import decode as properties_of
+from broker_core.formats.message_properties import encode
+from broker_core.processors.pop import check_point_log
+from broker_core.store.commit_log import PendingMessage
+from tests.fakes.engine import Bench, records, send
+from tests.fakes.members import failure
+from tests.fakes.pops import ack, restart, take
+
+LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
+
+
+def revive_log(bench: Bench) -> list[tuple[dict[str, str], dict[str, object]]]:
+    pulled = bench.pulled(bench.pull(LOG, 0, suspend_timeout_ms=0, consumer_group="reader"))
+    return [(properties_of(record.properties), json.loads(record.body)) for record in records(pulled)]
+
+
+def test_a_broker_without_pops_has_no_revive_log() -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    assert bench.context.topics.get(LOG) is None and bench.context.check_points.loaded
+
+
+def test_the_records_are_rocketmqs() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b", b"c", b"d")
+    reply = take(bench)
+    ack(bench, reply, 1)
+    ack(bench, reply, 0, 2)
+    (ck, point), (one, _), (several, batch) = revive_log(bench)
+    config = bench.context.topics.require(LOG)
+    assert (config.read_queue_nums, ck["TAGS"], one["TAGS"], several["TAGS"]) == (8, "ck", "ack", "bAck")
+    assert (ck["TIMER_DELIVER_MS"], several["TIMER_DELIVER_MS"]) == (
+        str(reply.pop_time_ms + 59_000),
+        str(reply.pop_time_ms + 60_000),
+    )
+    assert ck["UNIQ_KEY"] == f"orders@0@0@g@{reply.pop_time_ms}@broker-a@ck"
+    assert point == {
+        "bm": 0,
+        "bn": "broker-a",
+        "c": "g",
+        "d": [0, 1, 2, 3],
+        "it": 60_000,
+        "n": 4,
+        "pt": reply.pop_time_ms,
+        "q": 0,
+        "rp": None,
+        "so": 0,
+        "t": "orders",
+    }
+    assert (batch["ao"], batch["aol"]) == (-1, [0, 2])
+
+
+def test_a_start_says_how_many_messages_are_invisible() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    take(bench)
+    steps = restart(bench).context.store.recovery_steps
+    assert ("pop", "2 popped messages are not acknowledged") in steps
+
+
+def test_records_that_are_none_are_passed_over() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    take(bench)
+    for tag, body in (("ck", b"nonsense"), ("ack", b"nonsense"), ("other", b"{}")):
+        record = PendingMessage(LOG, 0, body, encode({"TAGS": tag}), 0, 0, 0, "127.0.0.1", 1)
+        check_point_log.append(bench.context, [record], bench.clock.now())
+    assert restart(bench).context.check_points.messages == 1
+
+
+def test_nobody_else_writes_into_it() -> None:
+    assert "may not send" in failure(Bench(), send(LOG, b"{}", tag="ck")).remark
+
+
+def test_nobody_moves_the_brokers_own_progress() -> None:
+    bench = Bench()
+    for group in ("CID_RMQ_SYS_REVIVE_GROUP", "CID_RMQ_SYS_GLASSMQ_POPPED"):
+        bench.send("orders", b"a")
+        offset = c.QueueOffset(topic="orders", queue_id=0, offset=1)
+        refused = failure(bench, c.UpdateConsumerOffset(group=group, offsets=[offset]))
+        assert refused.code == 16
+
+
+def test_a_long_log_is_read_in_pieces() -> None:
+    bench = Bench()
+    bench.send("orders", *[b"x"] * 80)
+    replies = [take(bench, max_msg_nums=1) for _ in range(80)]
+    for reply in replies[:50]:
+        ack(bench, reply)
+    again = restart(bench)
+    assert again.context.check_points.messages == 30
+    assert len(decode_all(take(again).records)) == 0

@@ -1,0 +1,55 @@
+"""Limits of held pops."""
+
+import pytest
+
+from broker_core import commands as c
+from tests.fakes.engine import Bench
+from tests.fakes.members import failure
+from tests.fakes.pops import pop, popped, take
+
+
+def waiting(bench: Bench, **more: object) -> int:
+    return pop(bench, **({"poll_ms": 15_000} | more))
+
+
+def test_so_many_pops_wait_and_no_more() -> None:
+    bench = Bench(max_holds=2)
+    bench.send("orders", b"old")
+    take(bench)
+    requests = [waiting(bench) for _ in range(3)]
+    assert popped(bench, requests[2]).code == 209
+    assert bench.call(c.PollingInfo(topic="orders", consumer_group="g")) == c.PollingNumber(number=2)
+
+
+def test_a_group_has_so_many_held_pops_for_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.processors.pop.pop_hold.POLLING_SIZE", 1)
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    requests = [waiting(bench), waiting(bench), waiting(bench, queue_id=1)]
+    assert popped(bench, requests[1]).code == 209
+    assert bench.final(requests[0]) is None and bench.final(requests[2]) is None
+
+
+@pytest.mark.covers("pop-hold")
+def test_a_wait_is_clamped_to_30_s() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    request = waiting(bench, poll_ms=3_600_000)
+    bench.tick(30_004)
+    assert popped(bench, request).code == 210
+
+
+def test_a_request_number_is_held_once() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    asked = c.PopMessage(topic="orders", consumer_group="g", poll_ms=1000)
+    bench.take(bench.engine.handle_batch([("c", 77, asked), ("c", 77, asked)], bench.clock.now()))
+    (reply,) = bench.replies["c", 77]
+    assert isinstance(reply, c.Failed) and len(bench.context.holds) == 1
+
+
+def test_numbers_of_an_unknown_topic() -> None:
+    assert failure(Bench(), c.PollingInfo(topic="unknown", consumer_group="g")).code == 17

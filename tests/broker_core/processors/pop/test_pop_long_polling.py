@@ -1,0 +1,179 @@
+"""Held pops: rows of the pullRequestTable, one of which each arrival wakes."""
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.events import PullHeld, PullReleased, PullWoken
+from tests.fakes.engine import Bench
+from tests.fakes.members import events
+from tests.fakes.pops import ack, bodies, pop, popped, take
+
+
+def waiting(bench: Bench, connection: str = "c", **more: object) -> int:
+    return pop(bench, connection, **({"poll_ms": 15_000} | more))
+
+
+def test_an_arrival_wakes_one_pop_of_each_group() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench, consumer_group="other")
+    take(bench)
+    first, second = waiting(bench), waiting(bench)
+    others = waiting(bench, consumer_group="other")
+    assert len(bench.context.holds) == 3
+    bench.send("orders", b"x", queue_id=2)
+    assert bodies(popped(bench, first)) == bodies(popped(bench, others)) == [b"x"]
+    assert bench.final(second) is None and len(bench.context.holds) == 1
+    bench.send("orders", b"y")
+    assert bodies(popped(bench, second)) == [b"y"]
+    hold = popped(bench, second).hold
+    assert hold is not None and hold.wake_cause == "arrival"
+
+
+def test_many_messages_wake_as_many_pops_as_they_need() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    requests = [waiting(bench, max_msg_nums=2) for _ in range(4)]
+    bench.send("orders", b"a", b"b", b"c", b"d", b"e")
+    assert [bodies(popped(bench, request)) for request in requests[:3]] == [[b"a", b"b"], [b"c", b"d"], [b"e"]]
+    assert bench.final(requests[3]) is None
+
+
+def test_a_pop_of_one_queue_is_woken_by_that_queue_alone() -> None:
+    bench = Bench()
+    bench.send("orders", b"old", queue_id=1)
+    take(bench)
+    request = waiting(bench, queue_id=1)
+    bench.send("orders", b"x", queue_id=2)
+    assert bench.final(request) is None
+    bench.send("orders", b"y", queue_id=1)
+    assert bodies(popped(bench, request)) == [b"y"]
+
+
+def test_a_message_that_comes_back_wakes_a_pop() -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    take(bench, invisible_ms=5000)
+    request = waiting(bench)
+    bench.tick(5100)
+    assert bodies(popped(bench, request)) == [b"x"]
+
+
+def test_a_pop_whose_filter_rejects_the_message_stays_until_its_own_deadline() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    request = waiting(bench, expression="B")
+    bench.tick(10_000)
+    bench.send("orders", b"x", tag="A")
+    assert bench.final(request) is None
+    (view,) = bench.engine.snapshot(bench.clock.now()).holds
+    assert (view.queue_id, view.group, view.filter) == (-1, "g", "B")
+    bench.tick(5_100)
+    reply = popped(bench, request)
+    assert reply.code == 210 and reply.hold is not None and reply.hold.wake_cause == "timeout"
+    assert len(bench.context.holds) == 0
+
+
+def test_holds_are_listed_in_their_order_after_one_was_held_again() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    for _ in range(3):
+        waiting(bench, expression="B")
+    bench.send("orders", b"x", tag="A")
+    assert bench.context.holds.ids_after(0) == [1, 2, 3]
+    assert bench.context.holds.ids_after(1) == [2, 3]
+
+
+def test_the_periodic_check_leaves_pops_alone() -> None:
+    bench = Bench()
+    bench.send("orders", b"old", queue_id=1)
+    take(bench)
+    request = waiting(bench, queue_id=1)
+    bench.tick(6_000)
+    assert bench.final(request) is None and bench.engine.counters.as_dict()["woken_missed_arrival"] == 0
+
+
+def test_holds_are_reported() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    waiting(bench)
+    bench.send("orders", b"x")
+    (held,), (woken,) = events(bench, PullHeld), events(bench, PullWoken)
+    assert (held.queue_id, held.pull_from_offset, held.group) == (-1, -1, "g")
+    assert (woken.hold_id, woken.cause, woken.messages) == (held.hold_id, "arrival", 1)
+
+
+@pytest.mark.covers("pop-client-gone")
+def test_a_client_that_goes_takes_no_message_with_it() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    bench.call(c.OpenConnection(client_id="", protocol="remoting", remote="ip"), "gone")
+    waiting(bench, "gone", protocol="remoting")
+    bench.call(c.CloseConnection(), "gone")
+    bench.tick()
+    bench.send("orders", b"x")
+    assert bodies(take(bench)) == [b"x"]
+    (released,) = events(bench, PullReleased)
+    assert released.cause == "channel_gone"
+
+
+def test_a_deleted_topic_ends_its_pops() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    request = waiting(bench)
+    bench.call(c.DeleteTopic(topic="orders"))
+    bench.tick()
+    assert isinstance(bench.final(request), c.Failed) and not bench.context.holds.has_pops
+    bench.send("orders", b"x")
+    assert bodies(take(bench)) == [b"x"]
+
+
+def test_a_stop_answers_held_pops_without_messages() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    request = waiting(bench)
+    bench.take(bench.engine.drain(bench.clock.now()))
+    assert popped(bench, request).code == 210 and bench.engine.drained
+
+
+def test_a_reset_wakes_a_held_pop() -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    ack(bench, take(bench))
+    request = waiting(bench)
+    bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="min"))
+    bench.tick()
+    assert bodies(popped(bench, request)) == [b"x"]
+
+
+def test_notification_reports_messages_and_leaves_them_where_they_are() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    asked = c.Notification(topic="orders", consumer_group="g", protocol="http", poll_ms=5000)
+    assert bench.call(asked) == c.Notified(has_message=True)
+    take(bench)
+    first, second = bench.submit(asked, asked)
+    bench.send("orders", b"x")
+    assert bench.final(first) == c.Notified(has_message=True) and bench.final(second) is None
+    assert bodies(take(bench)) == [b"x"]
+    bench.tick(5_100)
+    assert bench.final(second) == c.Notified(has_message=False)
+
+
+def test_a_group_that_may_not_consume_any_more_gets_the_refusal() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    request = waiting(bench)
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "consumeEnable": False}))
+    bench.send("orders", b"x")
+    refused = bench.final(request)
+    assert isinstance(refused, c.Failed) and refused.code == 16
+    assert bench.context.check_points.messages == 1, "the new one was given to nobody"

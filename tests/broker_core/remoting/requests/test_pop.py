@@ -1,0 +1,162 @@
+"""Requests of consumers that pop, as a 5.4.0 client sends and reads them."""
+
+import json
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.codes import RequestCode as Q
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests import decode, encode
+from tests.fakes.remoting import EXAMPLES, IDENTITY, PEER, command_of, java
+
+
+def decoded(code: int, body: bytes | None = None, **fields: str) -> object:
+    example, example_body = EXAMPLES[code]
+    return decode(command_of(java(code, example | fields, body=example_body if body is None else body)), PEER)
+
+
+def answer(code: int, reply: c.Reply) -> RemotingCommand:
+    response = encode(reply, RemotingCommand.request(code, EXAMPLES[code][0], opaque=9), IDENTITY)
+    assert isinstance(response, RemotingCommand)
+    return response
+
+
+def test_a_pop() -> None:
+    assert decoded(Q.POP_MESSAGE) == c.PopMessage(
+        topic="T",
+        consumer_group="g",
+        queue_id=-1,
+        max_msg_nums=32,
+        invisible_ms=60_000,
+        poll_ms=15_000,
+        from_max=True,
+        expression="*",
+        client_id=PEER.client_id,
+        protocol="remoting",
+    )
+    ordered = decoded(Q.POP_MESSAGE, order="true")
+    assert isinstance(ordered, c.PopMessage) and ordered.order, "the engine refuses it"
+
+
+def test_the_answer_to_a_pop() -> None:
+    queues = [
+        c.PoppedQueue(topic="T", queue_id=2, start_offset=100, offsets=[100, 103]),
+        c.PoppedQueue(topic="%RETRY%g_T", queue_id=0, start_offset=5, offsets=[5]),
+    ]
+    reply = c.Popped(
+        code=0, pop_time_ms=17, invisible_ms=60_000, revive_queue_id=0, rest=4, queues=queues, records=b"records"
+    )
+    response = answer(Q.POP_MESSAGE, reply)
+    assert (response.code, response.body) == (0, b"records")
+    assert response.ext_fields == {
+        "popTime": "17",
+        "invisibleTime": "60000",
+        "reviveQid": "0",
+        "restNum": "4",
+        "startOffsetInfo": "0 2 100;1 0 5",
+        "msgOffsetInfo": "0 2 100,103;1 0 5",
+    }
+    nothing = c.Popped(code=210, pop_time_ms=17, invisible_ms=60_000, revive_queue_id=0, rest=0, queues=[])
+    response = answer(Q.POP_MESSAGE, nothing)
+    assert (response.code, response.ext_fields["startOffsetInfo"]) == (210, "")
+
+
+def test_an_acknowledgement() -> None:
+    expected = c.AckMessage(
+        consumer_group="g", topic="T", queue_id=0, start_offset=7, pop_time_ms=1_700_000_000_000, offsets=[8]
+    )
+    assert decoded(Q.ACK_MESSAGE) == expected
+    assert answer(Q.ACK_MESSAGE, c.Acknowledged(messages=0, late=1)).code == 0
+
+
+@pytest.mark.parametrize("info", ["", "1", "a b c d", "7 1700000000000 60000", "7  60000 0", "x" * 5000])
+def test_extra_info_that_no_pop_was_answered_with(info: str) -> None:
+    reply = decoded(Q.ACK_MESSAGE, extraInfo=info)
+    assert isinstance(reply, c.Failed) and reply.code == 29 and "extraInfo" in reply.remark
+    assert len(reply.remark) < 300
+
+
+def test_an_acknowledgement_of_what_was_popped_in_order() -> None:
+    reply = decoded(Q.ACK_MESSAGE, extraInfo="7 1700000000000 60000 999 0 broker-a 0 8")
+    assert isinstance(reply, c.Failed) and reply.code == 3
+
+
+def test_a_batch_of_acknowledgements() -> None:
+    expected = c.AckMessage(
+        consumer_group="g",
+        topic="%RETRY%g_T",
+        queue_id=0,
+        start_offset=7,
+        pop_time_ms=1_700_000_000_000,
+        offsets=[7, 9],
+    )
+    assert decoded(Q.BATCH_ACK_MESSAGE) == [expected]
+    normal = EXAMPLES[Q.BATCH_ACK_MESSAGE][1].replace(b'"r":"1"', b'"r":"0"')
+    (command,) = decoded(Q.BATCH_ACK_MESSAGE, body=normal)  # type: ignore[misc]
+    assert command.topic == "T"
+    response = encode(
+        [c.Acknowledged(messages=1)], RemotingCommand.request(Q.BATCH_ACK_MESSAGE, {}, opaque=9), IDENTITY
+    )
+    assert isinstance(response, RemotingCommand) and response.code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (b'"b":"BQ=="', b'"b":"?"', 29),
+        (b'"b":"BQ=="', b'"b":"%b"' % (b"A" * 1028), 29),
+        (b'"r":"1"', b'"r":"2"', 29),
+        (b'"rq":0', b'"rq":999', 3),
+        (b'"so":7', b'"so":"x"', 1),
+    ],
+)
+def test_a_batch_that_is_refused(old: bytes, new: bytes, code: int) -> None:
+    reply = decoded(Q.BATCH_ACK_MESSAGE, body=EXAMPLES[Q.BATCH_ACK_MESSAGE][1].replace(old, new))
+    assert isinstance(reply, c.Failed) and reply.code == code
+
+
+def test_a_batch_has_a_limit() -> None:
+    body = json.loads(EXAMPLES[Q.BATCH_ACK_MESSAGE][1])
+    for acks in ([], body["acks"] * 1001):
+        reply = decoded(Q.BATCH_ACK_MESSAGE, body=json.dumps(body | {"acks": acks}).encode())
+        assert isinstance(reply, c.Failed) and reply.code == 208
+
+
+def test_a_change_of_the_invisible_time() -> None:
+    expected = c.ChangeInvisibleTime(
+        consumer_group="g",
+        topic="T",
+        queue_id=0,
+        start_offset=7,
+        pop_time_ms=1_700_000_000_000,
+        offset=8,
+        invisible_ms=10_000,
+    )
+    assert decoded(Q.CHANGE_MESSAGE_INVISIBLETIME) == expected
+    reply = c.InvisibleTimeChanged(pop_time_ms=18, invisible_ms=10_000, revive_queue_id=0)
+    fields = answer(Q.CHANGE_MESSAGE_INVISIBLETIME, reply).ext_fields
+    assert fields == {"popTime": "18", "invisibleTime": "10000", "reviveQid": "0"}
+
+
+def test_a_notification() -> None:
+    expected = c.Notification(topic="T", consumer_group="g", poll_ms=15_000, client_id=PEER.client_id)
+    assert decoded(Q.NOTIFICATION) == expected
+    fields = answer(Q.NOTIFICATION, c.Notified(has_message=False, polling_full=True)).ext_fields
+    assert fields == {"hasMsg": "false", "pollingFull": "true"}
+
+
+def test_polling_info() -> None:
+    assert decoded(Q.POLLING_INFO) == c.PollingInfo(topic="T", consumer_group="g")
+    assert answer(Q.POLLING_INFO, c.PollingNumber(number=3)).ext_fields == {"pollingNum": "3"}
+
+
+def test_message_request_modes() -> None:
+    body = b'{"consumerGroup":"g","mode":"POP","popShareQueueNum":2,"topic":"T"}'
+    expected = c.SetMessageRequestMode(topic="T", consumer_group="g", mode="POP", share_queues=2)
+    assert decoded(Q.SET_MESSAGE_REQUEST_MODE, body=body) == expected
+    refused = decoded(Q.SET_MESSAGE_REQUEST_MODE, body=body.replace(b"POP", b"PUSH", 1))
+    assert isinstance(refused, c.Failed) and refused.code == 1
+    assert decoded(Q.GET_ALL_MESSAGE_REQUEST_MODE) == c.GetMessageRequestModes()
+    response = answer(Q.GET_ALL_MESSAGE_REQUEST_MODE, c.MessageRequestModes(table={"messageRequestModeMap": {}}))
+    assert response.body == b'{"messageRequestModeMap":{}}'

@@ -390,6 +390,32 @@ async def test_a_slow_copy_reads_slowly(brokers: Brokers, tmp_path: Path) -> Non
         assert copy.end > 5 * rate and took >= (copy.end - rate) / rate
 
 
+async def test_an_idle_copy_costs_its_broker_next_to_nothing(brokers: Brokers, tmp_path: Path) -> None:
+    master = await brokers.start("idle")
+    await send(brokers.namesrv, "idle-topic", 100)
+    without = await least_cpu(master)
+    async with copy_of(brokers.namesrv, "idle", tmp_path / "copy") as copy:
+        await equal(copy, master)
+        await copy.until(lambda view: view.members_ms)
+        with_copy = await least_cpu(master)
+    assert with_copy - without <= 0.01
+
+
+async def least_cpu(server: Server, windows: int = 4, seconds: float = 10.0) -> float:
+    """Share of a core that a process used in its quietest window."""
+
+    def used() -> float:
+        fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    shares = []
+    for _ in range(windows):
+        before, begin = used(), time.monotonic()
+        await asyncio.sleep(seconds)
+        shares.append((used() - before) / (time.monotonic() - begin))
+    return min(shares)
+
+
 async def test_a_cluster_client_reads_what_a_real_broker_says(brokers: Brokers) -> None:
     master = await brokers.start("read")
     client = ClusterClient(brokers.namesrv)

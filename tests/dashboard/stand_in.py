@@ -1,8 +1,9 @@
 """Serves the pages over a simulated broker: ``python tests/dashboard/stand_in.py --port 8123 --scenario busy``.
 
 The real templates, views and static files, with the parts of the API that the pages use. ``POST /stand-in`` with
-``{"scenario": "..."}`` changes the scenario. idle, working, busy (1,000 holds), broken (groups with problems) and
-hostile restart the broker; refusing, failing, away, gap, silent, joined, down and up change the running scenario.
+``{"scenario": "..."}`` changes the scenario. idle, working, attached (a copy of another broker), busy (1,000 holds),
+broken (groups with problems) and hostile restart the broker; refusing, failing, away, gap, silent, joined, down and up
+change the running scenario.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import asyncio
 import json
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -22,6 +24,7 @@ from django.conf import settings  # noqa: E402
 
 settings.configure(
     GLASSMQ_API_TOKEN="",
+    GLASSMQ_ATTACH="",
     SECRET_KEY="only for the stand-in",
     ALLOWED_HOSTS=["127.0.0.1", "localhost"],
     ROOT_URLCONF="stand_in_urls",
@@ -48,6 +51,25 @@ from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler  # noqa: 
 from django.core.asgi import get_asgi_application  # noqa: E402
 from fake_broker import FakeBroker, Hold  # noqa: E402
 
+
+def attached_view() -> dict[str, Any]:
+    """How a copy is doing whose master stored a message a second ago."""
+    now_ms = int(time.time() * 1000)
+    offsets = {"min": "0", "received": "9000", "confirmed": "9000", "unindexed": "0", "lag_bytes": "0"}
+    times = {name: str(now_ms - 1000) for name in ("since_ms", "min_ms", "confirmed_ms", "tables_ms", "members_ms")}
+    return {
+        "broker": "broker-a",
+        "cluster": "C",
+        "source": "10.0.0.2:10911",
+        "state": "following",
+        "lag_ms": "0",
+        "bytes_per_second": "100",
+        "problem": "",
+        **offsets,
+        **times,
+    }
+
+
 HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
@@ -67,12 +89,13 @@ class Scenarios:
 
     def begin(self, name: str) -> None:
         broker = self.broker
-        if name in ("idle", "working", "busy", "broken", "hostile", "cluster"):
+        if name in ("idle", "working", "busy", "broken", "hostile", "cluster", "attached"):
             for task in self.playing:
                 task.cancel()
             self.playing.clear()
             broker.reset()
             self.down = False
+            settings.GLASSMQ_ATTACH = ""
             self.reports, self.lake = fake_reports.empty()
             self.brokers = [{"broker": "broker-a", "available": True}]
             getattr(self, name)()
@@ -135,6 +158,11 @@ class Scenarios:
         self.broker.create_topic("hostile", 1)
         self.play(self.consumer("hostile", 0, HOSTILE, HOSTILE, "websocket", HOSTILE))
         self.broker.problem = HOSTILE
+
+    def attached(self) -> None:
+        """A copy of a broker of another cluster."""
+        settings.GLASSMQ_ATTACH = "10.0.0.1:9876"
+        self.working()
 
     def working(self) -> None:
         """A few consumers without problems."""
@@ -229,6 +257,8 @@ class StandIn:
         match method, parts:
             case "GET", ["brokers"]:
                 return 200, {"brokers": self.scenarios.brokers}
+            case "GET", ["attached"]:
+                return 200, {"brokers": [attached_view()] if settings.GLASSMQ_ATTACH else []}
             case "GET", ["broker"]:
                 return 200, {
                     "broker": "broker-a",

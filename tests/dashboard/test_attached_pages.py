@@ -1,0 +1,41 @@
+"""Pages about a copy of another broker, in a browser over the stand-in."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.conftest import overflowing_widths
+
+pytestmark = pytest.mark.slow
+OpenPage = Callable[..., Page]
+UNKNOWN = ("path", "holds", "wakeups", "histograms", "consumer", "publish", "past")
+
+
+def test_the_live_page_leaves_out_what_a_copy_cannot_know(open_page: OpenPage) -> None:
+    page = open_page("attached")
+    expect(page.locator('[data-part="attached-brokers"] li')).to_contain_text("following, 0 B behind")
+    expect(page.locator('[data-panel="attached"]')).to_contain_text("not known for an attached broker")
+    expect(page.locator('[data-panel="queues"] [data-queue="orders@0"]')).to_be_visible()
+    for name in UNKNOWN:
+        expect(page.locator(f'[data-panel="{name}"]')).to_be_hidden()
+    for name in ("holds", "delivered", "woken", "wake-p99", "uptime", "long-polling"):
+        expect(page.locator(f'[data-panel="status"] [data-part="{name}"]')).to_be_hidden()
+    assert overflowing_widths(page, 390, 1280) == []
+
+
+def test_groups_of_a_copy_have_no_held_pulls_and_cannot_be_changed(open_page: OpenPage) -> None:
+    page = open_page("attached", path="/groups")
+    expect(page.locator('[data-panel="groups"] tbody tr').first).to_be_visible()
+    expect(page.get_by_role("columnheader", name="holds")).to_be_hidden()
+    expect(page.locator('td[data-label="holds"]').first).to_be_hidden()
+    page = open_page("attached", path="/groups/billing")
+    expect(page.locator('[data-panel="members"] tbody tr').first).to_be_visible()
+    expect(page.locator(".group-actions button").first).to_be_hidden()
+
+
+def test_a_broker_of_our_own_is_shown_whole(open_page: OpenPage) -> None:
+    page = open_page("working")
+    expect(page.locator('[data-panel="holds"] [data-hold-id]').first).to_be_visible()
+    expect(page.locator(".attached-bar")).to_have_count(0)
+    expect(page.locator('[data-panel="attached"]')).to_be_hidden()

@@ -22,7 +22,7 @@ export function cell(kind, title, ...children) {
 
 /** A queue's name. When it does not fit, the topic is clipped and the queue id stays visible. */
 export function queueName(topic, queueId) {
-  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${queueId}`));
+  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${Number(queueId) < 0 ? "any" : queueId}`));
 }
 
 /** Sets the text only when it changed, to avoid needless layout. */

@@ -8,6 +8,11 @@ export function acceptsAll(filter) {
   return !filter || filter.trim() === "*";
 }
 
+/** Whether a pop is held: the broker keeps the group's offsets, so the hold has none. */
+export function isPop(hold) {
+  return hold.pull_from_offset < 0;
+}
+
 /** Why the pull is held, and until when. `queue` may be undefined; `now` is the broker's time, or null. */
 export function explainHold(hold, queue, now, { longPollingEnable = null } = {}) {
   return `${waitReason(hold, queue)} ${waitEnd(hold, now, longPollingEnable)}`;
@@ -16,6 +21,11 @@ export function explainHold(hold, queue, now, { longPollingEnable = null } = {})
 /** Why the pull is held. */
 export function waitReason(hold, queue) {
   const where = queueKey(hold.topic, hold.queue_id);
+  if (isPop(hold)) {
+    const from = hold.queue_id < 0 ? `any queue of ${hold.topic}` : where;
+    const message = acceptsAll(hold.filter) ? "a message" : `a message that its filter ${hold.filter} accepts`;
+    return `Waits to pop ${message} from ${from}; the broker gives each message to one member of the group.`;
+  }
   const offset = `Waits for offset ${count(hold.pull_from_offset)} of ${where};`;
   const end = queue ? queue.max_offset : hold.queue_max_offset;
   const arrived = end - hold.pull_from_offset;

@@ -1,11 +1,11 @@
 /** The story of one held pull, from its events. Pure. */
 
-import { acceptsAll, waitReason } from "./explain.js";
+import { acceptsAll, isPop, waitReason } from "./explain.js";
 import { cause, clockTime, count, micros, millis, plural } from "./format.js";
 import { queueKey } from "./reducer.js";
 
 const STEPS = {
-  pull_held: (e) => ["held", "calm", `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `
+  pull_held: (e) => ["held", "calm", isPop(e) ? `it pops from ${queueKey(e.topic, e.queue_id)}, and nothing was there` : `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `
     + `${count(e.queue_max_offset)}: nothing to answer${acceptsAll(e.filter) ? "" : ` that its filter ${e.filter} accepts`}`],
   pull_passed_over: (e) => ["passed over", "warn", `${range(e)} arrived, and its filter rejected ${Number(e.to_offset) - Number(e.from_offset) === 1 ? "it" : "them"} by ${e.by}`],
   pull_woken: (e) => ["woken", e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",

@@ -44,9 +44,9 @@ export function initialState() {
   };
 }
 
-/** A queue's key in RocketMQ's tables: topic@queueId. */
+/** A queue's key in RocketMQ's tables: topic@queueId. A pop from all queues has the queue -1, which no queue has. */
 export function queueKey(topic, queueId) {
-  return `${topic}@${queueId}`;
+  return `${topic}@${Number(queueId) < 0 ? "any" : queueId}`;
 }
 
 /** The state after `frame`, which arrived at `receivedAt` (ms of this machine's clock). */

@@ -26,6 +26,12 @@ describe("the reason of a hold", () => {
     assert.match(explainHold(HOLD, undefined, 16_300), /deadline passed 0\.3 s ago, so its answer is due/);
   });
   test("an unknown clock makes the deadline unknown", () => assert.match(explainHold(HOLD, undefined, null), /unknown/));
+  test("a pop waits for a message of any queue, or of one", () => {
+    const pop = { ...HOLD, queue_id: -1, pull_from_offset: -1, queue_max_offset: -1 };
+    assert.equal(explainHold(pop, undefined, 7_800), "Waits to pop a message from any queue of debian-packages; the broker gives "
+      + "each message to one member of the group. It will be answered in 8.2 s at the latest.");
+    assert.match(explainHold({ ...pop, queue_id: 3, filter: "TagA" }, { max_offset: 9 }, 7_800), /^Waits to pop a message that its filter TagA accepts from debian-packages@3;/);
+  });
   test("short polling is named", () => {
     assert.match(explainHold(HOLD, undefined, 1_000, { longPollingEnable: false }), /longPollingEnable is off/);
   });

@@ -30,6 +30,12 @@ test("a pull whose filter rejected what came, and whose client went away", () =>
   ]);
 });
 
+test("a pop that was held", () => {
+  const pop = { ...held, queue_id: -1, pull_from_offset: "-1", queue_max_offset: "-1" };
+  assert.deepEqual(texts(pop), ["held: it pops from orders@any, and nothing was there"]);
+  assert.match(aboutHold({ hold: { ...row, ...pop, deadline_ms: 16_000 }, events: [pop] }), /^Waits to pop a message .* from any queue of orders;/);
+});
+
 test("a pull that is held says why and until when, and one that is not says so", () => {
   assert.match(aboutHold({ hold: row, events: [held] }), /^Waits for offset 5 .* no new message has arrived\. Only a message .* It is answered at .* at the latest\.$/);
   assert.match(aboutHold({ hold: row, events: [held, passed] }), /2 messages have arrived since \(the queue ends at 7\), but its filter TagA rejects them/);

@@ -1,7 +1,7 @@
 /** The pullRequestTable: one row for each held pull, with its age and deadline. */
 
 import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
-import { acceptsAll } from "../explain.js";
+import { acceptsAll, isPop } from "../explain.js";
 import { count, plural, seconds } from "../format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
@@ -49,7 +49,7 @@ export function holdsPanel({ isOwn }) {
       cell("quiet client-cell", `${hold.client_id} over ${hold.protocol}`,
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
       cell("num offset-cell mono", null,
-        el("span", { class: "pull-offset" }, count(hold.pull_from_offset)), " / ", cells.max),
+        el("span", { class: "pull-offset" }, isPop(hold) ? "pop" : count(hold.pull_from_offset)), isPop(hold) ? "" : " / ", cells.max),
       cell(`mono quiet filter-cell${hold.filter.length > FILTER_FITS ? " long" : ""}`, hold.filter, hold.filter || "*"),
       cell("age-cell", null, el("span", { class: "age" }, cells.track, cells.left)));
     Object.assign(row, { parts: cells, hold });
@@ -61,8 +61,8 @@ export function holdsPanel({ isOwn }) {
   function update(row, hold) {
     const queue = latest.state.queues.get(queueKey(hold.topic, hold.queue_id));
     const end = queue ? queue.max_offset : hold.queue_max_offset;
-    setText(row.parts.max, count(end));
-    row.toggleAttribute("data-behind", end > hold.pull_from_offset);
+    setText(row.parts.max, isPop(hold) ? "" : count(end));
+    row.toggleAttribute("data-behind", !isPop(hold) && end > hold.pull_from_offset);
     row.toggleAttribute("data-selected", hold.id === chosen.selected);
     setAttribute(row.parts.name, "aria-pressed", hold.id === chosen.selected);
   }

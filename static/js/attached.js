@@ -12,7 +12,7 @@ export function copyText(view) {
   const begin = isKnown(view.min_ms) ? `messages since ${dateTime(Number(view.min_ms)).replace(/\.\d+$/, "")}` : "no messages yet";
   const lag = isKnown(view.lag_bytes) ? `${shortCount(Number(view.lag_bytes))} B behind` : "how far behind is unknown";
   const time = isKnown(view.lag_ms) && Number(view.lag_ms) > 0 ? ` (${span(Number(view.lag_ms))})` : "";
-  return `${view.broker}: ${begin}, ${WORDS[view.state] ?? UNKNOWN}, ${lag}${time}${view.problem ? `. ${view.problem}` : ""}`;
+  return `${view.broker}: ${begin}, ${WORDS[view.state] ?? UNKNOWN}, ${lag}${time}${view.problem ? ` (${view.problem})` : ""}`;
 }
 
 /** The charts without what is unknown for an attached broker. What its groups committed stands for what was delivered. */

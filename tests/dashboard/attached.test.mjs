@@ -18,7 +18,7 @@ test("a copy is described by its beginning, its state and its lag", () => {
 
 test("what is unknown about a copy is not 0", () => {
   const text = copyText(copy({ state: "waiting", min_ms: null, lag_bytes: null, lag_ms: null, problem: "the broker is away" }));
-  assert.equal(text, "broker-a: no messages yet, not connected, how far behind is unknown. the broker is away");
+  assert.equal(text, "broker-a: no messages yet, not connected, how far behind is unknown (the broker is away)");
 });
 
 test("charts leave out what RocketMQ does not report", () => {

@@ -36,6 +36,10 @@ _NOW = {
         "glassmq_transactions_pending",
         "Half messages that wait for their transactions to end.",
     ),
+    "messages_invisible_now": (
+        "glassmq_messages_invisible",
+        "Popped messages that are not acknowledged.",
+    ),
     "connections_now": ("glassmq_connections", "Open connections of RocketMQ clients and WebSockets."),
     "groups_now": ("glassmq_consumer_groups", "Consumer groups that have members."),
     "members_now": ("glassmq_consumer_group_members", "Members of all consumer groups."),

@@ -9,7 +9,11 @@ from broker_core.commands.topics import QueueView
 
 
 class HoldView(Shape, frozen=True):
-    """One row of the pullRequestTable."""
+    """One row of the pullRequestTable.
+
+    The offsets of a held pop are -1, because the broker knows where its group reads. Its ``queue_id`` is -1 if it waits
+    for all queues.
+    """
 
     broker: str
     id: int

@@ -41,6 +41,7 @@ from broker_core.processors.why.live_state import (
     progress_fields,
 )
 from broker_core.topics import PERM_READ
+from broker_core.verdicts.verdict import plural
 from broker_core.walk import Steps, pieces_of
 
 MAX_QUEUES = 2000
@@ -349,7 +350,7 @@ def _why_of_pops(
 ) -> str:
     """The same for a group that pops."""
     invisible = context.check_points.in_flight(group, topic, queue_id)
-    rest = f"; {invisible} popped messages are not acknowledged" if invisible else ""
+    rest = f"; {plural(invisible, 'popped message is', 'popped messages are')} not acknowledged" if invisible else ""
     if held is not None:
         where = "any queue" if held.many.queue_id < 0 else "this queue"
         return f"{held.client_id or 'a client'} waits to pop from {where}{rest}"

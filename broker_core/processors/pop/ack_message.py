@@ -24,7 +24,8 @@ def ack_message(context: Context, request: Request, now: Now) -> Reply:
         raise RequestError(f"an acknowledgement has at most {MAX_OFFSETS} offsets", pointer="/offsets")
     point = _find(context, command)
     given = dict.fromkeys(command.offsets)
-    offsets = [offset for offset in given if offset in point.waiting] if point is not None else []
+    waiting = frozenset(point.waiting) if point is not None else frozenset()
+    offsets = [offset for offset in given if offset in waiting]
     if point is not None and offsets:
         append(context, [acknowledgement(context, point, offsets, now)], now)
         for offset in offsets:

@@ -138,10 +138,13 @@ def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now
 
 def _store_stale_again(context: Context, now: Now) -> None:
     """Repeat old check points at the end of the revive log, so that the next start need not read all of it."""
-    for point in context.check_points.stale(POINTS_A_TURN):
-        try:
-            (stored,) = append(context, [check_point_message(context, point, now, again=True)], now)
-        except (StoreError, UnavailableError) as error:
-            log.warning("check points wait until the store accepts them: %s", error)
-            return
-        context.check_points.stored_again(point, stored.queue_offset)
+    stale = context.check_points.stale(POINTS_A_TURN)
+    if not stale:
+        return
+    try:
+        stored = append(context, [check_point_message(context, point, now, again=True) for point in stale], now)
+    except (StoreError, UnavailableError) as error:
+        log.warning("check points wait until the store accepts them: %s", error)
+        return
+    for point, at in zip(stale, stored, strict=True):
+        context.check_points.stored_again(point, at.queue_offset)

@@ -15,22 +15,12 @@ from broker_core.commands import Protocol
 from broker_core.filters.message_filter import MessageFilter
 
 
-class Bucket:
-    """Holds that are due in one tick of the deadline wheel."""
-
-    __slots__ = ("requests", "tick")
-
-    def __init__(self, tick: int) -> None:
-        self.tick = tick
-        self.requests: list[PullRequest] = []
-
-
 class PullRequest(msgspec.Struct, eq=False, gc=False):
     """RocketMQ's PullRequest (org.apache.rocketmq.broker.longpolling): what is needed to run the pull again.
 
     ``suspended_ns`` is monotonic time. ``short`` is True if longPollingEnable was off when the pull was held, or when
     a message arrived for it. ``check_group``: the pull is refused if the group may not consume any more.
-    ManyPullRequest uses ``previous`` and ``next``; the deadline wheel uses ``bucket`` and ``bucket_index``.
+    ManyPullRequest uses ``previous`` and ``next``; the deadline wheel uses ``due_tick``.
     """
 
     hold_id: int
@@ -48,8 +38,7 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     suspend_timeout_ms: int
     short: bool
     check_group: bool
-    bucket: Any = None
-    bucket_index: int = 0
+    due_tick: int = -1
     previous: "PullRequest | None" = None
     next: "PullRequest | None" = None
 

@@ -1,5 +1,7 @@
 """Deadlines: never early, at most one tick late, and removal from anywhere."""
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +56,12 @@ def test_removing_twice_is_harmless() -> None:
     wheel.remove(held)
     wheel.remove(held)
     assert wheel.next_deadline_ns() is None
+
+
+def test_the_garbage_collector_does_not_look_at_each_hold() -> None:
+    wheel = DeadlineWheel()
+    wheel.add(request(1), TICK_NS)
+    assert not gc.is_tracked(wheel._due[1])
 
 
 @given(st.lists(st.tuples(st.integers(0, 20 * TICK_NS), st.booleans()), max_size=40), st.integers(1, 7))

@@ -115,21 +115,32 @@ def page(
         parts.insert(0, Text(f"No message is accepted: {printable(current['problem'])}", style="bold white on red"))
     parts += _groups(current, share)
     parts += _queues(current, previous, share)
-    parts += _holds(current, share, with_client=width >= NARROW)
+    if not is_attached(current):
+        parts += _holds(current, share, with_client=width >= NARROW)
     return Group(*parts)
 
 
 def _head(current: dict[str, Any], previous: dict[str, Any] | None) -> Text:
     moment = time.strftime("%H:%M:%S", time.localtime(current["wall_ms"] / 1000))
     head = Text(f"{printable(current['broker'])}  {moment}", style="bold")
-    head.append(f"   held pulls {number(current['holds_total'])}   queues {number(current['queues_total'])}")
+    held = UNKNOWN if is_attached(current) else number(current["holds_total"])
+    head.append(f"   held pulls {held}   queues {number(current['queues_total'])}")
     if not current["long_polling_enable"]:
         head.append("   long polling is off", style="yellow")
     head.append("\n")
+    if is_attached(current):
+        arrivals = rate_text(rate(current, previous, partial(_counter, "messages_stored")))
+        head.append(f"in {arrivals}   attached: pulls and wake-ups are not known", style="not bold")
+        return head
     rates = [f"{label} {rate_text(rate(current, previous, partial(_counter, name)))}" for name, label in RATES.items()]
     items = (item.replace(" ", NO_BREAK) for item in (*rates, f"wake-up p50 {_median_us(current, previous)}"))
     head.append("   ".join(items), style="not bold")
     return head
+
+
+def is_attached(current: dict[str, Any]) -> bool:
+    """Whether the broker is a copy of another one, so that pulls and wake-ups are not known."""
+    return any(entry["holds"] is None for entry in (*current["queues"], *current["groups"]))
 
 
 def _counter(name: str, snapshot: dict[str, Any]) -> int:

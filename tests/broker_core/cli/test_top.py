@@ -118,6 +118,13 @@ def test_an_empty_broker_and_one_with_a_problem() -> None:
     assert broken[1].endswith("long polling is off")
 
 
+def test_what_an_attached_broker_does_not_report_is_not_shown_as_none() -> None:
+    queues, groups = [queue(0, 10) | {"holds": None}], [group("g", "ok") | {"holds": None}]
+    lines = text(page(snapshot(queues=queues, groups=groups, holds=[], holds_total=0), None, 100, rows=9))
+    assert "held pulls -" in lines[0] and lines[1] == "in -/s   attached: pulls and wake-ups are not known"
+    assert not any("no held pulls" in line or "HELD PULL OF" in line for line in lines)
+
+
 def test_long_names_leave_room_for_the_figures() -> None:
     long = snapshot(
         groups=[group("g" * 120, "stalled", 1234)],

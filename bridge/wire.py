@@ -122,6 +122,10 @@ def encode_events(events: EventBatch) -> Raw:
     return Raw(_encoder.encode(events))
 
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What decoders raise. A tag that is no UTF-8 is not a MsgspecError."""
+
+
 def encode_to_engine(message: EncodedRequests | Requests | Alive | Bye) -> bytes:
     """A message to the engine as bytes."""
     return _encoder.encode(message)
@@ -141,21 +145,21 @@ def decode_to_engine(data: bytes, limit: int) -> tuple[ToEngine, list[tuple[int,
     _check(data, limit)
     try:
         return _to_engine.decode(data), []
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return _decode_one_by_one(data)
 
 
 def _decode_one_by_one(data: bytes) -> tuple[ToEngine, list[tuple[int, int, Failed]]]:
     try:
         batch = _encoded_requests.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise MalformedMessage(f"not a message for the engine: {error}") from error
     good: list[tuple[int, int, int, AnyCommand]] = []
     bad: list[tuple[int, int, Failed]] = []
     for connection, request_id, deadline_ms, raw in batch.requests:
         try:
             good.append((connection, request_id, deadline_ms, _command.decode(raw)))
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             bad.append(
                 (
                     connection,
@@ -175,7 +179,7 @@ def decode_to_web(data: bytes, limit: int) -> Replies:
     _check(data, limit)
     try:
         return _replies.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise MalformedMessage(f"not a message from the engine: {error}") from error
 
 

@@ -98,7 +98,7 @@ def test_bytes_that_are_no_message_are_refused_and_nothing_else(data: bytes) -> 
             continue
 
 
-@pytest.mark.parametrize("data", [None, 5, "text", {}, b"", b"\xc1", b"x" * (LIMIT + 1)])
+@pytest.mark.parametrize("data", [None, 5, "text", {}, b"", b"\xc1", b"\x91\xa2\x00\x80", b"x" * (LIMIT + 1)])
 def test_data_that_is_not_bytes_or_too_long_is_malformed(data: Any) -> None:
     for decode in (wire.decode_to_engine, wire.decode_to_web):
         with pytest.raises(wire.MalformedMessage):

@@ -217,7 +217,8 @@ class Engine:
             self._last_check_ns = now.mono_ns
         if context.holds.checking:
             for held in context.holds.check(context.store.max_offset, WORK_A_TURN):
-                context.waking.append(Waking(held, "check", 0))
+                checked_to = context.store.max_offset(held.many.topic, held.many.queue_id)
+                context.waking.append(Waking(held, "check", checked_to=checked_to))
         if context.store.dispatched_offset < context.store.confirmed_offset:
             dispatch(context, now)
         delayed_due_ns = self._delayed_due_ns()

@@ -52,12 +52,16 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Waking(msgspec.Struct, frozen=True, gc=False):
-    """A hold that was taken out of the table, to be run again. ``arrival_ns`` is 0 without an arrival."""
+    """A hold that was taken out of the table, to be run again. ``arrival_ns`` is 0 without an arrival.
+
+    ``checked_to``: the queue's end when the periodic check took the hold. Later messages may come before it is run.
+    """
 
     request: PullRequest
     cause: WakeCause | Literal["check"]
     arrival_ns: int = 0
     arrival: Arrival | None = None
+    checked_to: int = 0
 
 
 class Deletion(msgspec.Struct, gc=False):

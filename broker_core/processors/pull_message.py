@@ -304,7 +304,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     end_ns = mono_ns()
     counters.pulls_read += 1
     if cause == "check":
-        cause = _cause_found_by_check(context, request, result)
+        cause = _cause_found_by_check(context, waking, result)
     held_us = (now.mono_ns - request.suspended_ns) // 1000
     wake_us = 0
     if arrival_ns:
@@ -338,11 +338,11 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     return len(result.records) + EVALUATED_BYTES * result.work
 
 
-def _cause_found_by_check(context: Context, request: PullRequest, result: GetMessageResult) -> WakeCause:
+def _cause_found_by_check(context: Context, waking: Waking, result: GetMessageResult) -> WakeCause:
     """Why no arrival has woken this hold: short polling, its filter, or a defect."""
-    if request.short or not context.options.long_polling_enable:
+    if waking.request.short or not context.options.long_polling_enable:
         return "short_poll"
-    return "missed_arrival" if result.message_count else "filter_advanced"
+    return "missed_arrival" if 0 <= result.first_offset < waking.checked_to else "filter_advanced"
 
 
 def _answer(

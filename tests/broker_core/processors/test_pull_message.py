@@ -300,6 +300,22 @@ def test_the_check_answers_a_pull_whose_sql92_expression_rejects_the_new_message
     assert pulled.hold is not None and pulled.hold.wake_cause == "filter_advanced"
 
 
+def test_a_message_that_comes_between_the_check_and_the_second_reading_is_no_missed_arrival() -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    sql = {"subscription": "size > 10", "expression_type": "SQL92"}
+    held = [bench.pull("orders", 1, f"c{number}", **sql) for number in range(20)]
+    for _ in range(25):
+        bench.send("orders", b"no", properties=encode({"size": "2", "pad": "y" * 20_000}))
+    bench.take(bench.engine.tick(bench.clock.advance(5000)))
+    assert len(bench.context.holds) == 0 and len(bench.context.waking) > 10, "evaluating takes several turns"
+    send_sizes(bench, "30")
+    bench.tick()
+    last = bench.pulled(held[-1], "c19")
+    assert bodies(last) == [b"30"] and last.hold is not None and last.hold.wake_cause == "filter_advanced"
+    assert bench.context.counters.woken["missed_arrival"] == 0
+
+
 def test_a_pull_ends_when_its_expression_is_too_much_work_for_a_turn() -> None:
     bench = Bench()
     for _ in range(60):

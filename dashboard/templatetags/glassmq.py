@@ -10,7 +10,7 @@ from dashboard.navigation import NAVIGATION, guide_path, is_current
 
 register = template.Library()
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""The same as UNSEEN in ``static/js/format.js``."""
+"""The same as UNSEEN in ``static/js/text/format.js``."""
 
 
 @register.filter

@@ -1,6 +1,6 @@
 /** The header's badge: "2 alerts firing", on every page. */
 
-import { badge } from "./alerts_text.js";
+import { badge } from "./text/alerts_text.js";
 import { setAttribute, setText } from "./dom.js";
 import { requestOfAll } from "./http.js";
 

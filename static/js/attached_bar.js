@@ -1,6 +1,6 @@
 /** The line on every page that says which messages the copies contain, and how they are doing. */
 
-import { copyText } from "./attached.js";
+import { copyText } from "./pages/attached.js";
 import { el } from "./dom.js";
 import { request } from "./http.js";
 import { Poller } from "./poll.js";

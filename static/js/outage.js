@@ -2,8 +2,8 @@
 
 import { withBroker } from "./brokers.js";
 import { setText } from "./dom.js";
-import { dateTime } from "./format.js";
-import { outageText } from "./outage_text.js";
+import { dateTime } from "./text/format.js";
+import { outageText } from "./text/outage_text.js";
 
 const EVERY_MS = 3_000;
 const PATIENCE_MS = 8_000;

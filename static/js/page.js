@@ -4,12 +4,12 @@
  */
 
 import { initialState, newestChange, mergeStreams, reduce } from "./client_events.js";
-import { isAttached } from "./attached.js";
+import { isAttached } from "./pages/attached.js";
 import { EventsSocket } from "./socket.js";
 import { Poller } from "./poll.js";
 import { brokerTime } from "./reducer.js";
 import { el, panel, setText } from "./dom.js";
-import { UNKNOWN } from "./format.js";
+import { UNKNOWN } from "./text/format.js";
 import { brokerPicker, withBroker } from "./brokers.js";
 import { requestOfAll } from "./http.js";
 import { liveState } from "./panels/live_state.js";

@@ -1,7 +1,7 @@
 /** Ctrl-K, or the header's button: go to a page, topic, group or message by a part of its name. */
 
 import { el } from "./dom.js";
-import { visible } from "./format.js";
+import { visible } from "./text/format.js";
 import { requestPages } from "./http.js";
 import { groupHref, messageHref, topicHref } from "./links.js";
 import { destinations } from "./palette_match.js";

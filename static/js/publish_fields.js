@@ -1,6 +1,6 @@
 /** The messages of the publish form. Pure. */
 
-import { count, plural } from "./format.js";
+import { count, plural } from "./text/format.js";
 
 const MOST_MESSAGES = 1_000;
 

@@ -1,6 +1,6 @@
 /** The request that starts a run of a report, the formats of its headlines, and its last result. Pure. */
 
-import { UNKNOWN, ago, count, isKnown, micros, millis, span } from "./format.js";
+import { UNKNOWN, ago, count, isKnown, micros, millis, span } from "./text/format.js";
 
 const MINUTE = 60_000;
 const SOON_MS = 30_000;

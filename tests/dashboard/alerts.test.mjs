@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { badge, channelText, conditionText, evaluationText, firingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/alerts_text.js";
+import { badge, channelText, conditionText, evaluationText, firingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
 
 const rule = { what: "lag", threshold: 1000, states: [], group: "*", topic: "*", for_s: 0, channels: [] };
 

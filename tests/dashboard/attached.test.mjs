@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { copyText, isAttached, knownCharts } from "../../static/js/attached.js";
+import { copyText, isAttached, knownCharts } from "../../static/js/pages/attached.js";
 
 const copy = (fields = {}) => ({ broker: "broker-a", state: "following", min_ms: "1700000000000", lag_bytes: "0", lag_ms: "0", problem: "", ...fields });
 

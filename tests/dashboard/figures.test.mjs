@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { explainEnd, explainHold, explainPull } from "../../static/js/explain.js";
-import { ago, bucketText, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/format.js";
+import { explainEnd, explainHold, explainPull } from "../../static/js/text/explain.js";
+import { ago, bucketText, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/text/format.js";
 import { backoff } from "../../static/js/socket.js";
 import { counterRate, percentile, queueRate, rateSeries, singleValues, visibleBuckets } from "../../static/js/stats.js";
 

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import { MAX_EVENTS, MAX_RETRIES, initialState, mergeStreams, newestChange, reduce } from "../../static/js/client_events.js";
 import { age, mergeBrokers, clientKind, explainEvent, explainQueue, groupState, heartbeat, lagText, countStates, uncommittedPulls, isFiltered,
-  isPolledByAnother, joinNames, queueState, hasProblem, verdictLine, waitingText } from "../../static/js/explain_group.js";
+  isPolledByAnother, joinNames, queueState, hasProblem, verdictLine, waitingText } from "../../static/js/text/explain_group.js";
 import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
 
 const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id: 0, assigned_to: "java-1", polled_by: "java-1",

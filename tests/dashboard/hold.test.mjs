@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { aboutHold, ownerOf, stepsOfHold } from "../../static/js/hold_time_line.js";
+import { aboutHold, ownerOf, stepsOfHold } from "../../static/js/text/hold_time_line.js";
 
 const held = { type: "pull_held", wall_ms: 1000, hold_id: 7, topic: "orders", queue_id: 0, group: "billing", client_id: "c",
   pull_from_offset: "5", queue_max_offset: "5", filter: "TagA" };

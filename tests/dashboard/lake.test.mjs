@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bytes, currentFill, hasFinished, lakeFigures, lakeNotes } from "../../static/js/explain_lake.js";
+import { bytes, currentFill, hasFinished, lakeFigures, lakeNotes } from "../../static/js/text/explain_lake.js";
 
 const LAKE = {
   broker: "a", brokers: ["a"], folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",

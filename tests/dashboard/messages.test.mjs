@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { dateTime, visible } from "../../static/js/format.js";
+import { dateTime, visible } from "../../static/js/text/format.js";
 import { messageHref } from "../../static/js/links.js";
-import { bodyLine, bodyText, viewsOf } from "../../static/js/message_text.js";
-import { explainEvent } from "../../static/js/explain_group.js";
-import { eventsOf, groupsOf, stepsOf } from "../../static/js/time_line.js";
+import { bodyLine, bodyText, viewsOf } from "../../static/js/text/message_text.js";
+import { explainEvent } from "../../static/js/text/explain_group.js";
+import { eventsOf, groupsOf, stepsOf } from "../../static/js/text/time_line.js";
 
 const text = (body) => ({ body, body_encoding: "utf8" });
 const binary = (...bytes) => ({ body: Buffer.from(bytes).toString("base64"), body_encoding: "base64" });

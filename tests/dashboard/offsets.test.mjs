@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { changeText, changesText, continuesText, resetBody } from "../../static/js/offset_changes.js";
+import { changeText, changesText, continuesText, resetBody } from "../../static/js/text/offset_changes.js";
 
 const change = (before, after) => ({ topic: "orders", queue_id: 0, before, after });
 

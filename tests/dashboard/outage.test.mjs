@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { outageText } from "../../static/js/outage_text.js";
+import { outageText } from "../../static/js/text/outage_text.js";
 
 test("the banner says who does not answer, and since when", () => {
   assert.equal(outageText(200, null, "17:17:20.000", false), "");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { topicHref } from "../../static/js/links.js";
-import { changeWarning, isOwnTopic, permText, queuesText } from "../../static/js/topic_text.js";
+import { changeWarning, isOwnTopic, permText, queuesText } from "../../static/js/text/topic_text.js";
 
 test("a topic in words", () => {
   assert.deepEqual([6, 4, 2, 7, 0].map(permText), ["read, write", "read", "write", "read, write, inherit", "none"]);

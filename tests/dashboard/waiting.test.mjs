@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countText } from "../../static/js/waiting_text.js";
+import { countText } from "../../static/js/text/waiting_text.js";
 
 test("the number of waiting messages says what is shown and whether all are counted", () => {
   const retries = [{}, {}];

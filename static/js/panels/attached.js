@@ -1,7 +1,7 @@
 /** How the copy of a followed broker is doing. Hidden for a broker with a store of its own. */
 
 import { panel, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, isKnown, shortCount, span } from "../format.js";
+import { UNKNOWN, count, isKnown, shortCount, span } from "../text/format.js";
 import { request } from "../http.js";
 import { Poller } from "../poll.js";
 

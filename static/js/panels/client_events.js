@@ -1,9 +1,9 @@
 /** Events of clients and groups, newest first. */
 
 import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
-import { clockTime, count } from "../format.js";
+import { clockTime, count } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
-import { explainEvent } from "../explain_group.js";
+import { explainEvent } from "../text/explain_group.js";
 import { MAX_EVENTS } from "../client_events.js";
 import { groupHref, messageHref } from "../links.js";
 

@@ -1,9 +1,9 @@
 /** Open connections: client, type, address and groups. */
 
-import { isAttached } from "../attached.js";
+import { isAttached } from "../pages/attached.js";
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
-import { count, span } from "../format.js";
-import { clientKind, heartbeat } from "../explain_group.js";
+import { count, span } from "../text/format.js";
+import { clientKind, heartbeat } from "../text/explain_group.js";
 import { groupHref } from "../links.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
 

@@ -1,8 +1,8 @@
 /** The consumer in the page: its form, its messages, and the "Show me" tour. */
 
 import { KeyedRows, el, panel, setText } from "../dom.js";
-import { explainPull } from "../explain.js";
-import { count } from "../format.js";
+import { explainPull } from "../text/explain.js";
+import { count } from "../text/format.js";
 import { messageHref } from "../links.js";
 import { Tour } from "./tour.js";
 

@@ -1,8 +1,8 @@
 /** The panels of one group: diagnosis, queues, members, subscriptions, retries. */
 
 import { KeyedRows, cell, el, flash, panel, queueName, setAttribute, setText } from "../dom.js";
-import { count, isKnown, span } from "../format.js";
-import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText } from "../explain_group.js";
+import { count, isKnown, span } from "../text/format.js";
+import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText } from "../text/explain_group.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";

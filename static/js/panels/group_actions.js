@@ -2,9 +2,9 @@
 
 import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
-import { isRetryTopic } from "../explain_group.js";
+import { isRetryTopic } from "../text/explain_group.js";
 import { request } from "../http.js";
-import { changeText, changesText, continuesText, resetBody } from "../offset_changes.js";
+import { changeText, changesText, continuesText, resetBody } from "../text/offset_changes.js";
 
 const MOST_CHANGES = 200;
 

@@ -1,9 +1,9 @@
 /** All consumer groups: state, topics, members, lag and held pulls. */
 
 import { cell, el, panel, setText } from "../dom.js";
-import { UNKNOWN, count, isKnown, plural, rate, span } from "../format.js";
+import { UNKNOWN, count, isKnown, plural, rate, span } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
-import { countStates, groupState, joinNames, isRetryTopic, lagText } from "../explain_group.js";
+import { countStates, groupState, joinNames, isRetryTopic, lagText } from "../text/explain_group.js";
 import { groupHref } from "../links.js";
 import { unavailableText } from "./clients.js";
 import { writeQuery } from "../search_state.js";

@@ -1,7 +1,7 @@
 /** Histograms of wake-up latency and hold time: the broker's buckets as bars, with estimated percentiles, or the values if they are few. */
 
 import { panel, setText } from "../dom.js";
-import { UNKNOWN, bucketText, count, estimate, micros, millis, shortCount } from "../format.js";
+import { UNKNOWN, bucketText, count, estimate, micros, millis, shortCount } from "../text/format.js";
 import { LEAST_FOR_PERCENTILES, histogramTotal, percentile, singleValues, visibleBuckets } from "../stats.js";
 import { Chart, FONT, bars, colour, countAxis, fromZero } from "./charts.js";
 

@@ -1,8 +1,8 @@
 /** Charts of the last hour, day or month of the broker, a topic or a group. They are there as soon as the page opens. */
 
-import { isAttached, knownCharts } from "../attached.js";
+import { isAttached, knownCharts } from "../pages/attached.js";
 import { el, panel, setText } from "../dom.js";
-import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../format.js";
+import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../text/format.js";
 import { RANGES, lonely, missing, points, rangeOf, timeLabels, withRange } from "../history.js";
 import { request } from "../http.js";
 import { Chart, FONT, colour, countAxis, fromZero } from "./charts.js";

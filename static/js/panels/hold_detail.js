@@ -1,8 +1,8 @@
 /** Explains the selected hold: why it waits, and afterwards how it ended. */
 
 import { el, setText } from "../dom.js";
-import { explainEnd, explainHold } from "../explain.js";
-import { clockTime, seconds } from "../format.js";
+import { explainEnd, explainHold } from "../text/explain.js";
+import { clockTime, seconds } from "../text/format.js";
 import { clientHref, groupHref, holdHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 

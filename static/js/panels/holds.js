@@ -1,8 +1,8 @@
 /** The pullRequestTable: one row for each held pull, with its age and deadline. */
 
 import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
-import { acceptsAll, isPop } from "../explain.js";
-import { count, plural, seconds } from "../format.js";
+import { acceptsAll, isPop } from "../text/explain.js";
+import { count, plural, seconds } from "../text/format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";

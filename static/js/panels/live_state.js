@@ -1,7 +1,7 @@
 /** The state beside the broker's name: whether the page is up to date, and how old its data is if not. */
 
 import { setText } from "../dom.js";
-import { seconds, span } from "../format.js";
+import { seconds, span } from "../text/format.js";
 
 const AGE_SHOWN_AFTER_MS = 2_000;
 

@@ -1,7 +1,7 @@
 /** The slider of the live page that goes back to the board of a moment of the last 10 minutes. */
 
 import { panel, setText } from "../dom.js";
-import { dateTime, plural, span } from "../format.js";
+import { dateTime, plural, span } from "../text/format.js";
 import { requestNumbers } from "../http.js";
 
 const AGAIN_MS = 10_000;

@@ -1,7 +1,7 @@
 /** The path of a pull as SVG; parts light up when the broker's counters change. */
 
 import { calm, panel, setText } from "../dom.js";
-import { UNKNOWN, shortCount } from "../format.js";
+import { UNKNOWN, shortCount } from "../text/format.js";
 import { TALL, WIDE, EDGES, NODES } from "./path_layout.js";
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,6 +1,6 @@
 /** The layout of the drawing of a pull's path, and the counters of its parts. */
 
-import { shortCount } from "../format.js";
+import { shortCount } from "../text/format.js";
 import { WAKE_COUNTERS } from "../stats.js";
 
 const ANSWERED = ["pulls_answered_at_once", ...WAKE_COUNTERS];

@@ -1,7 +1,7 @@
 /** Publishes one message and shows where the broker stored it. */
 
 import { el, panel } from "../dom.js";
-import { clockTime, count, plural } from "../format.js";
+import { clockTime, count, plural } from "../text/format.js";
 import { request, topicPath } from "../http.js";
 import { messageHref } from "../links.js";
 import { messagesOf, pressKeys, sendAll } from "../publish_fields.js";

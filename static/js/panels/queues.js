@@ -1,8 +1,8 @@
 /** Queues: min and max offset, message rate, and held pulls. */
 
 import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
-import { ago, count, isSystemTopic, plural, rate } from "../format.js";
-import { isAttached } from "../attached.js";
+import { ago, count, isSystemTopic, plural, rate } from "../text/format.js";
+import { isAttached } from "../pages/attached.js";
 import { queueRate } from "../stats.js";
 
 const MOST_ROWS = 300;

@@ -1,7 +1,7 @@
 /** Sorting, filtering and bounding the rows of tables. */
 
 import { setAttribute, setText } from "../dom.js";
-import { count } from "../format.js";
+import { count } from "../text/format.js";
 import { writeQuery } from "../search_state.js";
 
 export const MOST_ROWS = 300;

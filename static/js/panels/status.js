@@ -1,10 +1,10 @@
 /** Who the broker is, whether the page is up to date, and the switch of longPollingEnable. */
 
-import { isAttached } from "../attached.js";
+import { isAttached } from "../pages/attached.js";
 import { dialog } from "../dialogs.js";
-import { switchEffect } from "../explain.js";
+import { switchEffect } from "../text/explain.js";
 import { panel, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, bucketText, estimate, isKnown, micros, rate, shortCount, span } from "../format.js";
+import { UNKNOWN, count, bucketText, estimate, isKnown, micros, rate, shortCount, span } from "../text/format.js";
 import { LEAST_FOR_PERCENTILES, WAKE_COUNTERS, counterRate, histogramTotal, percentile, singleValues } from "../stats.js";
 import { brokerPicker } from "../brokers.js";
 import { request, requestOfAll } from "../http.js";

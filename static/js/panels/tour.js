@@ -1,7 +1,7 @@
 /** "Show me": first a pull is held and woken, with a sentence for each thing that happens; then to a stuck group. */
 
 import { el } from "../dom.js";
-import { cause, count, micros, millis } from "../format.js";
+import { cause, count, micros, millis } from "../text/format.js";
 import { request } from "../http.js";
 import { groupHref } from "../links.js";
 

@@ -1,8 +1,8 @@
 /** Messages stored and held pulls woken per second, over the last five minutes. */
 
-import { isAttached } from "../attached.js";
+import { isAttached } from "../pages/attached.js";
 import { panel } from "../dom.js";
-import { shortCount } from "../format.js";
+import { shortCount } from "../text/format.js";
 import { WAKE_COUNTERS, rateSeries } from "../stats.js";
 import { Chart, FONT, colour, countAxis, fromZero } from "./charts.js";
 

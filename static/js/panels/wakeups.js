@@ -2,7 +2,7 @@
 
 import { requestedBroker } from "../brokers.js";
 import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
-import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../format.js";
+import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
 

@@ -1,7 +1,7 @@
 /** Sentences that explain why a pull is held and how it ended. Pure. */
 
 import { cause, count, isAnswered, micros, millis, plural, seconds } from "./format.js";
-import { queueKey } from "./reducer.js";
+import { queueKey } from "../reducer.js";
 
 /** Whether a filter lets every message through. */
 export function acceptsAll(filter) {

@@ -1,6 +1,6 @@
 /** Attached brokers: copies of other brokers, whose clients' pulls, wake-ups and heartbeats are not known. */
 
-import { UNKNOWN, dateTime, isKnown, shortCount, span } from "./format.js";
+import { UNKNOWN, dateTime, isKnown, shortCount, span } from "../text/format.js";
 
 /** Whether the brokers of this installation are attached. */
 export const isAttached = globalThis.document?.documentElement.hasAttribute("data-attached") ?? false;

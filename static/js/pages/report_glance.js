@@ -1,7 +1,7 @@
 /** The overview of the Reports page: a row for each report, with its last result and a button to run it. */
 
-import { el, setAttribute, setText } from "./dom.js";
-import { lastResult, stateText } from "./report_window.js";
+import { el, setAttribute, setText } from "../dom.js";
+import { lastResult, stateText } from "../report_window.js";
 
 const ACTIVE = new Set(["queued", "waiting", "running"]);
 

@@ -1,11 +1,11 @@
 /** The dead letters of one group: look at them, and send one or all to the group again. */
 
-import { dialog } from "./dialogs.js";
-import { KeyedRows, cell, el, setText } from "./dom.js";
-import { count, dateTime, isoTime, plural, visible } from "./format.js";
-import { request } from "./http.js";
-import { messageHref, topicHref } from "./links.js";
-import { bodyLine } from "./message_text.js";
+import { dialog } from "../dialogs.js";
+import { KeyedRows, cell, el, setText } from "../dom.js";
+import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
+import { request } from "../http.js";
+import { messageHref, topicHref } from "../links.js";
+import { bodyLine } from "../text/message_text.js";
 
 const PAGE = 50;
 const QUEUE = 0; // a broker writes dead letters to this queue only

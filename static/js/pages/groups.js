@@ -1,11 +1,11 @@
 /** The Groups page. */
 
-import { count } from "./format.js";
-import { requestPages } from "./http.js";
-import { startPage } from "./page.js";
-import { groupState, knownSum, lagText, mergeBrokers, sum } from "./explain_group.js";
-import { clientEventsPanel } from "./panels/client_events.js";
-import { MOST_GROUPS, groupsPanel } from "./panels/groups.js";
+import { count } from "../text/format.js";
+import { requestPages } from "../http.js";
+import { startPage } from "../page.js";
+import { groupState, knownSum, lagText, mergeBrokers, sum } from "../text/explain_group.js";
+import { clientEventsPanel } from "../panels/client_events.js";
+import { MOST_GROUPS, groupsPanel } from "../panels/groups.js";
 
 /** The answer with its 64-bit integers as numbers, and one entry for a group on several brokers. */
 function parse(answer) {

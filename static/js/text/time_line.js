@@ -2,7 +2,7 @@
 
 import { count, isKnown, micros, millis, plural, span } from "./format.js";
 import { DEAD, capitalize, isResent } from "./explain_group.js";
-import { queueKey } from "./reducer.js";
+import { queueKey } from "../reducer.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
 

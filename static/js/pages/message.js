@@ -1,12 +1,12 @@
 /** The page of one message: time line, body, properties. */
 
-import { el, setAttribute, setText } from "./dom.js";
-import { clockTime, count, dateTime, isoTime, plural, visible } from "./format.js";
-import { request } from "./http.js";
-import { groupHref, messageHref, messagesHref } from "./links.js";
-import { bodyText, viewsOf } from "./message_text.js";
-import { queueKey } from "./reducer.js";
-import { eventsOf, groupsOf, stepsOf } from "./time_line.js";
+import { el, setAttribute, setText } from "../dom.js";
+import { clockTime, count, dateTime, isoTime, plural, visible } from "../text/format.js";
+import { request } from "../http.js";
+import { groupHref, messageHref, messagesHref } from "../links.js";
+import { bodyText, viewsOf } from "../text/message_text.js";
+import { queueKey } from "../reducer.js";
+import { eventsOf, groupsOf, stepsOf } from "../text/time_line.js";
 
 const FIRST_SHOWN = 16_384;
 const MOST_SHOWN = 1 << 20;

@@ -1,20 +1,20 @@
 /** The live page: frames update the state through the reducer, and panels draw the state at most ten times a second. */
 
-import { initialState, reduce, brokerTime } from "./reducer.js";
-import { EventsSocket } from "./socket.js";
-import { PageConsumer } from "./consumer.js";
-import { attachedPanel } from "./panels/attached.js";
-import { consumerPanel } from "./panels/consumer.js";
-import { BROKER_CHARTS, historyPanel } from "./panels/history.js";
-import { histogramsPanel } from "./panels/histograms.js";
-import { holdsPanel } from "./panels/holds.js";
-import { pastPanel } from "./panels/past.js";
-import { pathPanel } from "./panels/path.js";
-import { publishPanel } from "./panels/publish.js";
-import { queuesPanel } from "./panels/queues.js";
-import { statusPanel } from "./panels/status.js";
-import { trafficPanel } from "./panels/traffic.js";
-import { wakeupsPanel } from "./panels/wakeups.js";
+import { initialState, reduce, brokerTime } from "../reducer.js";
+import { EventsSocket } from "../socket.js";
+import { PageConsumer } from "../consumer.js";
+import { attachedPanel } from "../panels/attached.js";
+import { consumerPanel } from "../panels/consumer.js";
+import { BROKER_CHARTS, historyPanel } from "../panels/history.js";
+import { histogramsPanel } from "../panels/histograms.js";
+import { holdsPanel } from "../panels/holds.js";
+import { pastPanel } from "../panels/past.js";
+import { pathPanel } from "../panels/path.js";
+import { publishPanel } from "../panels/publish.js";
+import { queuesPanel } from "../panels/queues.js";
+import { statusPanel } from "../panels/status.js";
+import { trafficPanel } from "../panels/traffic.js";
+import { wakeupsPanel } from "../panels/wakeups.js";
 
 const DRAW_EVERY_MS = 100;
 const SLOWEST_DRAW_EVERY_MS = 500;

@@ -1,11 +1,11 @@
 /** The Reports page: polls the public API, each second while a run is active. */
 
-import { KeyedRows, el, setAttribute, setText } from "./dom.js";
-import { count, span } from "./format.js";
-import { request } from "./http.js";
-import { requestedBroker } from "./brokers.js";
+import { KeyedRows, el, setAttribute, setText } from "../dom.js";
+import { count, span } from "../text/format.js";
+import { request } from "../http.js";
+import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
-import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "./report_window.js";
+import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
 import { Schedules } from "./schedules.js";
 
 const BUSY_MS = 1_000;

@@ -1,17 +1,17 @@
 /** The Topics page. */
 
-import { showsAllBrokers } from "./brokers.js";
-import { dialog } from "./dialogs.js";
-import { cell, el, panel, setText } from "./dom.js";
-import { count, rate } from "./format.js";
-import { sum } from "./explain_group.js";
-import { request, requestPages, topicPath } from "./http.js";
-import { messagesHref, topicHref } from "./links.js";
-import { startPage } from "./page.js";
-import { unavailableText } from "./panels/clients.js";
-import { byText, showLeftOut, tableChoice } from "./panels/sorting.js";
-import { VirtualRows } from "./panels/virtual_rows.js";
-import { isOwnTopic, permText, queuesText } from "./topic_text.js";
+import { showsAllBrokers } from "../brokers.js";
+import { dialog } from "../dialogs.js";
+import { cell, el, panel, setText } from "../dom.js";
+import { count, rate } from "../text/format.js";
+import { sum } from "../text/explain_group.js";
+import { request, requestPages, topicPath } from "../http.js";
+import { messagesHref, topicHref } from "../links.js";
+import { startPage } from "../page.js";
+import { unavailableText } from "../panels/clients.js";
+import { byText, showLeftOut, tableChoice } from "../panels/sorting.js";
+import { VirtualRows } from "../panels/virtual_rows.js";
+import { isOwnTopic, permText, queuesText } from "../text/topic_text.js";
 
 const MOST_TOPICS = 20_000;
 const byName = (a, b) => byText(a.topic, b.topic) || byText(a.broker, b.broker);

@@ -1,16 +1,16 @@
 /** The page of one topic: queues, groups, configuration and route. */
 
-import { dialog } from "./dialogs.js";
+import { dialog } from "../dialogs.js";
 import { isAttached } from "./attached.js";
-import { KeyedRows, cell, el, panel, setText } from "./dom.js";
-import { capitalize, sum } from "./explain_group.js";
-import { ago, count, plural, rate } from "./format.js";
-import { request, topicPath } from "./http.js";
-import { groupHref, messagesHref } from "./links.js";
-import { startPage } from "./page.js";
-import { TOPIC_CHARTS, historyPanel } from "./panels/history.js";
-import { VirtualRows } from "./panels/virtual_rows.js";
-import { changeWarning, permText, queuesText } from "./topic_text.js";
+import { KeyedRows, cell, el, panel, setText } from "../dom.js";
+import { capitalize, sum } from "../text/explain_group.js";
+import { ago, count, plural, rate } from "../text/format.js";
+import { request, topicPath } from "../http.js";
+import { groupHref, messagesHref } from "../links.js";
+import { startPage } from "../page.js";
+import { TOPIC_CHARTS, historyPanel } from "../panels/history.js";
+import { VirtualRows } from "../panels/virtual_rows.js";
+import { changeWarning, permText, queuesText } from "../text/topic_text.js";
 
 const MOST_GROUPS = 200;
 const topic = document.body.dataset.topic;

@@ -1,12 +1,12 @@
 /** The Alerts page: what fires, rules, channels, silences, and what fired. */
 
-import { channelText, conditionText, evaluationText, firingText, sentText, targetText, timeText } from "./alerts_text.js";
+import { channelText, conditionText, evaluationText, firingText, sentText, targetText, timeText } from "../text/alerts_text.js";
 import { channelDialog, removeDialog, ruleDialog, silenceDialog } from "./alert_forms.js";
-import { KeyedRows, el, panel, setText } from "./dom.js";
-import { count, isoTime, millis, span, visible } from "./format.js";
-import { requestOfAll } from "./http.js";
-import { groupHref, topicHref } from "./links.js";
-import { Poller } from "./poll.js";
+import { KeyedRows, el, panel, setText } from "../dom.js";
+import { count, isoTime, millis, span, visible } from "../text/format.js";
+import { requestOfAll } from "../http.js";
+import { groupHref, topicHref } from "../links.js";
+import { Poller } from "../poll.js";
 
 const EVERY_MS = 5_000;
 const SHOWN = 200;

@@ -2,7 +2,7 @@
 
 import { acceptsAll } from "./explain.js";
 import { UNKNOWN, count, isKnown, plural, span, withLocalTimes } from "./format.js";
-import { queueKey } from "./reducer.js";
+import { queueKey } from "../reducer.js";
 
 const RECENTLY_MS = 20_000;
 const NAMED_AT_MOST = 4;

@@ -1,9 +1,9 @@
 /** The lake panel of the Reports page: its state, its schedule, and "Fill now". */
 
-import { el, setAttribute, setText } from "./dom.js";
-import { ago, count } from "./format.js";
-import { request } from "./http.js";
-import { currentFill, hasFinished, lakeFigures, lakeNotes } from "./explain_lake.js";
+import { el, setAttribute, setText } from "../dom.js";
+import { ago, count } from "../text/format.js";
+import { request } from "../http.js";
+import { currentFill, hasFinished, lakeFigures, lakeNotes } from "../text/explain_lake.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;

@@ -1,14 +1,14 @@
 /** The page of one consumer group. */
 
-import { setText } from "./dom.js";
-import { UNKNOWN, count, isKnown, span } from "./format.js";
-import { request } from "./http.js";
-import { startPage } from "./page.js";
-import { capitalize, sum } from "./explain_group.js";
-import { GROUP_CHARTS, historyPanel } from "./panels/history.js";
-import { clientEventsPanel } from "./panels/client_events.js";
-import { groupActions } from "./panels/group_actions.js";
-import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "./panels/group.js";
+import { setText } from "../dom.js";
+import { UNKNOWN, count, isKnown, span } from "../text/format.js";
+import { request } from "../http.js";
+import { startPage } from "../page.js";
+import { capitalize, sum } from "../text/explain_group.js";
+import { GROUP_CHARTS, historyPanel } from "../panels/history.js";
+import { clientEventsPanel } from "../panels/client_events.js";
+import { groupActions } from "../panels/group_actions.js";
+import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "../panels/group.js";
 
 const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago", "connected_at_ms",
   "last_heartbeat_ms", "suspended_at_ms", "deadline_ms", "pull_from_offset", "next_due_ms", "dead_letters", "dead_letters_from"];

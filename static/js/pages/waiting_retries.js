@@ -1,12 +1,12 @@
 /** The messages of a group that wait for another try, those first that are due first. */
 
-import { KeyedRows, cell, el, setText } from "./dom.js";
-import { count, dateTime, isoTime, visible } from "./format.js";
-import { request } from "./http.js";
-import { messageHref, topicHref } from "./links.js";
-import { bodyLine } from "./message_text.js";
-import { Poller } from "./poll.js";
-import { countText } from "./waiting_text.js";
+import { KeyedRows, cell, el, setText } from "../dom.js";
+import { count, dateTime, isoTime, visible } from "../text/format.js";
+import { request } from "../http.js";
+import { messageHref, topicHref } from "../links.js";
+import { bodyLine } from "../text/message_text.js";
+import { Poller } from "../poll.js";
+import { countText } from "../text/waiting_text.js";
 
 const EVERY_MS = 5_000;
 const SHOWN = 50;

@@ -1,9 +1,9 @@
 /** The forms of rules, channels and silences. */
 
-import { KINDS, STATES, shownThreshold, storedThreshold } from "./alerts_text.js";
-import { dialog } from "./dialogs.js";
-import { el, setText } from "./dom.js";
-import { requestOfAll } from "./http.js";
+import { KINDS, STATES, shownThreshold, storedThreshold } from "../text/alerts_text.js";
+import { dialog } from "../dialogs.js";
+import { el, setText } from "../dom.js";
+import { requestOfAll } from "../http.js";
 
 const SECRETS = { webhook: "Bearer token, if the receiver asks for one", dingtalk: "Signing secret, if the robot has one", feishu: "Signing secret, if the bot has one" };
 

@@ -1,12 +1,12 @@
 /** The search for messages: by topic and time range, by key, or by id. */
 
-import { KeyedRows, cell, el, setText } from "./dom.js";
-import { count, dateTime, isoTime, plural, visible } from "./format.js";
-import { request, requestOfAll } from "./http.js";
-import { messageHref } from "./links.js";
-import { bodyLine } from "./message_text.js";
-import { queueKey } from "./reducer.js";
-import { readAddress, writeAddress, writeQuery } from "./search_state.js";
+import { KeyedRows, cell, el, setText } from "../dom.js";
+import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
+import { request, requestOfAll } from "../http.js";
+import { messageHref } from "../links.js";
+import { bodyLine } from "../text/message_text.js";
+import { queueKey } from "../reducer.js";
+import { readAddress, writeAddress, writeQuery } from "../search_state.js";
 
 const PAGE = 50;
 const BODY_BYTES = 400;

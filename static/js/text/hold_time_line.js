@@ -2,7 +2,7 @@
 
 import { acceptsAll, isPop, waitReason } from "./explain.js";
 import { cause, clockTime, count, micros, millis, plural } from "./format.js";
-import { queueKey } from "./reducer.js";
+import { queueKey } from "../reducer.js";
 
 const STEPS = {
   pull_held: (e) => ["held", "calm", isPop(e) ? `it pops from ${queueKey(e.topic, e.queue_id)}, and nothing was there` : `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `

@@ -1,12 +1,12 @@
 /** The page of one held pull: whose it is, why it waits, and what happened to it. */
 
-import { el, setText } from "./dom.js";
-import { clockTime, dateTime, isoTime, seconds, visible } from "./format.js";
-import { aboutHold, ownerOf, stepsOfHold } from "./hold_time_line.js";
-import { request } from "./http.js";
-import { clientHref, groupHref, messagesHref, topicHref } from "./links.js";
-import { Poller } from "./poll.js";
-import { queueKey } from "./reducer.js";
+import { el, setText } from "../dom.js";
+import { clockTime, dateTime, isoTime, seconds, visible } from "../text/format.js";
+import { aboutHold, ownerOf, stepsOfHold } from "../text/hold_time_line.js";
+import { request } from "../http.js";
+import { clientHref, groupHref, messagesHref, topicHref } from "../links.js";
+import { Poller } from "../poll.js";
+import { queueKey } from "../reducer.js";
 
 const EVERY_MS = 2_000;
 const MOST_STEPS = 200;

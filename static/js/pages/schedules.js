@@ -1,8 +1,8 @@
 /** The schedules of a report, and the form that adds or changes one. */
 
-import { choiceOf, cronOf } from "./cron.js";
-import { KeyedRows, el, setAttribute, setText } from "./dom.js";
-import { request } from "./http.js";
+import { choiceOf, cronOf } from "../cron.js";
+import { KeyedRows, el, setAttribute, setText } from "../dom.js";
+import { request } from "../http.js";
 
 const PERIODS = { 1: "the last hour", 24: "the last 24 hours", 168: "the last 7 days" };
 const CHOICES = { day: "every day at", hour: "every hour, at minute", cron: "cron expression" };

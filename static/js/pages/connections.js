@@ -1,12 +1,12 @@
 /** The Connections page. */
 
 import { isAttached } from "./attached.js";
-import { count } from "./format.js";
-import { request } from "./http.js";
-import { startPage } from "./page.js";
-import { sum } from "./explain_group.js";
-import { clientEventsPanel } from "./panels/client_events.js";
-import { clientsPanel } from "./panels/clients.js";
+import { count } from "../text/format.js";
+import { request } from "../http.js";
+import { startPage } from "../page.js";
+import { sum } from "../text/explain_group.js";
+import { clientEventsPanel } from "../panels/client_events.js";
+import { clientsPanel } from "../panels/clients.js";
 
 const number = (value) => (value === null ? null : Number(value));
 

@@ -26,6 +26,7 @@ from broker_core.counters import Counters
 from broker_core.errors import StoreCorruptError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
+from broker_core.filters.sql92.sql_filter import SQL92
 from broker_core.longpolling.pull_request import PopRequest
 from broker_core.options import Options
 from broker_core.processor_table import FOLLOWER_PROCESSORS, GATHERED, PROCESSORS, WAITS_FOR_DISK, WALKS
@@ -412,6 +413,15 @@ class Engine:
     @property
     def hold_count(self) -> int:
         return len(self._context.holds)
+
+    def reads_properties(self, command: commands.PullMessage) -> bool:
+        """Whether a pull's filter reads properties. Go's client says TAG, whatever its group subscribes to."""
+        expression_type = command.expression_type
+        if command.subscription is None:
+            info = self._context.consumers.get(command.consumer_group)
+            subscription = info.subscriptions.get(command.topic) if info is not None else None
+            expression_type = subscription.expression_type if subscription is not None else ""
+        return expression_type == SQL92
 
     def queues(self) -> list[tuple[str, int]]:
         """Topic and queue id of every queue in the store."""

@@ -253,7 +253,7 @@ class EngineRunner:
         refused: list[tuple[Connection, int, Reply]] = []
         is_overloaded = len(delayed) > 0
         while inbox and not is_overloaded:
-            room -= _weigh(inbox[0][2])
+            room -= self._weigh(inbox[0][2])
             is_overloaded = room < 0 and bool(batch)
             if not is_overloaded:
                 batch.append(inbox.popleft())
@@ -264,13 +264,19 @@ class EngineRunner:
             inbox.clear()
             if not batch:
                 room = MAX_DELAYED_BATCH if delayed.connections > 1 else MAX_BATCH
-                batch, refused = delayed.take(_weigh, room, now.mono_ns, self._wait_limits_ns())
+                batch, refused = delayed.take(self._weigh, room, now.mono_ns, self._wait_limits_ns())
                 if delayed.waited_ns >= LATE_NS:
                     self.engine.was_late(delayed.waited_ns, len(refused), now)
         question = self._questions.take(delayed) if self._questions else None
         if question is not None and not self._questions.begin(question, self.engine, now):
             batch.append(question)
         return batch, refused
+
+    def _weigh(self, command: Command) -> int:
+        if isinstance(command, commands.PullMessage) and self.engine.reads_properties(command):
+            return FILTERED_PULL_WEIGHT
+        weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
+        return weight or 1
 
     def _wait_limits_ns(self) -> dict[type[Command], int]:
         options = self.engine.options
@@ -397,10 +403,3 @@ class EngineRunner:
         if not self._stopped:
             self._retries_file_work = True
             self._file_work_timer = self._loop.call_later(RETRY_FILE_WORK_SECONDS, self._look_for_file_work)
-
-
-def _weigh(command: Command) -> int:
-    if isinstance(command, commands.PullMessage) and command.expression_type == "SQL92":
-        return FILTERED_PULL_WEIGHT
-    weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
-    return weight or 1

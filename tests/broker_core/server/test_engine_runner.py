@@ -136,14 +136,23 @@ async def test_a_flood_is_handled_in_bounded_turns() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "weight"),
-    [({}, WEIGHTS[c.PullMessage]), ({"subscription": "a = 1", "expression_type": "SQL92"}, FILTERED_PULL_WEIGHT)],
+    [
+        ({}, WEIGHTS[c.PullMessage]),
+        ({"subscription": "a = 1", "expression_type": "SQL92"}, FILTERED_PULL_WEIGHT),
+        ({"subscription": None}, FILTERED_PULL_WEIGHT),
+    ],
+    ids=["all", "sql", "go"],
 )
 async def test_pulls_weigh_more_than_sends(fields: dict[str, Any], weight: int) -> None:
     async with running() as client:
         await client.ask(send("orders", b"warm"))
+        by_sql = c.SubscriptionData(topic="orders", sub_string="a = 1", expression_type="SQL92", sub_version=1)
+        group = c.ConsumerData(group="g", subscriptions=[by_sql])
+        await client.ask(c.OpenConnection(client_id="A", protocol="remoting", remote=""))
+        await client.ask(c.HeartBeat(client_id="A", protocol="remoting", consumers=[group]))
         before = client.calls
         a_turn = MAX_BATCH // weight
-        asked = msgspec.structs.replace(pull(0), **fields)
+        asked = msgspec.structs.replace(pull(0), consumer_group="g", **fields)
         answers = await asyncio.gather(*(client.ask(asked) for _ in range(3 * a_turn)))
         assert client.calls == before + 3
         assert all(isinstance(answer, c.Pulled) for answer in answers)

@@ -39,7 +39,7 @@ from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request, Waking, filter_text
 from broker_core.processors.outcome import failed, pull_refused
 from broker_core.processors.subscription_group import find_or_create_group
-from broker_core.store.get_message import GetMessageResult
+from broker_core.store.get_message import NO_MATCHED_MESSAGE, GetMessageResult
 from broker_core.topics import PERM_READ, validate_group
 
 MAX_SUSPEND_MS = 24 * 3600 * 1000
@@ -305,6 +305,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     counters.pulls_read += 1
     if cause == "check":
         cause = _cause_found_by_check(context, waking, result)
+    elif cause == "arrival" and result.status == NO_MATCHED_MESSAGE:
+        cause = "filter_advanced"  # its filter was too much work for the turn, or tags have equal hashes
     held_us = (now.mono_ns - request.suspended_ns) // 1000
     wake_us = 0
     if arrival_ns:

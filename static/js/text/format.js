@@ -137,7 +137,7 @@ export function bucketText({ value, open }, format) {
 export const CAUSES = {
   arrival: { word: "arrival", mark: "●", means: "a message that its filter accepts arrived" },
   filter_advanced: { word: "filter advanced", mark: "◆",
-    means: "only messages that its filter rejects had arrived; the answer moves its offset past them" },
+    means: "its filter rejected messages that had arrived; the answer moves its offset past them" },
   missed_arrival: { word: "missed arrival", mark: "✖",
     means: "a matching message had arrived without waking it; this is a defect, please report it" },
   timeout: { word: "timeout", mark: "◷", means: "no message arrived before its deadline" },

@@ -8,7 +8,7 @@ from broker_core import commands as c
 from broker_core.events import PullAnswered, PullPassedOver, PullRefused, PullReleased, QueueTaken
 from broker_core.formats.message_properties import encode
 from broker_core.processors.pull_message import response_code
-from tests.fakes.engine import ROOT, Bench, bodies
+from tests.fakes.engine import ROOT, Bench, bodies, send
 from tests.fakes.members import events, failure, join, subscribe_by_sql
 
 
@@ -314,6 +314,15 @@ def test_a_message_that_comes_between_the_check_and_the_second_reading_is_no_mis
     last = bench.pulled(held[-1], "c19")
     assert bodies(last) == [b"30"] and last.hold is not None and last.hold.wake_cause == "filter_advanced"
     assert bench.context.counters.woken["missed_arrival"] == 0
+
+
+def test_a_hold_that_is_woken_because_its_expression_is_too_much_work_had_no_matching_arrival() -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    held = bench.pull("orders", 1, subscription="size > 10", expression_type="SQL92")
+    bench.submit(*[send("orders", b"no", properties=encode({"size": "2", "pad": "y" * 20_000})) for _ in range(60)])
+    pulled = bench.pulled(held)
+    assert pulled.code == 20 and pulled.hold is not None and pulled.hold.wake_cause == "filter_advanced"
 
 
 def test_a_pull_ends_when_its_expression_is_too_much_work_for_a_turn() -> None:

@@ -64,6 +64,7 @@ class Watch:
             await _ask(port, commands.GetBroker(), commands.BrokerView)
         except (PortTimeout, PortUnavailable) as error:
             self._hold("engine_down", Subject(broker), f"the engine does not answer: {error.remark}")
+            self.problems.append(f"{broker} does not answer, so what began there since is not known: {error.remark}.")
             return False
         except BrokerError as error:
             self.problems.append(f"{broker} gave no answer: {error.remark}.")

@@ -95,6 +95,20 @@ def write(changes: Sequence[tuple[Rule, Changes]], running: Collection[int], wal
     AlertRecord.objects.filter(resolved_ms=None).exclude(rule__in=running).update(resolved_ms=wall_ms)
 
 
+@transaction.atomic
+def repair(firing: Sequence[tuple[Rule, Sequence[Alert]]], wall_ms: int) -> None:
+    """After writes that failed: add the alerts that fire without a row, and end the rows of those that do not fire."""
+    unended = set(AlertRecord.objects.filter(resolved_ms=None).values_list("pk", flat=True))
+    for _, alerts in firing:
+        for alert in alerts:
+            if alert.record not in unended:
+                alert.record = 0
+    write([(rule, Changes(list(alerts), [])) for rule, alerts in firing], [rule.id for rule, _ in firing], wall_ms)
+    ended = list(unended - {alert.record for _, alerts in firing for alert in alerts})
+    for start in range(0, len(ended), BATCH):
+        AlertRecord.objects.filter(pk__in=ended[start : start + BATCH]).update(resolved_ms=wall_ms)
+
+
 def _row(rule: Rule, alert: Alert) -> AlertRecord:
     fired = alert.fired or alert.since
     return AlertRecord(

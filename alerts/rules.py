@@ -110,6 +110,7 @@ def check_rule(rule: Rule, channels: "frozenset[int]") -> None:
     """Raise BadRuleError for a rule that could never fire, or not as its author expects."""
     if not rule.name.strip():
         raise BadRuleError("name", "a rule has a name, which its messages begin with")
+    _check_text("name", rule.name)
     for field, pattern in (("group", rule.group), ("topic", rule.topic)):
         _check_pattern(field, pattern)
     if rule.what == "group_state":
@@ -137,6 +138,11 @@ def _check_states(rule: Rule) -> None:
             raise BadRuleError("states", f"{state!r} is no state of a group; the states are {', '.join(STATES)}")
 
 
+def _check_text(field: str, text: str) -> None:
+    if any(ord(letter) < 32 for letter in text):
+        raise BadRuleError(field, f"the {field} has a control character, such as the end of a line")
+
+
 def _check_pattern(field: str, pattern: str) -> None:
     if not pattern or any(ord(letter) < 32 for letter in pattern):
         raise BadRuleError(field, f"the pattern for {field} is a name, in which * is any text; * alone is all of them")
@@ -147,6 +153,7 @@ def check_silence(silence: Silence, rules: "frozenset[int]") -> None:
     if silence.rule is not None and silence.rule not in rules:
         raise BadRuleError("rule", f"there is no rule {silence.rule}")
     _check_pattern("group", silence.group)
+    _check_text("comment", silence.comment)
     if not silence.from_ms < silence.to_ms <= silence.from_ms + MAX_SILENCE_MS:
         raise BadRuleError("to_ms", "a silence ends after it begins, and lasts a year at most")
 
@@ -158,10 +165,13 @@ def check_channel(channel: Channel, *, hosts: "tuple[str, ...]", sends_mail: boo
     """
     if not channel.name.strip():
         raise BadRuleError("name", "a channel has a name")
+    _check_text("name", channel.name)
     if channel.kind != "email":
         if channel.recipients:
             raise BadRuleError("recipients", f"only an email channel has recipients, not {channel.kind}")
         check_url(channel.url, hosts)
+        if channel.kind == "webhook" and not (channel.secret.isascii() and channel.secret.isprintable()):
+            raise BadRuleError("secret", "the secret of a webhook is its bearer token, which has ASCII characters only")
         return
     if channel.url or channel.secret:
         raise BadRuleError("url", "an email channel has recipients; its server is set with GLASSMQ_SMTP_URL")

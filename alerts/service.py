@@ -51,7 +51,8 @@ class AlertService:
         self._has_turn = False
         self._declared: records.Declared | None = None
         self._states: dict[int, RuleState] = {}
-        self._unwritten: list[tuple[Rule, Changes]] = []
+        self._lacks_writes = False
+        """A write failed, so the history is not what fires."""
         self._dead, self._missed = Rise(), Rise()
         self._rounds = 0
         self._due_ms = 0
@@ -99,14 +100,15 @@ class AlertService:
             return
         pause_s = SHARE * watch.spent_s
         self._due_ms = now.mono_ms + int(pause_s * 1000) if pause_s > EVERY_S else 0
+        changed: list[tuple[Rule, Changes]] = []
         for rule in rules:
             state = self._states[rule.id]
             changes = state.step(rule, watch.readings[rule.id], now)
             if changes.fired or changes.resolved:
-                self._unwritten.append((rule, changes))
+                changed.append((rule, changes))
             if state.left_out:
                 watch.problems.append(f"{rule.name}: {state.left_out:,} more alerts are only counted.")
-        await self._write(rules, watch.problems, now)
+        await self._write(rules, changed, watch.problems, now)
         for rule in rules:
             notice = self._states[rule.id].notice(rule, silences, now)
             for number in rule.channels if notice is not None else ():
@@ -135,12 +137,16 @@ class AlertService:
                 self._states[number].restore(alerts)
         return self._has_turn
 
-    async def _write(self, rules: list[Rule], problems: list[str], now: Moment) -> None:
-        unwritten, self._unwritten = self._unwritten, []
+    async def _write(
+        self, rules: list[Rule], changed: list[tuple[Rule, Changes]], problems: list[str], now: Moment
+    ) -> None:
         self._rounds += 1
 
         def write() -> None:
-            records.write(unwritten, [rule.id for rule in rules], now.wall_ms)
+            if self._lacks_writes:
+                records.repair([(rule, self._states[rule.id].firing) for rule in rules], now.wall_ms)
+            else:
+                records.write(changed, [rule.id for rule in rules], now.wall_ms)
             records.note_round(now.wall_ms, problems)
             if self._rounds % FORGET_EVERY == 1:
                 records.forget_old(now.wall_ms)
@@ -149,6 +155,9 @@ class AlertService:
             await in_database(write)
         except DatabaseError as error:
             self._note_database(error)
+            self._lacks_writes = True
+        else:
+            self._lacks_writes = False
 
     def _note_database(self, error: DatabaseError | None) -> None:
         if error is not None and not self._is_database_failing:

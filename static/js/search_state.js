@@ -1,4 +1,14 @@
-/** The fields of a form in the page's address, so that a search can be linked to and repeated. */
+/** A search: its fields in the page's address, so that it can be linked to and repeated, and what is new to its list. */
+
+/**
+ * The messages of an answer, newest first, that are not listed yet and newer than the oldest listed one. `known` has the
+ * ids of the list. An answer may reach further back than the list does: that part belongs to its next page.
+ */
+export function newMessages(messages, known, idOf) {
+  const isKnown = messages.map((message) => known.has(idOf(message)));
+  const last = isKnown.lastIndexOf(true);
+  return messages.filter((_, at) => !isKnown[at] && (last < 0 || at < last));
+}
 
 /** Fills the form from the page's address. Names that the address does not have keep their values. */
 export function readAddress(form) {

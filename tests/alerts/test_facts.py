@@ -138,6 +138,7 @@ async def test_an_engine_that_does_not_answer_leaves_the_rest_unknown() -> None:
     down, *others = await bench.look(*ALL)
     assert down.holding == {Subject(A): "the engine does not answer: no answer within 10 s"}
     assert all(readings.is_unknown(Subject(A, "g")) and not readings.holding for readings in others)
+    assert bench.problems == [f"{A} does not answer, so what began there since is not known: no answer within 10 s."]
 
 
 async def test_a_busy_engine_is_not_down() -> None:

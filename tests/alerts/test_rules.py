@@ -1,5 +1,6 @@
 """What a rule, a silence and a channel may be."""
 
+import msgspec
 import pytest
 
 from alerts.rules import (
@@ -30,6 +31,7 @@ def test_a_rule_that_could_not_do_what_it_says_is_refused() -> None:
     check_rule(LAG, frozenset())
     check_rule(Rule(id=1, name="s", what="group_state", states=("stalled",), channels=(7,)), frozenset({7}))
     assert field_of(name=" ") == "name"
+    assert field_of(name="two\nlines") == "name"
     assert field_of(group="") == "group"
     assert field_of(topic="a\nb") == "topic"
     assert field_of(states=("stalled",)) == "states"
@@ -115,3 +117,24 @@ def test_a_channel_has_what_its_kind_needs() -> None:
     assert blamed(kind="webhook", url="http://x.example", recipients=("a@b.example",)) == "recipients"
     assert blamed(kind="feishu") == "url"
     assert blamed(kind="webhook", name="", url="http://x.example") == "name"
+
+
+def test_a_bearer_token_fits_into_a_header() -> None:
+    channel = Channel(id=1, name="hook", kind="webhook", url="https://hooks.example/x", secret="s3cret")
+    check_channel(channel, hosts=(), sends_mail=False)
+    for secret in ("schlüssel", "a\r\nX-Other: b"):
+        with pytest.raises(BadRuleError) as refused:
+            check_channel(msgspec.structs.replace(channel, secret=secret), hosts=(), sends_mail=False)
+        assert refused.value.field == "secret"
+        check_channel(msgspec.structs.replace(channel, secret=secret, kind="feishu"), hosts=(), sends_mail=False)
+
+
+def test_what_people_write_is_on_one_line() -> None:
+    silence = Silence(id=1, rule=None, group="*", from_ms=0, to_ms=1, comment="deploy\x00")
+    with pytest.raises(BadRuleError) as refused:
+        check_silence(silence, frozenset())
+    assert refused.value.field == "comment"
+    channel = Channel(id=1, name="a\nb", kind="webhook", url="https://hooks.example/x")
+    with pytest.raises(BadRuleError) as refused:
+        check_channel(channel, hosts=(), sends_mail=False)
+    assert refused.value.field == "name"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from alerts import catalogue, records, service
 from alerts.evaluation import Notice
@@ -163,6 +163,33 @@ async def test_a_database_that_fails_holds_no_message_back(monkeypatch: pytest.M
     for name in ("take_turn", "declared", "write", "note_round", "note_outcome"):
         monkeypatch.setattr(records, name, fail)
     assert len(await bench.round(after_ms=60_000)) == 1
+
+
+async def test_what_fires_is_in_the_history_as_soon_as_the_database_answers_again() -> None:
+    await declared()
+    bench = Bench()
+    bench.stalled("ends", "goes-on")
+    await bench.round()
+    await bench.round(after_ms=60_000)
+
+    write = records.write
+
+    @transaction.atomic
+    def write_and_fail(*arguments: Any) -> None:
+        write(*arguments)
+        raise DatabaseError("database or disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "write", write_and_fail)
+        bench.stalled("goes-on", "begins")
+        await bench.round(after_ms=15_000)
+        await bench.round(after_ms=60_000)
+    for _ in range(2):
+        await bench.round(after_ms=15_000)
+        firing = await database(
+            lambda: sorted(row.group for row in records.page(firing=True, before=None, limit=9).rows)
+        )
+        assert firing == ["begins", "goes-on"]
 
 
 async def test_a_rule_that_is_removed_ends_its_alerts_without_a_message() -> None:

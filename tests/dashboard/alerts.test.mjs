@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { badge, channelText, conditionText, evaluationText, firingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
+import { badge, channelText, conditionText, evaluationText, firingText, listsAll, nothingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
 
 const rule = { what: "lag", threshold: 1000, states: [], group: "*", topic: "*", for_s: 0, channels: [] };
 
@@ -51,4 +51,18 @@ test("rules that nobody evaluates are pointed out", () => {
   assert.equal(evaluationText(1_000_000, 1_100_000), "");
   assert.match(evaluationText(1_000_000, 1_600_000), /last evaluated 10 min ago/);
   assert.match(evaluationText(null, 1), /not been evaluated yet/);
+});
+
+test("nothing fires only where all was looked at a short time ago", () => {
+  assert.equal(nothingText({ evaluated_ms: 1_000_000, now_ms: 1_010_000, problems: [] }), "Nothing fires.");
+  assert.equal(nothingText({ evaluated_ms: 1_000_000, now_ms: 1_010_000, problems: ["broker-a does not answer."] }), "Nothing fires, as far as is known.");
+  for (const evaluated of [null, 1_000]) {
+    assert.equal(nothingText({ evaluated_ms: evaluated, now_ms: 1_010_000, problems: [] }), "It is not known whether anything fires.");
+  }
+});
+
+test("an alert that ends after a later one is new to the history", () => {
+  const list = [{ id: 9 }, { id: 7 }];
+  assert.equal(listsAll(list, [{ id: 9 }]), true);
+  assert.equal(listsAll(list, [{ id: 9 }, { id: 8 }]), false);
 });

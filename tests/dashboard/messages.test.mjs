@@ -5,6 +5,7 @@ import { dateTime, visible } from "../../static/js/text/format.js";
 import { messageHref } from "../../static/js/links.js";
 import { bodyLine, bodyText, viewsOf } from "../../static/js/text/message_text.js";
 import { explainEvent } from "../../static/js/text/explain_group.js";
+import { newMessages } from "../../static/js/search_state.js";
 import { eventsOf, groupsOf, stepsOf } from "../../static/js/text/time_line.js";
 
 const text = (body) => ({ body, body_encoding: "utf8" });
@@ -112,5 +113,17 @@ describe("the time line", () => {
     const [partial] = groupsOf(message, skipped, false);
     assert.equal(partial.tone, "none");
     assert.match(partial.text, /It is not known whether it was delivered/);
+  });
+});
+
+describe("new messages of a search", () => {
+  const news = (answer, ...known) => newMessages(answer, new Set(known), (id) => id);
+  test("are above the list, or between its messages", () => {
+    assert.deepEqual(news([9, 8, 7, 6], 7, 6), [9, 8]);
+    assert.deepEqual(news([9, 8, 7, 6], 8, 6), [9, 7]);
+    assert.deepEqual(news([9, 8]), [9, 8]);
+  });
+  test("are not those that are older than the list", () => {
+    assert.deepEqual(news([9, 8, 7, 6, 5], 8, 7), [9]);
   });
 });

@@ -1,6 +1,6 @@
 /** The Alerts page: what fires, rules, channels, silences, and what fired. */
 
-import { channelText, conditionText, evaluationText, firingText, sentText, targetText, timeText } from "../text/alerts_text.js";
+import { channelText, conditionText, evaluationText, firingText, listsAll, nothingText, sentText, targetText, timeText } from "../text/alerts_text.js";
 import { channelDialog, removeDialog, ruleDialog, silenceDialog } from "./alert_forms.js";
 import { KeyedRows, el, panel, setText } from "../dom.js";
 import { count, isoTime, millis, span, visible } from "../text/format.js";
@@ -15,6 +15,7 @@ const state = { alerts: [], rules: [], channels: [], silences: [], history: [], 
 
 const ruleOf = (number) => state.rules.find((rule) => rule.id === number);
 const td = (kind, ...children) => el("td", { role: "cell", class: kind }, ...children);
+const labelled = (label, ...children) => el("td", { role: "cell", "data-label": label }, ...children);
 const severity = (name) => el("span", { class: "severity", "data-severity": name }, name);
 const time = (ms) => el("time", { datetime: isoTime(ms), title: isoTime(ms) }, timeText(ms));
 
@@ -91,17 +92,17 @@ const remove = removeDialog({ changed });
 
 const firing = table("firing", (alert) => [
   td("severity-cell", severity(alert.severity)),
-  td("name-cell", alert.rule_name),
+  td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
   td("text-cell", visible(alert.text)),
-  td("", time(alert.fired_ms)),
+  labelled("fires since", time(alert.fired_ms)),
   td("quiet", sentText(alert, ruleOf(alert.rule))),
   td("actions", button("Silence …", `Silence ${alert.rule_name} for ${alert.group || alert.broker}`,
     () => silences.open({ rule: alert.rule, group: alert.group || "*" }))),
 ]);
 const ruleRows = table("rules", (rule) => [
   td("on-cell", onSwitch("/alerts/rules", rule, `Rule ${rule.name} is on`)),
-  td("name-cell", rule.name),
+  td("name-cell", visible(rule.name)),
   td("text-cell", visible(conditionText(rule))),
   td("severity-cell", severity(rule.severity)),
   td("quiet", rule.channelNames.join(", ") || "none, shown here only"),
@@ -114,7 +115,7 @@ const channelRows = table("channels", (channel) => {
   outcome.classList.toggle("failed", channel.enabled && channel.error !== "");
   return [
     td("on-cell", onSwitch("/alerts/channels", channel, `Channel ${channel.name} is on`)),
-    td("name-cell", channel.name),
+    td("name-cell", visible(channel.name)),
     td("", channel.kind),
     td("about-cell", visible(targetText(channel)), channel.has_secret ? el("span", { class: "quiet" }, " with a secret") : ""),
     outcome,
@@ -125,20 +126,20 @@ const channelRows = table("channels", (channel) => {
   ];
 });
 const silenceRows = table("silences", (silence) => [
-  td("name-cell", silence.ruleName),
-  td("about-cell", visible(silence.group)),
-  td("", time(silence.from_ms)),
-  td("", time(silence.to_ms)),
+  td("name-cell", visible(silence.ruleName)),
+  labelled("group", visible(silence.group)),
+  labelled("from", time(silence.from_ms)),
+  labelled("until", time(silence.to_ms)),
   td("text-cell", visible(silence.comment)),
   td("actions", button("End", `End the silence of ${silence.group}`, () => act(() => requestOfAll("DELETE", `/alerts/silences/${silence.id}`)))),
 ]);
 const history = table("history", (alert) => [
   td("severity-cell", severity(alert.severity)),
-  td("name-cell", alert.rule_name),
+  td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
   td("text-cell", visible(alert.text)),
-  td("", time(alert.fired_ms)),
-  td("quiet", alert.resolved_ms - alert.fired_ms < 1000 ? millis(Math.max(0, alert.resolved_ms - alert.fired_ms)) : span(alert.resolved_ms - alert.fired_ms)),
+  labelled("fired", time(alert.fired_ms)),
+  labelled("for", alert.resolved_ms - alert.fired_ms < 1000 ? millis(Math.max(0, alert.resolved_ms - alert.fired_ms)) : span(alert.resolved_ms - alert.fired_ms)),
 ]);
 
 async function test(channel, node, outcome) {
@@ -183,13 +184,13 @@ function show([now, ofRules, ofChannels, ofSilences, ended]) {
   firing.show(state.alerts);
   const total = now.firing.critical + now.firing.warning + now.firing.info;
   setText(firing.part("count"), firingText(now.firing, now.evaluated_ms));
+  setText(firing.part("empty-title"), nothingText(now));
   firing.part("more").hidden = total <= state.alerts.length;
   setText(firing.part("more"), `The newest ${count(state.alerts.length)} of ${count(total)}.`);
   ruleRows.show(state.rules.map((rule) => ({ ...rule, channelNames: rule.channels.map((number) => names.get(number)).filter(Boolean) })));
   channelRows.show(state.channels);
   silenceRows.show(state.silences.map((silence) => ({ ...silence, ruleName: silence.rule === null ? "every rule" : ruleOf(silence.rule)?.name ?? "a deleted rule" })));
-  const newest = ended.alerts[0]?.id ?? 0;
-  if (!state.history.length || newest !== state.history[0].id) {
+  if (!state.history.length || !listsAll(state.history, ended.alerts)) {
     state.history = ended.alerts;
     state.next = ended.next;
   }

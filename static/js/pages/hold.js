@@ -54,6 +54,7 @@ new Poller({
     show(timeline);
   },
   onError(error) {
+    setText(part("about"), ""); // whether it is still held is not known
     showProblem(error.status === 404
       ? `Nothing is known of hold ${id}. A busy broker keeps its events for some seconds only, and a broker that is started again numbers its holds from 1.`
       : error.message);

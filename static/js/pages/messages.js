@@ -6,7 +6,7 @@ import { request, requestOfAll } from "../http.js";
 import { messageHref } from "../links.js";
 import { bodyLine } from "../text/message_text.js";
 import { queueKey } from "../reducer.js";
-import { readAddress, writeAddress, writeQuery } from "../search_state.js";
+import { newMessages, readAddress, writeAddress, writeQuery } from "../search_state.js";
 
 const PAGE = 50;
 const BODY_BYTES = 400;
@@ -20,8 +20,9 @@ const FOLLOW_PAGES = 4;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 const form = document.querySelector('[data-panel="search"]');
 const rows = new KeyedRows(part("rows"), { create, update: () => {} });
-/** `following`: the timer that asks for new messages. `isCut`: messages came that the list has not. */
-const search = { number: 0, query: null, found: [], next: null, leftOut: 0, isCut: false, following: null };
+/** `following`: the timer that asks for new messages. `isCut`: messages came that the list has not. `isAnswered`: until
+ * then nobody knows whether there are messages. */
+const search = { number: 0, query: null, found: [], next: null, leftOut: 0, isCut: false, isAnswered: false, following: null };
 
 const labelled = (kind, label, text) => el("td", { role: "cell", class: kind, "data-label": label }, text);
 
@@ -85,7 +86,7 @@ async function begin({ isLink = false } = {}) {
 /** Forgets the search, and stops to follow its topic. */
 function clear() {
   follow(false);
-  Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0, isCut: false });
+  Object.assign(search, { number: search.number + 1, query: null, found: [], next: null, leftOut: 0, isCut: false, isAnswered: false });
 }
 
 const canFollow = () => search.query !== null && !search.query.has("key") && !search.query.has("end_ms");
@@ -126,14 +127,15 @@ async function readNew() {
   const fresh = [];
   for (let page = 0; page < FOLLOW_PAGES; page += 1) {
     const { messages, next } = await requestOfAll("GET", `/messages?${query}`);
-    const added = messages.filter((message) => !known.has(idOf(message))).reverse();
+    if (asked === search.number) search.isAnswered = true;
+    const added = newMessages(messages.reverse(), known, idOf);
     fresh.push(...added);
     if (added.length < messages.length || !messages.length || (!next && messages.length < FOLLOW_PAGE)) return fresh;
     if (!next) break; // of several brokers there is one page
     query.set("before", next);
   }
   // All of them are new, so there may be more between them and the list.
-  if (asked === search.number) search.isCut ||= known.size > 0;
+  if (asked === search.number) search.isCut = true;
   return fresh;
 }
 
@@ -148,6 +150,7 @@ async function load() {
   try {
     const answer = await requestOfAll("GET", `/messages?${query}`);
     if (asked !== search.number) return;
+    search.isAnswered = true;
     search.found.push(...answer.messages.reverse());
     search.next = answer.next ?? null;
     search.leftOut += answer.left_out?.length ?? 0;
@@ -161,16 +164,16 @@ async function load() {
 }
 
 function show() {
-  const { found, next, leftOut, query, isCut } = search;
+  const { found, next, leftOut, query, isCut, isAnswered } = search;
   const text = part("filter").value.trim().toLowerCase();
   const shown = text ? found.filter((message) => contains(message, text)) : found;
   rows.show(shown, idOf);
   const isAll = next === null && !isCut && !query?.get("key");
   const all = isAll ? plural(found.length, "message") : `the newest ${plural(found.length, "message")}`;
-  setText(part("count"), query === null ? "none yet" : text ? `${count(shown.length)} of ${all}` : all);
+  setText(part("count"), query === null ? "none yet" : !isAnswered ? "unknown" : text ? `${count(shown.length)} of ${all}` : all);
   part("filter").hidden = query === null;
   part("follow").hidden = !canFollow();
-  part("empty").hidden = shown.length > 0;
+  part("empty").hidden = shown.length > 0 || (query !== null && !isAnswered);
   const none = found.length ? "No row contains this text." : "No message was found.";
   setText(part("empty-title"), query === null ? "Choose a topic." : none);
   part("offered").hidden = query !== null;
@@ -184,7 +187,6 @@ function show() {
 function showProblem(text) {
   setText(part("problem"), text);
   part("problem").hidden = !text;
-  if (text && !search.found.length) setText(part("count"), "none");
 }
 
 function showFields() {

@@ -76,6 +76,18 @@ export function evaluationText(evaluatedMs, nowMs, lateMs = 180_000) {
   return `The rules were last evaluated ${span(nowMs - evaluatedMs)} ago, so what is shown may be old.`;
 }
 
+/** What the page says while no alert fires: nothing fires only if all was looked at, a short time ago. */
+export function nothingText({ evaluated_ms: evaluatedMs, now_ms: nowMs, problems }) {
+  if (evaluationText(evaluatedMs, nowMs)) return "It is not known whether anything fires.";
+  return problems.length ? "Nothing fires, as far as is known." : "Nothing fires.";
+}
+
+/** Whether a list has all of these alerts. One that began before others may end after them. */
+export function listsAll(list, alerts) {
+  const known = new Set(list.map(({ id }) => id));
+  return alerts.every(({ id }) => known.has(id));
+}
+
 /** "2 critical · 1 warning", or when the rules were evaluated last: the reason to believe that nothing fires. */
 export function firingText({ critical, warning, info }, evaluatedMs) {
   const parts = [["critical", critical], ["warning", warning], ["info", info]].filter(([, number]) => number);

@@ -7,6 +7,9 @@
 A deadline is rounded up to the next tick. So no hold is answered early, and none later than one tick plus the delay
 of the loop. Adding and removing a hold takes the same time with 10 as with 100,000 holds.
 
+A tick whose holds were all removed stays until its time. When too many of them have come together, they are removed: a
+client whose pulls may wait for a day, and are woken all the time, leaves 250 of them each second.
+
 The garbage collector looks at every hold in a list. It does not look into a dictionary of numbers and holds.
 """
 
@@ -16,6 +19,9 @@ from broker_core.longpolling.pull_request import PullRequest
 
 TICK_NS = 4_000_000
 
+SPARE_TICKS = 8192
+"""So many ticks may be without holds, and as many as have holds. Holds of 15 s leave half of them."""
+
 
 class DeadlineWheel:
     """Holds by the tick in which they are due."""
@@ -23,11 +29,14 @@ class DeadlineWheel:
     def __init__(self) -> None:
         self._due: dict[int, dict[int, PullRequest]] = {}
         self._ticks: list[int] = []
+        self._ticks_max = SPARE_TICKS
 
     def add(self, request: PullRequest, deadline_ns: int) -> None:
         tick = -(-deadline_ns // TICK_NS)
         due = self._due.get(tick)
         if due is None:
+            if len(self._ticks) >= self._ticks_max:
+                self._remove_ticks_without_holds()
             due = self._due[tick] = {}
             heappush(self._ticks, tick)
         request.due_tick = tick
@@ -38,6 +47,11 @@ class DeadlineWheel:
         if request.due_tick >= 0:
             del self._due[request.due_tick][request.hold_id]
             request.due_tick = -1
+
+    def _remove_ticks_without_holds(self) -> None:
+        self._due = {tick: due for tick, due in self._due.items() if due}
+        self._ticks = sorted(self._due)
+        self._ticks_max = 2 * len(self._ticks) + SPARE_TICKS
 
     def next_deadline_ns(self) -> int | None:
         """When the next hold is due, ns; None without holds."""

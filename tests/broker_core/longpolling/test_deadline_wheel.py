@@ -5,7 +5,7 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_core.longpolling.deadline_wheel import TICK_NS, DeadlineWheel
+from broker_core.longpolling.deadline_wheel import SPARE_TICKS, TICK_NS, DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
 MANY = ManyPullRequest("T", 0, 0)
@@ -56,6 +56,19 @@ def test_removing_twice_is_harmless() -> None:
     wheel.remove(held)
     wheel.remove(held)
     assert wheel.next_deadline_ns() is None
+
+
+def test_ticks_without_holds_do_not_come_together_for_a_day() -> None:
+    wheel = DeadlineWheel()
+    first, woken = request(1), request(2)
+    wheel.add(first, 0)
+    for tick in range(1, 3 * SPARE_TICKS):
+        wheel.add(woken, tick * TICK_NS)
+        wheel.remove(woken)
+    assert len(wheel._due) == len(wheel._ticks) <= SPARE_TICKS + 2
+    last = request(3)
+    wheel.add(last, 3 * SPARE_TICKS * TICK_NS)
+    assert wheel.take_due(3 * SPARE_TICKS * TICK_NS, 10) == [first, last]
 
 
 def test_the_garbage_collector_does_not_look_at_each_hold() -> None:

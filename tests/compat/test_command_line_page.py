@@ -49,7 +49,7 @@ def commands(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("name", "number"), [("command-line.md", 15), ("pull-loop.md", 11)])
+@pytest.mark.parametrize(("name", "number"), [("command-line.md", 16), ("pull-loop.md", 11)])
 def test_examples_print_what_the_page_says(commands: Path, name: str, number: int) -> None:
     found = examples(name)
     assert len(found) == number

@@ -141,9 +141,12 @@ class MessageReader:
         file = self._log.mapped_files.find(physical_offset)
         if file is None:
             return None
-        buffer, start = file.buffer, physical_offset - file.base
-        if message_filter is not None and not self._matches(message_filter, queue, tags_code, buffer, start):
-            return None
+        buffer, start, work = file.buffer, physical_offset - file.base, 0
+        if message_filter is not None:
+            if not self._matches(message_filter, queue, tags_code, buffer, start):
+                return None
+            if message_filter.reads_properties:
+                work = message_filter.work * (len(properties_at(buffer, start)) + SEARCH_BYTES)
         first = self._log.mapped_files.first or file
         return GetMessageResult(
             FOUND,
@@ -155,6 +158,7 @@ class MessageReader:
             offset,
             offset,
             arrival.store_timestamp,
+            work=work,
         )
 
     def properties(self, physical_offset: int) -> bytes:

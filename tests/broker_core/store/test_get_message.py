@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.filters.filter_factory import make_filter
+from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.tags_code import tags_code
 from broker_core.options import Options
@@ -205,9 +206,12 @@ appends = st.lists(
 steps = st.lists(st.one_of(appends, st.sampled_from(["cut", "delete"])), min_size=1, max_size=40)
 
 
-@given(steps, st.sampled_from([None, OneTag("a"), OneTag("BB")]), st.integers(1, 3))
+BY_SQL = make_filter("TAGS = 'a'", "SQL92", property_filter=True)
+
+
+@given(steps, st.sampled_from([None, OneTag("a"), OneTag("BB"), BY_SQL]), st.integers(1, 3))
 def test_reading_from_an_arrival_equals_reading_from_the_queue(
-    steps: list[list[tuple[int, str, int]] | str], message_filter: OneTag | None, looks: int
+    steps: list[list[tuple[int, str, int]] | str], message_filter: MessageFilter | None, looks: int
 ) -> None:
     """``get_arrived`` returns what ``get_message`` returns, or None, even if more was appended since the arrival."""
     store = open_store(ROOT, files=SimulatedFiles())
@@ -230,8 +234,8 @@ def test_reading_from_an_arrival_equals_reading_from_the_queue(
                     assert from_arrival == store.get_message("T", arrival.queue_id, offset, 32, 1 << 20, message_filter)
 
 
-@pytest.mark.parametrize("message_filter", [None, OneTag("a")])
-def test_a_single_arrival_is_returned_without_reading_the_queue(message_filter: OneTag | None) -> None:
+@pytest.mark.parametrize("message_filter", [None, OneTag("a"), BY_SQL])
+def test_a_single_arrival_is_returned_without_reading_the_queue(message_filter: MessageFilter | None) -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     for number in range(3):
         store.append([message(number, tag="a")], at(number))

@@ -25,7 +25,8 @@ MAX_IN_FLIGHT = 200_000
 MAX_IN_FLIGHT_OF_QUEUE = 10_000
 """Popped messages of a group in a queue. RocketMQ's popInflightMessageThreshold."""
 STALE = 100_000
-"""A check point that is followed by so many records of its revive queue is stored again behind them."""
+"""A check point is stored again that is followed by so many records of its revive queue, and two for each check point
+in memory: else many check points would be stored again and again because of each other."""
 POPS_REMEMBERED = 20_000
 
 Key = tuple[int, int, int]
@@ -241,8 +242,10 @@ class PopCheckPoints:
         """Up to ``limit`` check points that keep the next load from beginning near the end of its revive queue."""
         found: list[CheckPoint] = []
         for queue, end in self._ends.items():
-            for offset, point in self._live.get(queue, {}).items():
-                if end - offset <= STALE or len(found) >= limit:
+            live = self._live.get(queue, {})
+            oldest = end - STALE - 2 * len(live)
+            for offset, point in live.items():
+                if offset >= oldest or len(found) >= limit:
                     break
                 found.append(point)
         return found

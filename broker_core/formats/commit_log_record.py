@@ -138,6 +138,11 @@ def body_crc(body: bytes | bytearray | memoryview) -> int:
     return zlib.crc32(body) & CRC_MASK
 
 
+def has_room(properties: str, more: int = 0) -> bool:
+    """Whether a record may have this property string and ``more`` bytes."""
+    return len(properties.encode("utf-8", "surrogateescape")) + more <= PROPERTIES_LENGTH_MAX
+
+
 def encode(
     *,
     topic: str,

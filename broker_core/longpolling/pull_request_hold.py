@@ -63,7 +63,7 @@ class PullRequestHold:
     def __init__(self) -> None:
         self._table: dict[str, dict[Any, ManyPullRequest]] = {}
         self._pops: dict[str, dict[str, int]] = {}
-        self._of_retries: dict[str, tuple[str, str]] = {}
+        self._of_retries: dict[str, set[tuple[str, str]]] = {}
         self._by_id: dict[int, PullRequest] = {}
         self._by_connection: dict[Any, dict[int, PullRequest]] = {}
         self._by_group: dict[str, int] = {}
@@ -144,7 +144,8 @@ class PullRequestHold:
         if request.many.group:
             groups = self._pops.setdefault(request.many.topic, {})
             groups[request.group] = groups.get(request.group, 0) + 1
-            self._of_retries[pop_retry_topic(request.many.topic, request.group)] = request.many.topic, request.group
+            retry = pop_retry_topic(request.many.topic, request.group)
+            self._of_retries.setdefault(retry, set()).add((request.many.topic, request.group))
 
     def hold_again(self, request: PullRequest) -> None:
         """Put a hold back that was woken in vain. Its deadline and its number stay."""
@@ -186,21 +187,19 @@ class PullRequestHold:
 
     def arrive_pops(self, topic: str, queue_id: int) -> list[PullRequest]:
         """Messages were dispatched: remove and return one held pop of each group that they concern."""
-        if topic in self._of_retries:
-            topic, group = self._of_retries[topic]
-            taken = self.take_pop(topic, group, -1)
-            return [taken] if taken is not None else []
-        groups = self._pops.get(topic)
-        if groups is None:
-            return []
-        return [pop for group in list(groups) if (pop := self.take_pop(topic, group, queue_id)) is not None]
+        places = [(topic, group, queue_id) for group in self._pops.get(topic, ())]
+        places += [(*place, -1) for place in self._of_retries.get(topic, ())]
+        return [pop for place in places if (pop := self.take_pop(*place)) is not None]
 
     def _forget_pop(self, topic: str, group: str) -> None:
         groups = self._pops[topic]
         groups[group] -= 1
         if not groups[group]:
             del groups[group]
-            del self._of_retries[pop_retry_topic(topic, group)]
+            retry = pop_retry_topic(topic, group)
+            self._of_retries[retry].discard((topic, group))  # other names may give the same retry topic
+            if not self._of_retries[retry]:
+                del self._of_retries[retry]
             if not groups:
                 del self._pops[topic]
 

@@ -38,6 +38,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     pop = held.pop
     if pop.protocol == "remoting" and held.connection not in context.clients:
         release(context, held, "channel_gone", now, None)  # its messages would be invisible for nobody
+        wake_next(context, pop)  # another member gets them
         return 0
     try:
         found = _look(context, pop, waking.cause == "shutdown", now)

@@ -327,7 +327,7 @@ def _retries(context: Context, pop: Pop, point: CheckPoint, records: bytes) -> b
             queue_offset=record.queue_offset,
             physical_offset=record.physical_offset,
             body=record.body,
-            properties=message_properties.put(record.properties, {POP_CK: f"{front} {record.queue_offset}"}),
+            properties=_with_check_point(record.properties, f"{front} {record.queue_offset}"),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp=record.born_timestamp,
@@ -341,6 +341,12 @@ def _retries(context: Context, pop: Pop, point: CheckPoint, records: bytes) -> b
         )
         for record in commit_log_record.decode_all(records)
     )
+
+
+def _with_check_point(properties: str, check_point: str) -> str:
+    """Unchanged if there is no room: such a message becomes a dead letter when its invisible time is over."""
+    changed = message_properties.put(properties, {POP_CK: check_point})
+    return changed if commit_log_record.has_room(changed) else properties
 
 
 def _report(

@@ -13,7 +13,7 @@ from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.errors import BrokerError, StoreError, UnavailableError
 from broker_core.events import TopicChanged
 from broker_core.formats import message_properties
-from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode
+from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode, has_room
 from broker_core.formats.message_properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC
 from broker_core.formats.pop_check_point import pop_retry_topic
 from broker_core.processors.context import Context
@@ -32,6 +32,8 @@ PAUSE_MS = 1000
 LONG_PAUSE_MS = 60_000
 """The same after a copy that cannot be stored. Others do not wait for it."""
 FIRST_POP_TIME = "1ST_POP_TIME"
+POP_CK_ROOM = 512
+"""Bytes of properties that a copy leaves to POP_CK. A message without this room is a dead letter at once."""
 ORIGIN_GROUP = "ORIGIN_GROUP"
 
 
@@ -100,32 +102,36 @@ def _record(context: Context, point: CheckPoint, offset: int) -> CommitLogRecord
 
 
 def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now) -> tuple[PendingMessage, Retry]:
+    find, put = message_properties.find, message_properties.put
+    added = {ORIGIN_GROUP: point.group}
+    if not find(record.properties, RETRY_TOPIC):
+        added[RETRY_TOPIC] = record.topic
+    if not find(record.properties, FIRST_POP_TIME):
+        added[FIRST_POP_TIME] = str(point.pop_time)
+    properties = put(record.properties, added)
     config = context.subscription_groups.get(point.group)
     limit = config.retry_max_times if config is not None else 16
-    is_dead = record.reconsume_times >= limit
+    is_dead = record.reconsume_times >= limit or not has_room(properties, POP_CK_ROOM)
     if is_dead:
         name = DLQ_PREFIX + point.group
         create_back_topic(context, name, DLQ_QUEUES, now)
+        if not find(properties, ORIGIN_MESSAGE_ID):
+            properties = put(properties, {ORIGIN_MESSAGE_ID: f"{context.prefix_of_ids}{record.physical_offset:016X}"})
+        if not has_room(properties):
+            properties = record.properties
     else:
         name = point.topic if point.topic.startswith(retry_topic("")) else pop_retry_topic(point.topic, point.group)
         if context.topics.get(name) is None:
+            context.topics.require_room(1)
             made = context.topics.adopt(name, 1, now)
             context.events.emit(
                 TopicChanged, now, name, "created", made.read_queue_nums, made.write_queue_nums, made.perm
             )
-    find = message_properties.find
-    changed = {ORIGIN_GROUP: point.group}
-    if not find(record.properties, RETRY_TOPIC):
-        changed[RETRY_TOPIC] = record.topic
-    if not find(record.properties, FIRST_POP_TIME):
-        changed[FIRST_POP_TIME] = str(point.pop_time)
-    if is_dead and not find(record.properties, ORIGIN_MESSAGE_ID):
-        changed[ORIGIN_MESSAGE_ID] = f"{context.prefix_of_ids}{record.physical_offset:016X}"
     copy = PendingMessage(
         topic=name,
         queue_id=0,
         body=record.body,
-        properties=message_properties.put(record.properties, changed),
+        properties=properties,
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp=record.born_timestamp,

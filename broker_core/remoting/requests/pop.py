@@ -47,6 +47,8 @@ MAX_ACKS = 1000
 """Check points in one BATCH_ACK_MESSAGE."""
 MAX_BITS = 512
 """Bytes of a bit set of offsets."""
+MAX_MESSAGES = 32
+"""Of a check point."""
 NORMAL, RETRY, RETRY_V2 = "0", "1", "2"
 
 
@@ -223,10 +225,12 @@ def _offsets(ack: _BatchAck) -> list[int]:
     if len(ack.b) > 2 * MAX_BITS:
         raise RequestError(f"the bit set of an acknowledgement has at most {MAX_BITS} bytes")
     try:
-        bits = int.from_bytes(b64decode(ack.b, validate=True), "little")
+        data = b64decode(ack.b, validate=True)
     except ValueError as error:
         raise RequestError("the bit set of an acknowledgement is not Base64") from error
-    return [ack.so + number for number in range(bits.bit_length()) if bits >> number & 1]
+    if int.from_bytes(data).bit_count() > MAX_MESSAGES:
+        raise RequestError(f"a check point has at most {MAX_MESSAGES} messages to acknowledge")
+    return [ack.so + 8 * place + bit for place, byte in enumerate(data) if byte for bit in range(8) if byte >> bit & 1]
 
 
 class ChangeInvisibleTimeRequestHeader(AckMessageRequestHeader):

@@ -1,6 +1,9 @@
 """The table of check points: counts, times, deletions, progress."""
 
+import pytest
+
 from broker_core.clock import Now
+from broker_core.consumers import pop_check_points
 from broker_core.consumers.pop_check_points import CheckPoint, PopCheckPoints
 
 NOW = Now(1_700_000_000_000, 5_000_000_000)
@@ -113,3 +116,21 @@ def test_the_last_pop_of_a_group_is_known() -> None:
     assert points.last_pop("g", "t") is None
     points.note_pop("g", "t", "A", 5)
     assert points.last_pop("g", "t") == ("A", 5)
+
+
+def test_many_check_points_are_not_stored_again_because_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pop_check_points, "STALE", 10)
+    points, end = PopCheckPoints(), 40
+    for offset in range(end):
+        points.add(point(offset, revive_offset=offset), NOW)
+    for _ in range(100):
+        for one in points.stale(4):
+            points.stored_again(one, end)
+            end += 1
+    assert end == 40
+    points.extend(0, end := 200)
+    for _ in range(100):
+        for one in points.stale(4):
+            points.stored_again(one, end)
+            end += 1
+    assert end == 240, "each once"

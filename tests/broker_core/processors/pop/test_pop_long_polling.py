@@ -4,7 +4,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.events import PullHeld, PullReleased, PullWoken
-from tests.fakes.engine import Bench
+from tests.fakes.engine import Bench, send
 from tests.fakes.members import events
 from tests.fakes.pops import ack, bodies, pop, popped, take
 
@@ -120,6 +120,35 @@ def test_a_client_that_goes_takes_no_message_with_it() -> None:
     assert bodies(take(bench)) == [b"x"]
     (released,) = events(bench, PullReleased)
     assert released.cause == "channel_gone"
+
+
+def test_the_wake_up_of_a_client_that_goes_wakes_the_next_member() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    bench.call(c.OpenConnection(client_id="", protocol="remoting", remote="ip"), "gone")
+    waiting(bench, "gone", protocol="remoting")
+    request = waiting(bench)
+    now = bench.clock.now()
+    bench.take(bench.engine.handle_batch([("c", 77, send("orders", b"x")), ("gone", 78, c.CloseConnection())], now))
+    bench.tick()
+    assert bodies(popped(bench, request)) == [b"x"]
+
+
+def test_two_groups_with_one_retry_topic() -> None:
+    """``%RETRY%a_b_c`` is that of group a for topic b_c, and of group a_b for topic c."""
+    bench = Bench()
+    requests = {}
+    for group, topic in (("a", "b_c"), ("a_b", "c")):
+        bench.call(c.UpdateAndCreateTopic(topic=topic))
+        for seconds in (10, 20):
+            requests[group, seconds] = pop(bench, topic=topic, consumer_group=group, poll_ms=seconds * 1000)
+    bench.tick(11_000)
+    assert popped(bench, requests["a", 10]).code == popped(bench, requests["a_b", 10]).code == 210
+    bench.call(c.UpdateAndCreateTopic(topic="%RETRY%a_b_c"))
+    bench.send("%RETRY%a_b_c", b"x")
+    assert [bodies(popped(bench, requests[group, 20])) for group in ("a", "a_b")] == [[b"x"], [b"x"]]
+    assert not bench.context.holds.has_pops
 
 
 def test_a_deleted_topic_ends_its_pops() -> None:

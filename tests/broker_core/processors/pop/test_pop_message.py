@@ -9,7 +9,7 @@ from broker_core import commands as c
 from broker_core.events import MessagesDelivered
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import find
-from tests.fakes.engine import Bench
+from tests.fakes.engine import Bench, send
 from tests.fakes.members import events
 from tests.fakes.pops import RETRY, ack, bodies, pop, popped, take
 
@@ -190,3 +190,12 @@ def test_a_reset_is_followed_by_the_next_pop() -> None:
     bench.tick()
     again = take(bench)
     assert bodies(again) == [b"a", b"b"] and again.pop_time_ms == first.pop_time_ms + 1, "another check point"
+
+
+def test_a_retry_without_room_for_its_check_point_is_given_without_it() -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="orders"))
+    bench.call(c.UpdateAndCreateTopic(topic=RETRY))
+    bench.send(RETRY, b"y")
+    bench.call(send(RETRY, b"big", properties=f"K\x01{'v' * 32_620}\x02"))
+    assert bodies(take(bench)) == [b"y", b"big"]

@@ -8,7 +8,7 @@ from broker_core.events import MessageDeadLettered, MessageSentBack
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import decode as properties_of
 from broker_core.processors.pop import pop_revive
-from tests.fakes.engine import Bench, records
+from tests.fakes.engine import Bench, records, send
 from tests.fakes.members import events
 from tests.fakes.pops import RETRY, ack, bodies, restart, take
 
@@ -182,6 +182,20 @@ def test_a_message_that_cannot_be_copied_delays_no_other(monkeypatch: pytest.Mon
     bench.call(c.UpdateAndCreateTopic(topic="%DLQ%g", perm=6))
     bench.tick(60_100)
     assert bench.context.check_points.in_flight("g", "orders", 0) == 0
+
+
+@pytest.mark.parametrize("length", [32_000, 32_500, 32_620])
+def test_a_message_without_room_for_more_properties_is_a_dead_letter(length: int) -> None:
+    bench = Bench()
+    bench.call(send("orders", b"big", b"y", properties=f"K\x01{'v' * length}\x02", queue_id=0))
+    assert bodies(take(bench)) == [b"big", b"y"]
+    bench.tick(61_000)
+    assert bench.context.check_points.messages == 0
+    if length == 32_000:
+        assert bodies(take(bench)) == [b"big", b"y"]
+        return
+    dead = records(bench.pulled(bench.pull("%DLQ%g", 0, suspend_timeout_ms=0)))
+    assert [record.body for record in dead] == [b"big", b"y"] and properties_of(dead[0].properties)["K"] == "v" * length
 
 
 def test_a_turn_copies_so_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,11 +101,19 @@ def test_a_batch_of_acknowledgements() -> None:
     assert isinstance(response, RemotingCommand) and response.code == 0
 
 
+def test_a_batch_acknowledges_up_to_32_messages_that_are_up_to_4096_apart() -> None:
+    for bits, offsets in ((b"/////w==", list(range(7, 39))), (b"A" * 680 + b"AIA=", [7 + 4095])):
+        body = EXAMPLES[Q.BATCH_ACK_MESSAGE][1].replace(b"BQ==", bits)
+        (command,) = decoded(Q.BATCH_ACK_MESSAGE, body=body)  # type: ignore[misc]
+        assert command.offsets == offsets
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
         (b'"b":"BQ=="', b'"b":"?"', 29),
         (b'"b":"BQ=="', b'"b":"%b"' % (b"A" * 1028), 29),
+        (b'"b":"BQ=="', b'"b":"/////w8="', 29),
         (b'"r":"1"', b'"r":"2"', 29),
         (b'"rq":0', b'"rq":999', 3),
         (b'"so":7', b'"so":"x"', 1),

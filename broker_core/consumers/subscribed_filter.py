@@ -1,7 +1,6 @@
 """The filter of a pull that sends none: that of the group's subscription, from its heartbeats."""
 
 from broker_core.codes import ResponseCode
-from broker_core.commands import PullMessage
 from broker_core.consumers.consumer_manager import ConsumerManager, version_ns
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupConfig, SubscriptionGroupManager
 from broker_core.errors import RequestError
@@ -14,12 +13,13 @@ def subscribed_filter(
     consumers: ConsumerManager,
     groups: SubscriptionGroupManager,
     config: SubscriptionGroupConfig,
-    command: PullMessage,
+    topic: str,
+    sub_version: int,
     *,
     property_filter: bool,
 ) -> MessageFilter | None:
     """RocketMQ's checks, in its order. RequestError with its code: 16, 24, 25, 27, and those of wrong tags."""
-    group, topic = command.consumer_group, command.topic
+    group = config.group_name
     info = consumers.get(group)
     if info is None:
         raise RequestError(
@@ -36,7 +36,7 @@ def subscribed_filter(
             f"group {group} does not subscribe to topic {topic}: its members must all subscribe to the same topics",
             code=ResponseCode.SUBSCRIPTION_NOT_EXIST,
         )
-    if version_ns(subscription.sub_version) < version_ns(command.sub_version):
+    if version_ns(subscription.sub_version) < version_ns(sub_version):
         raise RequestError(
             f"the client's subscription of group {group} to topic {topic} is newer than the broker's: its "
             "heartbeat has not arrived yet",

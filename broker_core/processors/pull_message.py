@@ -177,7 +177,9 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
         return make_filter(command.subscription, command.expression_type, property_filter=property_filter)
     if command.subscription is None:
         groups = context.subscription_groups
-        return subscribed_filter(context.consumers, groups, config, command, property_filter=property_filter)
+        return subscribed_filter(
+            context.consumers, groups, config, command.topic, command.sub_version, property_filter=property_filter
+        )
     return make_client_filter(command.subscription, command.expression_type, property_filter=property_filter)
 
 
@@ -252,7 +254,8 @@ def _hold(
         suspended_ns=now.mono_ns,
         suspend_timeout_ms=granted,
         short=not context.options.long_polling_enable,
-        check_group=command.check_group,
+        check_group=command.check_group or command.subscription is None,
+        subscribed=command.subscription is None,
     )
     holds.hold(held)
     note_pull(
@@ -288,7 +291,16 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     counters, mono_ns = context.counters, context.clock.mono_ns
     begin_ns = mono_ns()
     try:
-        _check_access(context, request.group if request.check_group else None, topic, queue_id, now)
+        config = _check_access(context, request.group if request.check_group else None, topic, queue_id, now)
+        if request.subscribed and config is not None and context.consumers.get(request.group) is not None:
+            message_filter = subscribed_filter(
+                context.consumers,
+                context.subscription_groups,
+                config,
+                topic,
+                0,
+                property_filter=context.options.enable_property_filter,
+            )
         result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None
         if result is None:
             result = context.store.get_message(
@@ -304,7 +316,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     end_ns = mono_ns()
     counters.pulls_read += 1
     if cause == "check":
-        cause = _cause_found_by_check(context, waking, result)
+        cause = _cause_found_by_check(context, waking, message_filter, result)
     elif cause == "arrival" and result.status == NO_MATCHED_MESSAGE:
         cause = "filter_advanced"  # its filter was too much work for the turn, or tags have equal hashes
     held_us = (now.mono_ns - request.suspended_ns) // 1000
@@ -340,11 +352,14 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     return len(result.records) + EVALUATED_BYTES * result.work
 
 
-def _cause_found_by_check(context: Context, waking: Waking, result: GetMessageResult) -> WakeCause:
-    """Why no arrival has woken this hold: short polling, its filter, or a defect."""
+def _cause_found_by_check(
+    context: Context, waking: Waking, message_filter: MessageFilter | None, result: GetMessageResult
+) -> WakeCause:
+    """Why no arrival has woken this hold: short polling, the filter that it had, or a defect."""
     if waking.request.short or not context.options.long_polling_enable:
         return "short_poll"
-    return "missed_arrival" if 0 <= result.first_offset < waking.checked_to else "filter_advanced"
+    is_missed = 0 <= result.first_offset < waking.checked_to and message_filter is waking.request.message_filter
+    return "missed_arrival" if is_missed else "filter_advanced"
 
 
 def _answer(

@@ -24,7 +24,7 @@ ENDS = {
     "short_poll": "for the short time that is waited without long polling",
     "shutdown": "until the broker was stopped",
     "cancelled": "until the broker gave them up, as when an offset is reset",
-    "refused": "until the broker refused them, because the group or the topic had been locked",
+    "refused": "until the broker refused them, as the group or topic was locked, or the subscription ended",
 }
 """How holds end, by cause."""
 MINUTE_MS = 60_000

@@ -147,7 +147,7 @@ export const CAUSES = {
   cancelled: { word: "cancelled", mark: "○",
     means: "its client cancelled the pull, its topic was deleted, or the group's offset was reset" },
   refused: { word: "refused", mark: "○",
-    means: "the group may no longer consume, or the topic may no longer be read; the client got the reason" },
+    means: "the group may no longer consume, the topic may no longer be read, or the subscription ended; the client got the reason" },
 };
 
 /** Whether a hold that ended for this cause was answered with what its queue had. */

@@ -87,6 +87,36 @@ def test_a_held_pull_gets_no_message_when_reading_was_forbidden_meanwhile(lock: 
     assert bench.context.counters.pulls_refused == 1 and not bench.context.counters.messages_delivered
 
 
+@pytest.mark.covers("second-reading")
+@pytest.mark.parametrize("ms", [0, 5000, 15_000])
+def test_a_held_pull_is_answered_by_the_subscription_that_its_group_has_by_then(ms: int) -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    join(bench, "A")
+    subscribe_by_sql(bench, "size > 10", 9)
+    request = bench.pull("orders", 1, "A", subscription=None)
+    subscribe_by_sql(bench, "size < 3 OR size = 30", 10)
+    send_sizes(bench, "2")
+    if not ms:
+        send_sizes(bench, "30")
+    bench.tick(ms)
+    pulled = bench.pulled(request, "A")
+    assert bodies(pulled) == ([b"2"] if ms else [b"2", b"30"])
+    assert bench.context.counters.woken["missed_arrival"] == 0
+
+
+def test_a_held_pull_of_a_subscription_that_ended_is_refused() -> None:
+    bench = Bench()
+    send_sizes(bench, "1")
+    join(bench, "A")
+    subscribe_by_sql(bench, "size > 10", 9)
+    request = bench.pull("orders", 1, "A", subscription=None)
+    bench.call(c.HeartBeat(client_id="A", protocol="remoting", consumers=[c.ConsumerData(group="g")]), "A")
+    send_sizes(bench, "30")
+    refused = bench.final(request, "A")
+    assert isinstance(refused, c.Failed) and refused.code == 24
+
+
 def test_a_pull_that_may_not_wait_is_answered_at_once() -> None:
     bench = Bench()
     bench.send("orders", b"x")

@@ -199,5 +199,6 @@ def returned_messages(context: Context, group: str, topics: Iterable[str], now: 
         if returned:
             received = [item for key in keys if (item := stats.group_get.get(key)) is not None]
             delivered = sum(item.recent(window, now.mono_ns)[0] for item in received)
-            return ReturnedMessages(delivered=delivered, returned=returned, window_ms=window_ms)
+            uptime_ms = (now.mono_ns - context.started.mono_ns) // 1_000_000  # a slot may begin before the engine did
+            return ReturnedMessages(delivered=delivered, returned=returned, window_ms=min(window_ms, uptime_ms))
     return ReturnedMessages(delivered=0, returned=0, window_ms=0)

@@ -77,10 +77,10 @@ async function begin({ isLink = false } = {}) {
   try {
     search.query = queryOf(fields);
     await load();
-    if (isLink && new URLSearchParams(location.search).has("follow")) follow(true);
   } catch (error) {
     showProblem(error.message);
   }
+  if (isLink && new URLSearchParams(location.search).has("follow")) follow(true); // which asks again after a failure
 }
 
 /** Forgets the search, and stops to follow its topic. */

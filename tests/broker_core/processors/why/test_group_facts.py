@@ -402,6 +402,16 @@ def test_a_listener_that_fails_on_every_message() -> None:
     assert "some_messages_fail" not in ids(why(bench)), "it was more than a day ago"
 
 
+def test_messages_come_back_in_no_longer_time_than_the_engine_runs() -> None:
+    bench = orders(1)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    send_back(bench, 0)
+    bench.clock.advance(8_000)
+    uptime_ns = bench.clock.now().mono_ns - bench.context.started.mono_ns
+    assert facts_of(bench).returned.window_ms == uptime_ns // 1_000_000
+
+
 def test_a_topic_that_does_not_exist() -> None:
     bench = orders(3)
     join(bench, "A", topics={"oders": "*"})

@@ -119,10 +119,11 @@ class HttpApplication:
         headers = read_headers(scope)
         request: Request[Any] = Request(scope, receive, send, params, headers)
         body = await read_body(receive, headers, route.body_limit)
-        if route.body_optional and not body and b"content-type" not in headers:
+        if route.bodies and (body or not route.body_optional or b"content-type" in headers):
+            require_json(headers)
+        if route.body_optional and not body:
             request.body = route.bodies[0]()
         elif route.bodies:
-            require_json(headers)
             request.body = body if route.raw_body else decode_json(body, route.bodies[0])
         elif body:
             raise Problem(400, f"{route.method} {route.path} does not accept a body", pointer="")

@@ -206,6 +206,8 @@ def require_json(headers: dict[bytes, bytes]) -> None:
 
 def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
     """The body as a struct of type ``shape``. Problem 400 if it is not JSON, not UTF-8 or does not match."""
+    if not data:
+        raise Problem(400, "the body is empty, and must be JSON", pointer="")
     try:
         return msgspec.json.decode(data, type=shape)
     except msgspec.ValidationError as error:

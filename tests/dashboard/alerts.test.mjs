@@ -31,7 +31,7 @@ test("what became of a message", () => {
   assert.equal(sentText(alert, { ...rule, channels: [1] }), "not sent yet");
   assert.equal(sentText(alert, undefined), "not sent");
   const channel = { enabled: true, error: "", sent_ms: null, failed_ms: null, kind: "webhook", host: "https://x.example", recipients: [] };
-  assert.equal(channelText(channel), "nothing sent yet");
+  assert.equal(channelText(channel), "no alert sent yet");
   assert.equal(channelText({ ...channel, enabled: false }), "off");
   assert.match(channelText({ ...channel, error: "it answered 503", failed_ms: Date.now() }), /^failed \S+: it answered 503$/);
   assert.equal(targetText(channel), "https://x.example");

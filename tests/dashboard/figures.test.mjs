@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { explainEnd, explainHold, explainPull } from "../../static/js/text/explain.js";
-import { ago, bucketText, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/text/format.js";
+import { explainEnd, explainHold, explainPull, explainUnbegun } from "../../static/js/text/explain.js";
+import { ago, axisLabels, bucketText, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/text/format.js";
 import { backoff } from "../../static/js/socket.js";
 import { counterRate, percentile, queueRate, rateSeries, singleValues, visibleBuckets } from "../../static/js/stats.js";
 
@@ -44,6 +44,9 @@ describe("the end of a hold", () => {
   });
   test("by its client", () => assert.match(end({ cause: "channel_gone", wake_us: 0 }), /^Released after 4\.2 s: its client disconnected/));
   test("unknown to the page", () => assert.match(explainEnd(HOLD, null), /no longer has its wake-up/));
+  test("that had not begun on a board of the past", () => {
+    assert.match(explainUnbegun(HOLD), /^Not held yet at this moment: its hold began at \d\d:\d\d:\d\d/);
+  });
   test("in one line for the in-page consumer", () => {
     assert.equal(explainPull(null, null, null), "answered at once, not held");
     assert.equal(explainPull({ held_ms: "2041", wake_cause: "arrival" }, 150, 12.3),
@@ -52,6 +55,10 @@ describe("the end of a hold", () => {
 });
 
 describe("figures", () => {
+  test("of an axis are not repeated", () => {
+    assert.deepEqual(axisLabels([0, 0.5, 1], shortCount), ["0", "", "1"]);
+    assert.deepEqual(axisLabels([0, 0.5, 1], rate), ["0", "0.5", "1.0"]);
+  });
   test("are unknown, not 0, when they are not known", () => {
     for (const write of [count, shortCount, rate, micros, millis, span, ago, clockTime]) {
       assert.equal(write(null), "unknown");

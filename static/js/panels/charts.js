@@ -1,6 +1,7 @@
 /** uPlot charts in the page's colours. A chart is drawn again when the colours or the width change. */
 
 import uPlot from "../../vendor/uplot/uPlot.esm.js";
+import { axisLabels } from "../text/format.js";
 
 export const CHART_HEIGHT = 118;
 export const FONT = "11px system-ui, sans-serif";
@@ -45,7 +46,7 @@ export class Chart {
 /** The vertical axis: counts from 0. */
 export function countAxis(format) {
   return { stroke: colour("--muted"), font: FONT, size: 44, gap: 4, ticks: { show: false }, space: 28,
-    grid: { stroke: colour("--line"), width: 1 }, values: (_plot, values) => values.map(format) };
+    grid: { stroke: colour("--line"), width: 1 }, values: (_plot, values) => axisLabels(values, format) };
 }
 
 export const fromZero = (_plot, _min, max) => [0, Math.max(1, (max ?? 0) * 1.08)];

@@ -1,7 +1,7 @@
 /** Explains the selected hold: why it waits, and afterwards how it ended. */
 
 import { el, setText } from "../dom.js";
-import { explainEnd, explainHold } from "../text/explain.js";
+import { explainEnd, explainHold, explainUnbegun } from "../text/explain.js";
 import { clockTime, seconds } from "../text/format.js";
 import { clientHref, groupHref, holdHref } from "../links.js";
 import { queueKey } from "../reducer.js";
@@ -25,7 +25,8 @@ export function holdDetail(part) {
     return rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   }
 
-  function sentence({ state, now }) {
+  function sentence({ state, now, status }) {
+    if (status === "past" && hold.suspended_at_ms > now) return explainUnbegun(hold);
     if (state.holds.has(hold.id)) {
       const queue = state.queues.get(queueKey(hold.topic, hold.queue_id));
       return explainHold(hold, queue, now, { longPollingEnable: state.longPollingEnable });

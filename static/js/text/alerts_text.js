@@ -50,7 +50,7 @@ export function sentText(alert, rule) {
 export function channelText(channel) {
   if (!channel.enabled) return "off";
   if (channel.error) return `failed ${timeText(channel.failed_ms)}: ${channel.error}`;
-  return channel.sent_ms === null ? "nothing sent yet" : `sent ${timeText(channel.sent_ms)}`;
+  return channel.sent_ms === null ? "no alert sent yet" : `sent ${timeText(channel.sent_ms)}`;
 }
 
 export function targetText(channel) {

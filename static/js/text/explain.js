@@ -1,6 +1,6 @@
 /** Sentences that explain why a pull is held and how it ended. Pure. */
 
-import { cause, count, isAnswered, micros, millis, plural, seconds } from "./format.js";
+import { cause, clockTime, count, isAnswered, micros, millis, plural, seconds } from "./format.js";
 import { queueKey } from "../reducer.js";
 
 /** Whether a filter lets every message through. */
@@ -62,6 +62,11 @@ export function explainEnd(hold, wakeup) {
   const brought = wakeup.messages === 1 ? "1 message" : `${count(wakeup.messages)} messages`;
   const wake = wakeup.wake_us > 0 ? `, ${micros(wakeup.wake_us)} after the message arrived` : "";
   return `Woken ${held} by ${word}: ${means}. It was answered with ${brought}${wake}.`;
+}
+
+/** A selected hold on a board of the past that is older than the hold. */
+export function explainUnbegun(hold) {
+  return `Not held yet at this moment: its hold began at ${clockTime(hold.suspended_at_ms)}.`;
 }
 
 /** How a pull of the in-page consumer was answered, in one line. */

@@ -26,6 +26,13 @@ export function shortCount(value) {
   return `${scaled < 100 ? scaled.toFixed(1) : scaled.toFixed(0)}${unit}`;
 }
 
+/** Labels of an axis. Of values that `format` writes alike, such as 0.5 and 1, only the whole ones get one. */
+export function axisLabels(values, format) {
+  const labels = values.map(format);
+  const isUnique = (label) => labels.indexOf(label) === labels.lastIndexOf(label);
+  return labels.map((label, i) => (isUnique(label) || Number.isInteger(values[i]) ? label : ""));
+}
+
 export function rate(perSecond) {
   if (!isKnown(perSecond)) return UNKNOWN;
   if (perSecond === 0) return "0";

@@ -93,6 +93,8 @@ async def test_unknown_and_misplaced_parameters(client: httpx.AsyncClient) -> No
 
 async def test_wrong_media_type(client: httpx.AsyncClient) -> None:
     problem(await client.put("/api/v1/topics/T", content=b"{}"), 415, "INVALID_PARAMETER")
+    empty = await client.put("/api/v1/topics/T", headers={"content-type": "application/json"})
+    assert empty.json()["detail"] == "the body is empty, and must be JSON"
     problem(await client.get("/api/v1/topics", params={}), 500, "SYSTEM_ERROR")  # nothing was scripted
 
 

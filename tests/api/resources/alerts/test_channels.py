@@ -38,6 +38,11 @@ async def test_a_test_message_is_sent_and_its_refusal_told(client: httpx.AsyncCl
         number = (await client.post(CHANNELS, json=HOOK | {"url": receiver.url})).json()["id"]
         assert (await client.post(f"{CHANNELS}/{number}/test")).status_code == 204
         assert b"TEST: on call" in receiver.requests[0][2]
+        documented = {"content-type": "application/json"}  # as in docs/alerts.md: the header, and no body
+        assert (await client.post(f"{CHANNELS}/{number}/test", headers=documented)).status_code == 204
+        foreign = await client.post(f"{CHANNELS}/{number}/test", headers={"content-type": "text/plain"})
+        assert foreign.status_code == 415
+        assert len(receiver.requests) == 2
         receiver.answer = b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"
         refused = await client.post(f"{CHANNELS}/{number}/test")
     assert refused.status_code == 502

@@ -30,7 +30,7 @@ class NoSuchError(LookupError):
 
 
 class RefusedError(RuntimeError):
-    """Another one has that name, or there are too many. The message is a sentence."""
+    """The name is taken, or there are too many rules, channels or silences. The message is a sentence."""
 
 
 def _struct(row: models.Model, shape: type[T]) -> T:

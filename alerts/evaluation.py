@@ -1,9 +1,9 @@
-"""The life of an alert: ok, pending, firing, resolved. Pure: facts and times are arguments.
+"""The states of an alert: ok, pending, firing, resolved. Pure: facts and times are arguments.
 
-    condition holds ──> pending ── it held for_s ──> firing ── it holds no more ──> resolved
-                           └── it holds no more ──> ok
+    condition holds ──> pending ── it held for_s ──> firing ── it no longer holds ──> resolved
+                           └── it no longer holds ──> ok
 
-What is unknown changes nothing: a firing alert stays firing, a pending one does not begin to fire.
+An unknown value changes nothing: a firing alert stays firing, a pending one does not begin to fire.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -27,7 +27,7 @@ class Moment(NamedTuple):
 
 
 class Readings:
-    """What one rule found. ``holding``: where its condition holds, with the value in words.
+    """What one rule's condition is at each subject. ``holding``: where it holds, with the value in words.
 
     ``known`` are the subjects of the rule's alerts.
     Where the value is unknown, the subject is in ``unknown``, or its group or broker in one of the other sets.
@@ -43,14 +43,14 @@ class Readings:
         self.left_out = 0
 
     def add(self, subject: Subject, text: str) -> None:
-        """The condition holds there. Beyond twice MAX_ALERTS subjects are only counted."""
+        """The condition holds at this subject. More than twice MAX_ALERTS subjects are only counted."""
         if len(self.holding) < 2 * MAX_ALERTS:
             self.holding[subject] = text
         else:
             self.left_out += 1
 
     def add_unknown(self, subject: Subject) -> None:
-        """The value is unknown there, which matters to an alert alone."""
+        """The value of this subject is unknown. Only a subject with an alert is noted."""
         if subject in self._known:
             self.unknown.add(subject)
 
@@ -187,11 +187,11 @@ class RuleState:
         )
 
 
-class Rise:
-    """New events of a counter that only grows, such as dead letters: those of a series without a pause of QUIET_MS.
+class NewEvents:
+    """Counts the new events of a total that only grows, such as dead letters.
 
-    So an alert ends when nothing new came for that time. A counter that fell, because its process was restarted, begins
-    anew.
+    After QUIET_MS without a new event the count begins at 0 again, so an alert ends then. A total that fell,
+    because its process was restarted, is counted anew.
     """
 
     QUIET_MS = 10 * 60_000
@@ -200,23 +200,23 @@ class Rise:
         self._last: dict[Subject, int] = {}
         self._series: dict[Subject, tuple[int, int]] = {}
 
-    def new(self, subject: Subject, total: int, now: Moment) -> int:
+    def count(self, subject: Subject, total: int, now: Moment) -> int:
         """The number of new events up to now."""
-        before = self._last.get(subject, total)
+        previous = self._last.get(subject, total)
         self._last[subject] = total
         count, at = self._series.get(subject, (0, 0))
         if count and now.mono_ms - at >= self.QUIET_MS:
             count = 0
-        if total > before:
-            count, at = count + total - before, now.mono_ms
+        if total > previous:
+            count, at = count + total - previous, now.mono_ms
         if count:
             self._series[subject] = (count, at)
         else:
             self._series.pop(subject, None)
         return count
 
-    def keep(self, subjects: Mapping[Subject, object], broker: str) -> None:
-        """Forget what the broker does not have any more."""
+    def forget_others(self, subjects: Mapping[Subject, object], broker: str) -> None:
+        """Forget the broker's other subjects, which it does not have any more."""
         for subject in [known for known in self._last if known.broker == broker and known not in subjects]:
             del self._last[subject]
             self._series.pop(subject, None)

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from alerts.evaluation import Moment, Readings, Rise, RuleState
+from alerts.evaluation import Moment, NewEvents, Readings, RuleState
 from alerts.rules import Rule, Subject, matches
 from bridge.port import BrokerError, EnginePort, PortTimeout, PortUnavailable, commands
 
 GROUPS_OF_PAGE = 1000
 MAX_PAGES = 64
-"""Of a broker in one round: 64,000 groups."""
+"""Pages of one broker in a round: 64,000 groups."""
 GROUPS_AT_ONCE = 20
 """After so many groups, other tasks of the process have their turn."""
 TIMEOUT_MS = 10_000
@@ -28,7 +28,9 @@ R = TypeVar("R", bound=commands.Reply)
 class Watch:
     """One round over all brokers. ``readings`` by rule; ``problems`` are sentences about what is not known."""
 
-    def __init__(self, states: Iterable[tuple[Rule, RuleState]], dead: Rise, missed: Rise, now: Moment) -> None:
+    def __init__(
+        self, states: Iterable[tuple[Rule, RuleState]], dead: NewEvents, missed: NewEvents, now: Moment
+    ) -> None:
         states = list(states)
         self.rules = [rule for rule, _ in states]
         self.readings = {rule.id: Readings(state.alerts) for rule, state in states}
@@ -85,7 +87,7 @@ class Watch:
             self.problems.append(f"{broker} did not answer for its counters: {error.remark}.")
             return False
         subject = Subject(broker)
-        new = self._missed.new(subject, snapshot.counters.get("woken_missed_arrival", 0), self._now)
+        new = self._missed.count(subject, snapshot.counters.get("woken_missed_arrival", 0), self._now)
         for rule in self.rules:
             if rule.what == "missed_arrivals" and new > rule.threshold:
                 self.readings[rule.id].add(
@@ -116,7 +118,7 @@ class Watch:
             self.spent_s = max(self.spent_s, took)
             if after is None:
                 if limit:
-                    self._dead.keep(seen, broker)
+                    self._dead.forget_others(seen, broker)
                 return True
             if took > GROUPS_S:
                 self.problems.append(f"{broker} took longer than {GROUPS_S:.0f} s; its other groups are not known.")
@@ -139,7 +141,7 @@ class Watch:
 
     def _group(self, broker: str, group: commands.GroupMetrics, *, is_cut: bool) -> None:
         subject = Subject(broker, group.group)
-        new_dead = self._dead.new(subject, group.dead_lettered, self._now)
+        new_dead = self._dead.count(subject, group.dead_lettered, self._now)
         for rule in self.rules:
             if rule.what not in ABOUT_GROUPS or not matches(rule.group, group.group):
                 continue

@@ -38,9 +38,9 @@ def declared(wall_ms: int) -> Declared:
 
 
 def take_turn(holder: str, wall_ms: int) -> bool:
-    """Whether ``holder`` evaluates the rules from now on, for LEASE_MS: nobody else does.
+    """Take or renew the lease for LEASE_MS. Returns whether ``holder`` has it and evaluates the rules.
 
-    A lease that ends later than any can, because a clock went back, counts as ended.
+    A lease that ends after more than twice LEASE_MS counts as ended: a clock must have been set back.
     """
     AlertEvaluator.objects.get_or_create(pk=AlertEvaluator.ROW)
     is_free = Q(holder=holder) | Q(until_ms__lt=wall_ms) | Q(until_ms__gt=wall_ms + 2 * LEASE_MS)
@@ -54,7 +54,7 @@ def give_up_turn(holder: str) -> None:
 
 
 def note_round(wall_ms: int, problems: Sequence[str]) -> None:
-    """A round ended now."""
+    """Record that a round has ended."""
     texts = [problem[:MAX_TEXT] for problem in problems[:20]]
     AlertEvaluator.objects.filter(pk=AlertEvaluator.ROW).update(evaluated_ms=wall_ms, problems=texts)
 

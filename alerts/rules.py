@@ -88,7 +88,7 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BadRuleError(ValueError):
-    """A rule, silence or channel that cannot be. The message is a sentence; ``field`` is the one to blame."""
+    """An invalid rule, silence or channel. The message is a sentence; ``field`` is the one to blame."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -109,7 +109,7 @@ def matches(pattern: str, name: str) -> bool:
 def check_rule(rule: Rule, channels: "frozenset[int]") -> None:
     """Raise BadRuleError for a rule that could never fire, or not as its author expects."""
     if not rule.name.strip():
-        raise BadRuleError("name", "a rule has a name, which its messages begin with")
+        raise BadRuleError("name", "a rule needs a name, with which its messages begin")
     _check_text("name", rule.name)
     for field, pattern in (("group", rule.group), ("topic", rule.topic)):
         _check_pattern(field, pattern)
@@ -120,7 +120,7 @@ def check_rule(rule: Rule, channels: "frozenset[int]") -> None:
     if rule.what in ("group_state", "engine_down") and rule.threshold:
         raise BadRuleError("threshold", f"a rule on {rule.what} has no threshold")
     if rule.what == "disk_used" and not rule.threshold < 100:
-        raise BadRuleError("threshold", "disk_used is in percent, so a threshold of 100 or more is never exceeded")
+        raise BadRuleError("threshold", "disk_used is in percent, so a threshold of 100 or more can never be exceeded")
     if rule.group != "*" and rule.what in ("missed_arrivals", "disk_used", "engine_down"):
         raise BadRuleError("group", f"{rule.what} is about a broker, not about groups")
     if rule.topic != "*" and rule.what not in ("lag", "oldest"):
@@ -132,7 +132,7 @@ def check_rule(rule: Rule, channels: "frozenset[int]") -> None:
 
 def _check_states(rule: Rule) -> None:
     if not rule.states:
-        raise BadRuleError("states", "a rule on group_state names the states in which it fires, such as stalled")
+        raise BadRuleError("states", "a rule on group_state must name the states in which it fires, such as stalled")
     for state in rule.states:
         if state not in STATES:
             raise BadRuleError("states", f"{state!r} is no state of a group; the states are {', '.join(STATES)}")
@@ -145,7 +145,9 @@ def _check_text(field: str, text: str) -> None:
 
 def _check_pattern(field: str, pattern: str) -> None:
     if not pattern or any(ord(letter) < 32 for letter in pattern):
-        raise BadRuleError(field, f"the pattern for {field} is a name, in which * is any text; * alone is all of them")
+        raise BadRuleError(
+            field, f"the pattern for {field} must be a name, in which * stands for any text; * alone matches all"
+        )
 
 
 def check_silence(silence: Silence, rules: "frozenset[int]") -> None:
@@ -155,7 +157,7 @@ def check_silence(silence: Silence, rules: "frozenset[int]") -> None:
     _check_pattern("group", silence.group)
     _check_text("comment", silence.comment)
     if not silence.from_ms < silence.to_ms <= silence.from_ms + MAX_SILENCE_MS:
-        raise BadRuleError("to_ms", "a silence ends after it begins, and lasts a year at most")
+        raise BadRuleError("to_ms", "a silence must end after it begins, and last a year at most")
 
 
 def check_channel(channel: Channel, *, hosts: "tuple[str, ...]", sends_mail: bool) -> None:
@@ -164,7 +166,7 @@ def check_channel(channel: Channel, *, hosts: "tuple[str, ...]", sends_mail: boo
     ``hosts`` are those that the installation allows; empty allows all.
     """
     if not channel.name.strip():
-        raise BadRuleError("name", "a channel has a name")
+        raise BadRuleError("name", "a channel needs a name")
     _check_text("name", channel.name)
     if channel.kind != "email":
         if channel.recipients:
@@ -180,7 +182,7 @@ def check_channel(channel: Channel, *, hosts: "tuple[str, ...]", sends_mail: boo
             "kind", "this installation cannot send e-mail: set GLASSMQ_SMTP_URL and start the web process again"
         )
     if not channel.recipients:
-        raise BadRuleError("recipients", "an email channel has at least one recipient")
+        raise BadRuleError("recipients", "an email channel needs at least one recipient")
     for recipient in channel.recipients:
         if not _ADDRESS.fullmatch(recipient):
             raise BadRuleError("recipients", f"{recipient[:100]!r} is no e-mail address")
@@ -192,11 +194,13 @@ def check_url(url: str, hosts: "tuple[str, ...]") -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise BadRuleError("url", "the URL is not one that can be read") from error
+        raise BadRuleError("url", "the URL cannot be read") from error
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or re.search(r"[\s\x00-\x1f\x7f]", url):
-        raise BadRuleError("url", "the URL begins with http:// or https:// and a host")
+        raise BadRuleError("url", "the URL must begin with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise BadRuleError("url", "the URL has no user and password; a webhook's secret is sent as its bearer token")
+        raise BadRuleError(
+            "url", "the URL must not contain a user or a password; a webhook's secret is sent as its bearer token"
+        )
     if hosts and host not in hosts:
         raise BadRuleError("url", f"messages may not be sent to {host}: GLASSMQ_ALERT_HOSTS allows {', '.join(hosts)}")
 

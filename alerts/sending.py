@@ -1,4 +1,4 @@
-"""How messages reach their receivers: by HTTP or e-mail, each with a time limit, tries again, and a queue with an end.
+"""How messages reach their receivers: by HTTP or e-mail, each with a time limit, several tries, and a bounded queue.
 
 Every channel has a queue and a task of its own, so a receiver that hangs delays nobody else's messages. Nothing here
 shows or logs a URL or a secret.
@@ -170,7 +170,7 @@ class Outbox:
         """Messages for which there was no room, by channel."""
 
     def put(self, channel: Channel, notice: Notice) -> bool:
-        """Send this after what waits for the channel. False: there is no room, and it was dropped."""
+        """Queue a message for its channel. Returns False if the queue is full and the message was dropped."""
         waiting = self._waiting.setdefault(channel.id, deque())
         if len(waiting) >= MAX_WAITING:
             self.dropped[channel.id] = self.dropped.get(channel.id, 0) + 1
@@ -205,6 +205,6 @@ class Outbox:
                 return
 
     def stop(self) -> None:
-        """Give up what waits."""
+        """Drop the messages that wait."""
         for task in list(self._tasks.values()):
             task.cancel()

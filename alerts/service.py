@@ -1,6 +1,6 @@
 """Evaluates the rules every 15 s or less often, in one web process of an installation, and sends what is due.
 
-A database that fails stops nothing: the rules that were read last go on, and messages are sent. Only the history then
+While the database fails, the rules that were read last stay in force, and messages are sent. Only the history then
 lacks what happened.
 """
 
@@ -16,7 +16,7 @@ from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
 from alerts import records
-from alerts.evaluation import Alert, Changes, Moment, Rise, RuleState
+from alerts.evaluation import Alert, Changes, Moment, NewEvents, RuleState
 from alerts.facts import Watch
 from alerts.rules import Rule
 from alerts.sending import Outbox, Outcome
@@ -53,7 +53,7 @@ class AlertService:
         self._states: dict[int, RuleState] = {}
         self._lacks_writes = False
         """A write failed, so the history is not what fires."""
-        self._dead, self._missed = Rise(), Rise()
+        self._dead, self._missed = NewEvents(), NewEvents()
         self._rounds = 0
         self._due_ms = 0
         """On the monotonic clock: when the rules are evaluated again."""
@@ -79,7 +79,7 @@ class AlertService:
                 continue
 
     def evaluate_soon(self) -> None:
-        """Something was declared: do not wait for the next round."""
+        """A rule, channel or silence has changed: do not wait for the next round."""
         self._due_ms = 0
         self._soon.set()
 
@@ -199,7 +199,7 @@ def start_alerts() -> None:
 
 
 async def stop_alerts() -> None:
-    """End that."""
+    """Stop evaluating."""
     global _service, _task
     service, task, _service, _task = _service, _task, None, None
     if task is not None:

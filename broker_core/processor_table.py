@@ -166,8 +166,8 @@ FOLLOWER_COMMANDS: frozenset[type[Command]] = frozenset(WALKS) | {
     commands.GetSnapshot,
     commands.GetAttached,
 }
-"""What an engine that follows another broker's log carries out as any other does. It refuses what is not named here,
-so that a new command cannot change a copy by accident."""
+"""The commands that an engine that follows another broker's log carries out as any other engine does. It refuses all
+others, so that a new command cannot change a copy by accident."""
 
 WAITS_FOR_DISK: dict[type[Command], Callable[[Any], bool]] = {
     commands.EndTransaction: lambda command: command.decision == "commit",

@@ -63,7 +63,7 @@ class WaitingRetry(Model, frozen=True, kw_only=True, gc=False):
 
 
 class WaitingRetries(Model, frozen=True, kw_only=True, gc=False):
-    """Those first that are due first. `waiting` counts all; if not `counted`, there may be more: ask again."""
+    """In the order in which they are due. `waiting` counts all; if `counted` is false, there may be more: ask again."""
 
     broker: str
     group: str
@@ -83,7 +83,7 @@ class RetriesParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 async def get_retries(request: Request[RetriesParams]) -> Answer:
-    """The messages that the group sent back, or that were too long with it, as long as their delay lasts."""
+    """The messages that the group sent back, or did not consume in time, until their delay is over."""
     params = request.params
     broker = await brokers.single_broker(params.broker, RETRIES.format(params.group))
     command = commands.GetWaitingRetries(group=params.group, max_num=params.limit)

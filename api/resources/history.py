@@ -68,7 +68,7 @@ class HistoryView(Model, frozen=True, kw_only=True, gc=False):
 
 
 def _steps(params: HistoryParams, now_ms: int) -> tuple[int, int, int]:
-    """(tier, beginning, end) in seconds, in whole steps. Problem 400 if that is no time or too many steps."""
+    """(tier, beginning, end) in seconds, in whole steps. Problem 400 for invalid times or too many steps."""
     to_ms = now_ms if params.to_ms is None else min(params.to_ms, now_ms)
     if params.from_ms is not None and params.last_s is not None:
         raise Problem(400, "give from_ms or last_s, not both", pointer="/last_s")
@@ -135,7 +135,7 @@ async def history(request: Request[HistoryParams]) -> Answer:
 
 
 class BoardLine(Model, frozen=True, kw_only=True, gc=False):
-    """`at_ms` is when the board was as it was kept. `holds_total` is the number of held pulls then."""
+    """`at_ms` is the time of the board. `holds_total` is the number of held pulls at that time."""
 
     at_ms: int
     holds_total: int
@@ -165,7 +165,7 @@ async def get_boards(request: Request[Params]) -> Answer:
 
 
 async def get_board(request: Request[BoardParams]) -> Answer:
-    """The board as it was: the last one that was kept at or before this time, with at most 500 holds and queues."""
+    """The last board that was kept at or before this time, with at most 500 holds and 500 queues."""
     broker = (await brokers.single_broker(request.params.broker)).name
     kept = get_history(broker)
     snapshot = None if kept is None else await in_thread(partial(kept.boards.at, request.params.at_ms))

@@ -1,8 +1,9 @@
-"""The history of one broker: takes a sample every 10 s, and answers what was.
+"""The history of one broker: records a sample every 10 s, and returns past values.
 
-A sample that is missing leaves a gap, never a 0. What was counted is known only if the sample before it is about 10 s
-old and of the same start of the engine. If the clock goes back by more than a minute, the steps that it has not reached
-again are deleted; by less, samples are left out until it has. A failure of the disk stops the history and nothing else.
+A sample that is missing leaves a gap, never a 0. Counts are known only if the previous sample is about 10 s
+older and of the same start of the engine. If the clock goes back by more than a minute, all steps later than its new
+time are deleted. If it goes back by less, samples are left out until it has caught up. A failure of the disk stops the
+history and nothing else.
 """
 
 import logging
@@ -79,8 +80,8 @@ class Rows:
         return [self._rows.get(name, UNKNOWN) for name in names], new
 
 
-class Before(NamedTuple):
-    """The sample before: its totals, and whether it had every topic and group."""
+class PreviousSample(NamedTuple):
+    """The previous sample: its totals, and whether it had every topic and group."""
 
     epoch: int
     mono_ns: int
@@ -105,7 +106,7 @@ class History:
         self._tiers = tiers
         self._file: HistoryFile | None = None
         self._retry_ns = 0
-        self._before: Before | None = None
+        self._previous: PreviousSample | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -203,7 +204,7 @@ class History:
                 names.append((kind, row, name, at_s))
                 for rollup in self._rollups:
                     rollup.clear_row(kind, row)
-                for column in self._before.totals[kind] if self._before is not None else ():
+                for column in self._previous.totals[kind] if self._previous is not None else ():
                     if row < len(column):
                         column[row] = UNKNOWN
             rows.append(assigned)
@@ -219,8 +220,8 @@ class History:
             [_column(self._rows[kind].width, rows[kind], column) for column in columns]
             for kind, columns in enumerate((of_broker, of_topics, of_groups))
         ]
-        before, wakeups = self._before, sample.wakeup_us.counts
-        self._before = Before(sample.epoch, now.mono_ns, values, wakeups, self.left_out == 0)
+        before, wakeups = self._previous, sample.wakeup_us.counts
+        self._previous = PreviousSample(sample.epoch, now.mono_ns, values, wakeups, self.left_out == 0)
         counted = (
             before is not None
             and before.epoch == sample.epoch

@@ -72,7 +72,7 @@ class ClientRemotingProcessor:
                 start_task(consumer.reset_offset(queue, offset), "reset an offset")
 
     def _check_transaction_state(self, address: str, request: RemotingCommand) -> None:
-        """Have the producer of the message's group check its transaction. What it cannot check is asked again."""
+        """Have a producer of the message's group check its transaction. The broker asks again if that fails."""
         try:
             header = read_header(CheckTransactionStateRequestHeader, request.ext_fields)
             (message,) = decode_messages(request.body, header.bname)

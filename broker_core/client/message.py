@@ -77,7 +77,7 @@ class Message:
 
     @property
     def transaction_id(self) -> str:
-        """Of the message that a transaction listener gets: its ``msg_id``. Empty before it is sent."""
+        """The ``msg_id`` of the message that a transaction listener gets. Empty before the message is sent."""
         return self.properties.get(UNIQ_KEY, "")
 
 

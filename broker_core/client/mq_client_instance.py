@@ -90,7 +90,7 @@ class MQClientInstance:
         self.request_futures = RequestFutureHolder()
         self.producer_groups: set[str] = set()
         self.transaction_producers: dict[str, TransactionMQProducer] = {}
-        """By group: those whom brokers ask how a transaction ended."""
+        """By group: the producers that brokers ask how a transaction ended."""
         self.consumers: dict[str, MQConsumerInner] = {}
         self._routes: dict[str, TopicRouteData] = {}
         self._publish_infos: dict[str, TopicPublishInfo] = {}
@@ -236,7 +236,7 @@ class MQClientInstance:
     async def _look_up(self, topic: str, default_queues: int, timeout_s: float) -> bool:
         """As ``update_topic_route``, once for all that wait for the same route.
 
-        Whoever has no more time leaves; the lookup goes on to the next name servers, for the send that comes next.
+        A caller whose time is over stops waiting. The lookup goes on to the next name servers, for the next send.
         """
         key = topic, default_queues
         lookup = self._lookups.get(key)

@@ -20,7 +20,7 @@ MAX_CALLS = 65_535
 """Requests that may wait for their answers on one connection. A consumer has a held pull for each of its queues."""
 
 TURN_BYTES = 64 << 10
-"""Of the requests that wait for the end of a turn. More are sent at once."""
+"""Bytes of the requests that may wait for the end of a turn. Requests with more are sent at once."""
 
 _epochs = count(1)
 

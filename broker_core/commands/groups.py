@@ -115,7 +115,7 @@ class GroupRetries(Shape, frozen=True):
 
 
 class GetWaitingRetries(Command, frozen=True):
-    """The messages that wait for a group's next try, those first that are due first. -> RetriesWaiting
+    """The messages that wait for a group's next try, in the order in which they are due. -> RetriesWaiting
 
     At most ``max_num``, and at most 64. Failed SUBSCRIPTION_GROUP_NOT_EXIST if the group is unknown.
     """

@@ -64,7 +64,7 @@ INT = Struct(">i")
 _FRONT = Struct(">iIIiiqqi")
 _MAGIC_AND_SYS_FLAG = Struct(">4xI28xi")
 _MAGIC_SYS_FLAG_AND_BODY = Struct(">4xI28xi44xi")
-"""With the body's length of a record whose hosts have IPv4 addresses."""
+"""The same, and the length of the body of a record whose hosts have IPv4 addresses."""
 _BODY_V4 = _MAGIC_SYS_FLAG_AND_BODY.size
 _HEAD_SIZES = tuple(head.size for head in HEADS)
 SYS_FLAG_AT = 36
@@ -297,7 +297,7 @@ def properties_at(data: Buffer, position: int) -> bytes:
 
 
 def properties_within(data: Buffer, position: int, size: int) -> bytes:
-    """The same, for a record of which the size is known: in half the time."""
+    """The same for a record whose size is known, in half the time."""
     magic, sys_flag, body_length = _MAGIC_SYS_FLAG_AND_BODY.unpack_from(data, position)
     if magic != MAGIC_V1 or sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
         return properties_at(data, position)

@@ -79,14 +79,14 @@ class ManyPullRequest(msgspec.Struct, eq=False, gc=False):
     queue_id: int
     max_offset: int
     group: str = ""
-    """Of holds of pops, which each group has to itself."""
+    """The group whose held pops these are. Empty for held pulls, which the groups share."""
     first: PullRequest | None = None
     last: PullRequest | None = None
     count: int = 0
 
     @property
     def key(self) -> Any:
-        """Where it is in the table of its topic."""
+        """Its key in the table of its topic."""
         return (self.group, self.queue_id) if self.group else self.queue_id
 
     def __iter__(self) -> Iterator[PullRequest]:

@@ -31,8 +31,8 @@ from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
 EVALUATED_BYTES_MAX = 1 << 20
-"""So many bytes are read to evaluate the filters of holds in a turn. After that every hold is woken whose filter reads
-properties: its pull evaluates it."""
+"""Bytes that evaluating the filters of holds may read in one turn. After that, each hold whose filter reads properties
+is woken, and its pull evaluates the filter."""
 
 PropertiesOf = Callable[[int], bytes]
 """Returns the property string of the record at a physical offset."""
@@ -167,7 +167,7 @@ class PullRequestHold:
         return many
 
     def first_pop(self, topic: str, group: str, queue_id: int) -> PullRequest | None:
-        """The oldest held pop of a group that messages of this queue concern, of a queue below 0: messages of any."""
+        """The oldest held pop of a group that waits for messages of this queue. A queue below 0 means any queue."""
         if group not in self._pops.get(topic, ()):
             return None
         queues = self._table.get(topic, {})

@@ -46,7 +46,7 @@ MAX_SUSPEND_MS = 24 * 3600 * 1000
 MAX_PULL_BYTES = 16 * 1024 * 1024
 MAX_PULL_MESSAGES = 4096
 EVALUATED_BYTES = 8
-"""To evaluate a filter takes about as long as to copy so many times the bytes that it reads."""
+"""The work of evaluating a filter, for each byte that it reads, as bytes that could be copied in that time."""
 OFFSET_RESET = "OFFSET_RESET"
 
 _CODES = {

@@ -80,7 +80,9 @@ class Channel(asyncio.Protocol):
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._written = 0
-        self._written_before = self._asked = 0  # what was written before the last frames were handed over; their number
+        self._written_at_handover = self._handed_over = (
+            0  # bytes written when the last frames were handed over; the number of these
+        )
         self._ends = False  # nothing more is received; the channel closes when the session has the waiting frames
         self._closing = False
 
@@ -280,7 +282,7 @@ class Channel(asyncio.Protocol):
     def _pass_to_session(self, commands: list[RemotingCommand]) -> None:
         """Give frames to the session. A defect of it ends this connection only."""
         assert self._session is not None
-        self._asked, self._written_before = len(commands), self._written + self._gathered_bytes
+        self._handed_over, self._written_at_handover = len(commands), self._written + self._gathered_bytes
         try:
             self._session.receive(commands)
         except Exception:
@@ -306,9 +308,9 @@ class Channel(asyncio.Protocol):
         self._read_or_not()
 
     def _questions(self) -> int:
-        """How many questions the session may get at once."""
-        answered = self._written + self._gathered_bytes - self._written_before
-        are_small = self._asked and answered <= self._asked * self._sizes.small
+        """The number of requests that the session may get at once."""
+        answered = self._written + self._gathered_bytes - self._written_at_handover
+        are_small = self._handed_over and answered <= self._handed_over * self._sizes.small
         return self._sizes.small_questions if are_small else self._sizes.questions
 
     def _read_or_not(self) -> None:

@@ -45,8 +45,8 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     in memory twice for a moment, as the engine's and as a frame. With ``behind`` that is less than 4 MiB for a client
     that never reads."""
     small_questions: int = 8
-    """The same if the answers to the questions before had ``small`` bytes on average or less: a turn of the engine for
-    a few small answers costs as much as they do. The next answers may be large all the same, which makes it 4.5 MiB for
+    """The same if the previous answers had ``small`` bytes on average or less: a turn of the engine costs as much as a
+    few small answers do. The next answers may be large all the same, which makes it 4.5 MiB for
     a moment."""
     small: int = 64 * 1024
     unfinished: int = 256 * MIB

@@ -30,7 +30,7 @@ from broker_core.formats.commit_log_record import topic_at as topic_in
 from spark_jobs.sources.commit_log_files import map_file
 
 ROWS, FEW_ROWS = 16_384, 64
-"""Records that are read together: at most; and at first behind damage, where more of it may follow."""
+"""Records that are read together at most, and right behind damage, where more damage may follow."""
 TEXT_BYTES = 4 * 1024 * 1024
 """Bytes of topics and properties of records that are read together. A single record has at most 131 kB of them."""
 V6_EXTRA = 12
@@ -167,7 +167,7 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> tuple[Headers, Bools
 
 
 def follow(segment: Segment, at: int, stop: int, most: int) -> Longs:
-    """The positions of at most ``most`` records from ``at`` on, as their sizes tell them."""
+    """The positions of at most ``most`` records from ``at`` on; each follows from the size of the previous one."""
     found: list[int] = []
     buffer, size_at, last = segment.buffer, INT.unpack_from, stop - RECORD_SIZE_MIN
     for _ in range(most):
@@ -248,7 +248,7 @@ class RecordWalk:
             self.end = found
 
     def _next(self, rows: int) -> Headers:
-        """Valid records from ``end`` on: none, or at least one with the others whose texts have TEXT_BYTES together."""
+        """Valid records from ``end`` on: none, or one and those behind it up to TEXT_BYTES of texts."""
         headers, valid = read_headers(self._segment, follow(self._segment, self.end, self._stop, rows), self._stop)
         if not valid.all():
             headers = headers.part(slice(int(np.argmin(valid))))

@@ -33,7 +33,7 @@ MOST_TASKS = 10_000
 MAX_PLAN_LETTERS = 64 * 1024
 """Spark keeps a text of each plan. That of a report may have hundreds of MB, and filled a driver of 1 GB."""
 JAVA_OPTIONS = "-XX:+ExitOnOutOfMemoryError -XX:+IgnoreUnrecognizedVMOptions"
-"""Out of memory, Java ends: otherwise a thread ends, and whoever waits for its result waits for ever."""
+"""Java exits when it runs out of memory. Otherwise one thread would end, and its callers would wait for ever."""
 FOR_LITTLE = "-XX:TieredStopAtLevel=1"
 FOR_MUCH = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "

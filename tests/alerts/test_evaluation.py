@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from alerts import evaluation
-from alerts.evaluation import GROUP_INTERVAL_MS, Alert, Changes, Moment, Notice, Readings, Rise, RuleState
+from alerts.evaluation import GROUP_INTERVAL_MS, Alert, Changes, Moment, NewEvents, Notice, Readings, RuleState
 from alerts.rules import Rule, Silence, Subject
 
 STALLED = Rule(id=1, name="stalled", what="group_state", states=("stalled",), for_s=60, repeat_s=3600, channels=(5,))
@@ -163,14 +163,14 @@ def test_the_alerts_of_a_rule_are_limited_and_the_others_counted(monkeypatch) ->
 
 
 def test_new_events_count_until_there_were_none_for_a_while() -> None:
-    rise, quiet = Rise(), Rise.QUIET_MS
-    new = [rise.new(G, total, Moment(0, at)) for at, total in [(0, 7), (1, 9), (2, 10), (2 + quiet - 1, 10)]]
+    new_events, quiet = NewEvents(), NewEvents.QUIET_MS
+    new = [new_events.count(G, total, Moment(0, at)) for at, total in [(0, 7), (1, 9), (2, 10), (2 + quiet - 1, 10)]]
     assert new == [0, 2, 3, 3]
-    assert rise.new(G, 10, Moment(0, 2 + quiet)) == 0
-    assert rise.new(G, 3, Moment(0, 3 + quiet)) == 0  # its process was restarted
-    assert rise.new(G, 4, Moment(0, 4 + quiet)) == 1
-    rise.keep({}, "broker-a")
-    assert rise.new(G, 99, Moment(0, 5 + quiet)) == 0
+    assert new_events.count(G, 10, Moment(0, 2 + quiet)) == 0
+    assert new_events.count(G, 3, Moment(0, 3 + quiet)) == 0  # its process was restarted
+    assert new_events.count(G, 4, Moment(0, 4 + quiet)) == 1
+    new_events.forget_others({}, "broker-a")
+    assert new_events.count(G, 99, Moment(0, 5 + quiet)) == 0
 
 
 class AlertLife(RuleBasedStateMachine):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alerts import facts
-from alerts.evaluation import Moment, Readings, Rise, RuleState
+from alerts.evaluation import Moment, NewEvents, Readings, RuleState
 from alerts.facts import Watch, counted, duration_text
 from alerts.rules import Rule, Subject, What
 from bridge.port import OverloadedError, PortTimeout, commands
@@ -19,7 +19,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.port = FakePort()
-        self.dead, self.missed = Rise(), Rise()
+        self.dead, self.missed = NewEvents(), NewEvents()
         self.problems: list[str] = []
 
     async def look(self, *rules: Rule, known: tuple[Subject, ...] = ()) -> list[Readings]:

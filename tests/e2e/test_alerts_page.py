@@ -53,7 +53,7 @@ def test_a_rule_and_a_channel_are_added_and_a_lagging_group_is_told(broker: Brok
     dialog.get_by_label("Name").fill("on call")
     dialog.get_by_label("URL").fill("ftp://nowhere")
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("the URL begins with http:// or https://")
+    expect(dialog.get_by_role("alert")).to_contain_text("the URL must begin with http:// or https://")
     dialog.get_by_label("URL").fill(hook.url)
     dialog.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Send a test message to on call").click()

@@ -63,7 +63,7 @@ async def post_silence(request: Request[Params]) -> Answer:
     body, wall_ms = request.body, SystemClock().now().wall_ms
     from_ms = wall_ms if body.from_ms is None else body.from_ms
     if (body.to_ms is None) == (body.for_s is None):
-        raise Problem(400, "a silence has an end: send either to_ms or for_s", pointer="/to_ms")
+        raise Problem(400, "a silence needs an end: send either to_ms or for_s", pointer="/to_ms")
     to_ms = from_ms + body.for_s * SECOND_MS if body.to_ms is None else body.to_ms
     silence = await change(
         lambda: catalogue.add_silence(

@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 TRACE_GROUP = "_INNER_TRACE_PRODUCER"
 REGION = "DefaultRegion"
-"""Of every broker whose regionId is the default one."""
+"""The regionId of every broker whose configuration sets no other."""
 MAX_WAITING = 10_000
 """Traces that wait to be sent; those of more events are discarded and counted."""
 MAX_TRACES, MAX_SIZE, MAX_KEYS_SIZE = 100, 118_000, 16_000
-"""Of one trace message: the trace that reaches one of them is its last. The sizes are in characters."""
+"""Limits of one trace message. The trace that reaches one of them is its last. The sizes are in characters."""
 MAX_KEY = 1000
 """Characters of a message's keys at most, for its traces to be found by them. All keys must fit into the properties."""
 LINGER_SECONDS = 0.05
@@ -185,14 +185,14 @@ class AsyncTraceDispatcher:
             self._has_waiting.set()
 
     async def start(self) -> None:
-        """Begin to send. What is traced before waits until then."""
+        """Begin to send. Earlier traces wait until then."""
         await self._producer.start()
         if self._task is None:
             self._ending = False
             self._task = start_task(self._run(), "send message traces")
 
     async def shutdown(self) -> None:
-        """Send what waits, for 5 s at most. Shut the traced clients down before."""
+        """Send the waiting traces, for 5 s at most. Shut down the traced clients first."""
         self._ending = True
         self._has_waiting.set()
         if self._task is not None:

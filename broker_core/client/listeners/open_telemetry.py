@@ -25,7 +25,7 @@ SCOPE = "glassmq.client"
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """The buckets that the conventions advise."""
 MAX_LINKS = 128
-"""Of one span: the limit of OpenTelemetry's SDK."""
+"""Links of one span at most: the limit of OpenTelemetry's SDK."""
 
 Attributes = dict[str, AttributeValue]
 
@@ -46,7 +46,7 @@ def _context_in(properties: Mapping[str, str]) -> Context:
 
 
 class OpenTelemetryListener:
-    """An event listener that makes spans and metrics. Clients of one process can share one.
+    """An event listener that creates spans and metrics. Clients of one process can share one.
 
     | span | kind | |
     |---|---|---|
@@ -161,7 +161,7 @@ class OpenTelemetryListener:
 
 
 def _attributes(operation: str, kind: str, topic: str, group: str = "", *, failed: bool = False) -> Attributes:
-    """Those that metrics have, too: there are few different ones."""
+    """The attributes that metrics have, too: they have few different values."""
     attributes: Attributes = {
         "messaging.system": "rocketmq",
         "messaging.operation.name": operation,

@@ -52,7 +52,7 @@ ENDS: dict[Any, int] = {"COMMIT_MESSAGE": TRANSACTION_COMMIT, "ROLLBACK_MESSAGE"
 class TransactionListener(Protocol):
     """RocketMQ's TransactionListener. The methods may be coroutine functions; others are called in threads.
 
-    One that raises or returns None has returned ``UNKNOW``.
+    A method that raises or returns None counts as ``UNKNOW``.
     """
 
     def execute_local_transaction(
@@ -175,7 +175,7 @@ class TransactionMQProducer(DefaultMQProducer):
         await self._report(address, state, message.msg_id, *where, message.topic, is_check=True)
 
     async def _state_of(self, function: Callable[..., Any], *args: Any) -> LocalTransactionState:
-        """What a method of the listener returns, called on the event loop or in a thread."""
+        """Call a method of the listener, on the event loop or in a thread. Returns its result."""
         if not inspect.iscoroutinefunction(function):
             return await asyncio.to_thread(state_of, self.group, function, *args)
         try:
@@ -221,7 +221,7 @@ def checked_state(returned: Any) -> LocalTransactionState:
 
 
 def state_of(group: str, function: Callable[..., Any], *args: Any) -> LocalTransactionState:
-    """What a listener's method that is no coroutine function returns, called in this thread."""
+    """Call a listener's method that is no coroutine function, in this thread. Returns its result."""
     try:
         return checked_state(function(*args))
     except Exception:

@@ -14,7 +14,7 @@ from broker_core.processors.pop.check_point_log import append, check_point_messa
 from broker_core.processors.pop.pop_message import free_pop_time, require_invisible_time
 
 MAX_OFFSETS = 4096
-"""Of one acknowledgement. A check point has at most 32."""
+"""Offsets in one acknowledgement. A check point has at most 32."""
 
 
 def ack_message(context: Context, request: Request, now: Now) -> Reply:

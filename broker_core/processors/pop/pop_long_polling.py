@@ -26,9 +26,9 @@ from broker_core.processors.pull_message import release
 from broker_core.topics import validate_group
 
 QUEUE_WORK = 8192
-"""To look at a queue takes about as long as to copy so many bytes."""
+"""The work of looking at one queue, as bytes that could be copied in that time."""
 FILTER_WORK = 8
-"""To evaluate a filter takes about as long as to copy so many times the bytes that it reads."""
+"""The work of evaluating a filter, for each byte that it reads, as bytes that could be copied in that time."""
 
 
 def run_again(context: Context, waking: Waking, now: Now) -> int:
@@ -37,7 +37,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     assert isinstance(held, PopRequest)
     pop = held.pop
     if pop.protocol == "remoting" and held.connection not in context.clients:
-        release(context, held, "channel_gone", now, None)  # its messages would be invisible for nobody
+        release(context, held, "channel_gone", now, None)  # otherwise messages would be hidden although nobody got them
         wake_next(context, pop)  # another member gets them
         return 0
     try:

@@ -30,7 +30,7 @@ from broker_core.topics import PERM_READ, TopicConfig, validate_group
 
 MAX_MESSAGES = 32
 MAX_BYTES = 4 << 20
-"""Of one answer, unless its first message is longer."""
+"""Bytes of one answer, unless its first message is longer."""
 MAX_WORK = 1 << 20
 """Bytes read to evaluate a filter in one pop."""
 MAX_INVISIBLE_MS = 12 * 3_600_000

@@ -124,7 +124,7 @@ def _replicate_offsets(context: Context, entry: ReplicatedOffsets, now: Now) -> 
 
 
 def replicate_member(context: Context, request: Request, now: Now) -> Reply:
-    """A client of the followed broker becomes a member here as well. It is told nothing, as it is not connected."""
+    """A client of the followed broker becomes a member here as well. It gets no notices, as it is not connected."""
     command: ReplicateMember = request.command
     if request.connection not in context.clients:
         context.clients[request.connection] = ClientChannelInfo(

@@ -224,7 +224,7 @@ class Follower:
     # --- Beside the log ---------------------------------------------------------------------------------------
 
     async def _keep_reporting(self) -> None:
-        """Tell the engine how it goes, once a second."""
+        """Report the follower's state to the engine once a second."""
         seen = 0
         while True:
             client = self._client

@@ -14,7 +14,7 @@ REPORT_PERIOD_S = 5.0
 SILENCE_S = 20.0
 """RocketMQ's haHousekeepingInterval. A master sends a heartbeat every 5 s."""
 LONGEST_PAUSE_S = 1.0
-"""Of reading. TCP holds the master's sender back meanwhile; reports go on."""
+"""The longest pause in reading. Meanwhile TCP holds the master's sender back, and reports go on."""
 
 OnBlock = Callable[[Block], Awaitable[None]]
 
@@ -33,7 +33,7 @@ class HAClient:
         self.slave: HaSlave | None = None
         """The log as far as it has arrived, while connected."""
         self.received_bytes = 0
-        """Of all connections so far."""
+        """Bytes received on all connections so far."""
 
     async def follow(self, begin: int, segment_size: int, on_block: OnBlock) -> None:
         """Pass the log from ``begin`` on to ``on_block``, in order, one block after the other. Never returns.

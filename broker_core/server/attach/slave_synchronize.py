@@ -32,9 +32,9 @@ WHOLE_ROUND_S = 60.0
 ENTRIES_A_TURN = 50
 OFFSETS_A_TURN = 500
 TOPICS_A_ROUND = GROUPS_A_ROUND = 20
-"""Whose members are asked for; the others follow in the next rounds."""
+"""In one round, at least so many topics are asked for their ends, and so many groups for their members."""
 ROUNDS = 16
-"""In so many rounds all groups have their turn, in 80 s. A member that is not confirmed for 120 s is taken out."""
+"""Rounds in which all groups have their turn: 80 s. A member that is not confirmed for 120 s is removed."""
 MEMBERS_OF_A_GROUP = 1000
 
 
@@ -77,7 +77,7 @@ class SlaveSynchronize:
         self._versions: dict[RequestCode, tuple[Any, int]] = {}
         self._offsets: dict[str, dict[int, int]] = {}
         self._topics_asked: set[str] = set()
-        """Those whose ends are known."""
+        """The topics whose ends are known."""
         self._topic_names: list[str] = []
         self._groups: list[str] = []
         self._next_group = 0

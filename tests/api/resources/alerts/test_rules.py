@@ -35,7 +35,7 @@ async def test_a_rule_is_added_changed_listed_and_deleted(
         ({"name": "x", "what": "lag", "treshold": 5}, "/treshold", "unknown field"),
         ({"name": "x", "what": "lag", "threshold": -1}, "/threshold", "Expected `int` >= 0"),
         ({"name": "x", "what": "group_state", "states": ["asleep"]}, "/states/0", "Invalid enum value"),
-        ({"name": "x", "what": "group_state"}, "/states", "names the states in which it fires"),
+        ({"name": "x", "what": "group_state"}, "/states", "must name the states in which it fires"),
         ({"name": "x", "what": "lag", "channels": [99]}, "/channels", "there is no channel 99"),
         ({"name": "x", "what": "lag", "repeat_s": 1}, "/repeat_s", "Expected `int` >= 300"),
     ],

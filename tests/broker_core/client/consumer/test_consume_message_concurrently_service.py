@@ -80,6 +80,7 @@ async def test_threads_that_never_return_do_not_stop_the_end() -> None:
 
 async def test_a_thread_that_returns_when_the_loop_has_ended_ends_too() -> None:
     owner, work, stay = Owner(), ProcessQueue(0), threading.Event()
+    others = {*threading.enumerate()}  # those of earlier tests may not have ended yet
     loop = asyncio.new_event_loop()
 
     async def leave() -> None:
@@ -87,7 +88,7 @@ async def test_a_thread_that_returns_when_the_loop_has_ended_ends_too() -> None:
 
     await asyncio.to_thread(loop.run_until_complete, leave())
     loop.close()
-    [thread] = [thread for thread in threading.enumerate() if thread.name == "consume-g-1"]
+    [thread] = [thread for thread in {*threading.enumerate()} - others if thread.name == "consume-g-1"]
     stay.set()
     await asyncio.to_thread(thread.join, 20)
     assert not thread.is_alive()

@@ -89,7 +89,7 @@ async def _post(channel: Channel, notice: Notice) -> None:
                     break
     except httpx.TimeoutException as error:
         raise SendError(f"{receiver} did not answer within {SEND_S:.0f} s") from error
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
         raise SendError(f"{receiver} cannot be reached ({type(error).__name__})") from error
     if 300 <= status < 400:
         raise SendError(f"{receiver} answered {status}: redirects are not followed", may_retry=False)

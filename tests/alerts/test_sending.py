@@ -51,6 +51,12 @@ async def test_a_refusal_is_a_sentence_without_the_url(
     assert not any("s3cret" in line for line in ours)
 
 
+async def test_a_token_that_no_header_can_carry_is_a_refusal() -> None:
+    async with http_receiver() as receiver:
+        with pytest.raises(SendError, match="cannot be reached"):  # one that was stored before it was checked
+            await send(channel("webhook", receiver.url, "schlüssel"), notice(alert()))
+
+
 async def test_the_library_does_not_log_urls() -> None:
     assert not logging.getLogger("httpx").isEnabledFor(logging.INFO)
 

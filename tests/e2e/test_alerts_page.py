@@ -74,6 +74,17 @@ def test_a_rule_and_a_channel_are_added_and_a_lagging_group_is_told(broker: Brok
     expect(firing).to_contain_text("sent ", timeout=30_000)
     assert hook.bodies[1]["alerts"][0]["labels"]["consumer_group"] == "behind"
 
+    switch = page.get_by_label("Rule Disk fills is on")
+    refusal = {"detail": "the database is full"}
+    page.route("**/api/v1/alerts/rules/*", lambda route: route.fulfill(status=409, json=refusal), times=1)
+    switch.click()
+    expect(page.locator('[data-part="page-problem"]')).to_contain_text("the database is full")
+    expect(switch).to_be_checked()
+    switch.click()
+    expect(page.locator("tr[data-off]")).to_contain_text("Disk fills")
+    expect(switch).not_to_be_checked()
+    expect(switch).to_be_focused()
+
     page.get_by_role("button", name="Silence Lag of behind").click()
     dialog.get_by_role("button", name="Add the silence").click()
     expect(firing).to_contain_text("silenced")

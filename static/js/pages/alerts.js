@@ -43,7 +43,9 @@ function table(name, cells) {
       if (row.item === text) return;
       row.item = text;
       row.toggleAttribute("data-off", item.enabled === false);
+      const focused = row.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
       row.replaceChildren(...cells(item));
+      if (focused) row.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
     },
   });
   return {
@@ -77,7 +79,14 @@ function showProblem(text) {
 function onSwitch(path, item, label) {
   const box = el("input", { type: "checkbox", "aria-label": label });
   box.checked = item.enabled;
-  box.addEventListener("change", () => act(() => requestOfAll("PATCH", `${path}/${item.id}`, { enabled: box.checked })));
+  box.addEventListener("change", () => act(async () => {
+    try {
+      await requestOfAll("PATCH", `${path}/${item.id}`, { enabled: box.checked });
+    } catch (error) {
+      box.checked = item.enabled;
+      throw error;
+    }
+  }));
   return box;
 }
 

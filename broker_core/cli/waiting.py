@@ -76,7 +76,8 @@ def why(target: Target, group: str, patience: float | None, broker: str) -> None
     for verdict in answer["verdicts"]:
         mark = click.style(f"{verdict['severity']:7}", fg=SEVERITY_STYLES.get(verdict["severity"]))
         print_line(f"  {mark} {printable(verdict['sentence'])}")
-        print_line(f"          {printable(with_options(verdict['advice']))}")
+        if verdict["severity"] != "ok":  # its advice is "Nothing."
+            print_line(f"          {printable(with_options(verdict['advice']))}")
 
 
 @click.command(cls=Command)

@@ -17,7 +17,7 @@ test("a pull that was woken by an arrival", () => {
     "held: it asked for offset 5 of orders@0, which ended at 5: nothing to answer",
     "woken: after 1.0 s: a message that its filter accepts arrived; its answer was ready 164 µs after the arrival",
     "answered: FOUND, with 1 message; its next offset is 6",
-    "delivered: the message at offset 5, the oldest 1 ms after it was stored",
+    "delivered: the message at offset 5, 1 ms after it was stored",
   ]);
 });
 

@@ -7,13 +7,15 @@ import { queueKey } from "../reducer.js";
 const STEPS = {
   pull_held: (e) => ["held", "calm", isPop(e) ? `it pops from ${queueKey(e.topic, e.queue_id)}, and nothing was there` : `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `
     + `${count(e.queue_max_offset)}: nothing to answer${acceptsAll(e.filter) ? "" : ` that its filter ${e.filter} accepts`}`],
-  pull_passed_over: (e) => ["passed over", "warn", `${range(e)} arrived, and its filter rejected ${Number(e.to_offset) - Number(e.from_offset) === 1 ? "it" : "them"} by ${e.by}`],
+  pull_passed_over: (e) => ["passed over", "warn", `${range(e)} arrived, and its filter rejected ${isOne(e) ? "it" : "them"} by ${e.by}`],
   pull_woken: (e) => ["woken", e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
     `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}${e.wake_us > 0 ? `; its answer was ready ${micros(Number(e.wake_us))} after the arrival` : ""}`],
   pull_released: (e) => ["released", "warn", `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}`],
   pull_answered: (e) => ["answered", e.messages > 0 ? "good" : "calm", `${e.status}, with ${plural(Number(e.messages), "message")}; its next offset is ${count(e.next_begin_offset)}`],
-  messages_delivered: (e) => ["delivered", "good", `${range(e)}, the oldest ${millis(Number(e.latency_ms))} after it was stored`],
+  messages_delivered: (e) => ["delivered", "good", `${range(e)}, ${isOne(e) ? "" : "the oldest "}${millis(Number(e.latency_ms))} after it was stored`],
 };
+
+const isOne = (e) => Number(e.to_offset) - Number(e.from_offset) === 1;
 
 /** Offsets from `from_offset` to `to_offset`, without the latter. */
 function range({ from_offset: from, to_offset: to }) {

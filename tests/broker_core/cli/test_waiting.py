@@ -21,7 +21,8 @@ VERDICTS = {
     "state": "stalled",
     "verdicts": [
         {"id": "x", "severity": "error", "sentence": "It waits\x1b.", "evidence": {}, "advice": "Do this."},
-        {"id": "y", "severity": "new kind", "sentence": "It rests.", "evidence": {}, "advice": "Nothing."},
+        {"id": "y", "severity": "new kind", "sentence": "It rests.", "evidence": {}, "advice": "Wait."},
+        {"id": "z", "severity": "ok", "sentence": "It keeps up.", "evidence": {}, "advice": "Nothing."},
     ],
 }
 TIMELINE = {
@@ -57,7 +58,8 @@ def test_why(run_command: Glassmq, web: Web) -> None:
         "  error   It waits\\x1b.",
         "          Do this.",
         "  new kind It rests.",
-        "          Nothing.",
+        "          Wait.",
+        "  ok      It keeps up.",
     ]
     assert run_command("--url", web.url, "why", "g", "--json", "--broker", "b").json == VERDICTS
     assert web.asked[1][1].endswith("?broker=b")

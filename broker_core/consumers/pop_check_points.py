@@ -76,6 +76,8 @@ class PopCheckPoints:
         self.messages = 0
         """Popped messages that are not acknowledged."""
         self.loaded = False
+        self.log_end = 0
+        """The physical offset behind the last record of a check point, of an acknowledgement or of a copy."""
 
     def next_turn(self) -> int:
         """A number that grows with each pop, by which the queues take turns."""

@@ -1,6 +1,6 @@
 """The tables in ``config/``: which is written next. RocketMQ's ConfigManagers, persisted by its scheduled tasks."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker_core.clock import Now
 from broker_core.processors.context import Context
@@ -18,12 +18,18 @@ OFFSETS_A_TURN = 50_000
 
 
 class TableWrites:
-    """The writes of one engine. A changed table is written soon, those that change all the time at their intervals."""
+    """The writes of one engine. A changed table is written soon, those that change all the time at their intervals.
+
+    Consumed offsets wait until the check points of what was popped are on the disk: else a power cut would keep the
+    offset behind a message and lose the check point that gives it again.
+    """
 
     def __init__(self, context: Context, deletions: DeletionCommit) -> None:
         self._context = context
         self._deletions = deletions
         self._next_offsets_write_ns = self._next_delayed_write_ns = 0
+        self._offsets: dict[str, Any] | None = None
+        self._offsets_need = 0
         self._tables: dict[str, SubscriptionGroupManager | MessageRequestModeManager] = {
             "subscriptionGroup": context.subscription_groups,
             "messageRequestMode": context.request_modes,
@@ -41,7 +47,7 @@ class TableWrites:
                 table.dirty = False
                 return context.store.table_write(name, table.as_table())
         is_due = offsets.urgent or now.mono_ns >= self._next_offsets_write_ns
-        if offsets.dirty and not offsets.has_work and is_due:
+        if self._offsets is None and offsets.dirty and not offsets.has_work and is_due:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
             self._deletions.begin("consumerOffset")
             note_progress(context)
@@ -49,6 +55,9 @@ class TableWrites:
             offsets.work(OFFSETS_A_TURN)
         copy = offsets.take_copy()
         if copy is not None:
+            self._offsets, self._offsets_need = copy, context.check_points.log_end
+        if self._offsets is not None and self._offsets_need <= context.store.flushed_offset:
+            copy, self._offsets = self._offsets, None
             return context.store.table_write("consumerOffset", copy)
         if now.mono_ns >= self._next_delayed_write_ns:
             work = context.store.delayed.next_write(context.store.flushed_offset, now)

@@ -84,6 +84,9 @@ class Bench:
             self.file_work()
             while (connection, request_id) not in self.replies:  # many offsets are copied in several turns
                 self.take(self.engine.tick(self.clock.now()))
+                if self.context.check_points.log_end > self.context.store.flushed_offset:
+                    self.clock.advance(1000)
+                    self.flush()
                 self.file_work()
         (reply,) = self.replies[connection, request_id]
         return reply

@@ -107,6 +107,7 @@ def append(context: Context, messages: list[PendingMessage], now: Now) -> list[D
     for stored in batch.requests:
         if stored.topic == name:
             context.check_points.extend(stored.queue_id, stored.queue_offset + 1)
+    context.check_points.log_end = batch.requests[-1].physical_offset + batch.requests[-1].size
     message_stored(context, batch, now)
     return batch.requests
 

@@ -3,6 +3,7 @@
 from broker_core import commands as c
 from broker_core.store.config_tables import TableWrite
 from tests.fakes.engine import Bench
+from tests.fakes.pops import bodies, take
 
 
 def names(bench: Bench) -> list[str]:
@@ -36,6 +37,23 @@ def test_offsets_are_written_at_their_interval() -> None:
     assert names(bench) == []
     bench.clock.advance(5000)
     assert names(bench) == ["consumerOffset"]
+
+
+def test_offsets_of_pops_are_written_when_their_check_points_are_on_the_disk() -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    names(bench)
+    bench.flush()
+    bench.clock.advance(11_000)
+    take(bench)
+    assert "consumerOffset" not in names(bench), "or a power cut would keep the offset and lose the check point"
+    bench.clock.advance(11_000)
+    assert names(bench) == [] and bench.flush()
+    assert names(bench) == ["consumerOffset"]
+    bench.files.crash()
+    again = Bench(files=bench.files, clock=bench.clock)
+    again.tick(61_000)
+    assert bodies(take(again)) == [b"x"]
 
 
 def test_a_table_that_the_disk_refused_is_written_again() -> None:

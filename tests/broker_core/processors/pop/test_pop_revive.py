@@ -108,6 +108,7 @@ def test_a_reset_that_was_written_outlives_a_kill() -> None:
     bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="min"))
     bench.tick()
     bench.clock.advance(10_000)
+    bench.flush()
     bench.file_work()
     again = restart(bench)
     assert bodies(take(again)) == [b"a", b"b"]

@@ -12,5 +12,5 @@ new Poller({
     ...brokers.map((view) => el("li", { "data-state": view.state }, copyText(view))),
     ...unavailable.map((name) => el("li", { "data-state": "stopped" }, `${name}: its engine does not answer`)),
   ]),
-  onError: (error) => show([el("li", { "data-state": "stopped" }, `How the copies are doing is not known: ${error.message}`)]),
+  onError: (error) => show([el("li", { "data-state": "stopped" }, `The state of the copies is not known: ${error.message}`)]),
 }).start();

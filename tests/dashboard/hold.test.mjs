@@ -14,7 +14,7 @@ test("a pull that was woken by an arrival", () => {
   const answered = { type: "pull_answered", wall_ms: 2000, status: "FOUND", messages: 1, next_begin_offset: "6" };
   const delivered = { type: "messages_delivered", wall_ms: 2000, from_offset: "5", to_offset: "6", latency_ms: "1" };
   assert.deepEqual(texts({ ...held, filter: "*" }, woken, answered, delivered), [
-    "held: it asked for offset 5 of orders@0, which ended at 5: nothing to answer",
+    "held: it asked for offset 5 of orders@0, which ended at 5, so there was no message",
     "woken: after 1.0 s: a message that its filter accepts arrived; its answer was ready 164 µs after the arrival",
     "answered: FOUND, with 1 message; its next offset is 6",
     "delivered: the message at offset 5, 1 ms after it was stored",
@@ -24,7 +24,7 @@ test("a pull that was woken by an arrival", () => {
 test("a pull whose filter rejected what came, and whose client went away", () => {
   const released = { type: "pull_released", wall_ms: 2000, cause: "channel_gone", held_us: "1000000" };
   assert.deepEqual(texts(held, passed, released), [
-    "held: it asked for offset 5 of orders@0, which ended at 5: nothing to answer that its filter TagA accepts",
+    "held: it asked for offset 5 of orders@0, which ended at 5, so there was no message that its filter TagA accepts",
     "passed over: the messages at offsets 5 to 6 arrived, and its filter rejected them by tags",
     "released: after 1.0 s: its client disconnected, so it was not answered",
   ]);
@@ -32,7 +32,7 @@ test("a pull whose filter rejected what came, and whose client went away", () =>
 
 test("a pop that was held", () => {
   const pop = { ...held, queue_id: -1, pull_from_offset: "-1", queue_max_offset: "-1" };
-  assert.deepEqual(texts(pop), ["held: it pops from orders@any, and nothing was there"]);
+  assert.deepEqual(texts(pop), ["held: it pops from orders@any, which had no message for it"]);
   assert.match(aboutHold({ hold: { ...row, ...pop, deadline_ms: 16_000 }, events: [pop] }), /^Waits to pop a message .* from any queue of orders;/);
 });
 

@@ -56,7 +56,7 @@ new Poller({
   onError(error) {
     setText(part("about"), ""); // whether it is still held is not known
     showProblem(error.status === 404
-      ? `Nothing is known of hold ${id}. A busy broker keeps its events for some seconds only, and a broker that is started again numbers its holds from 1.`
+      ? `Nothing is known about hold ${id}. A busy broker keeps its events for some seconds only, and a broker that is started again numbers its holds from 1.`
       : error.message);
   },
 }).start();

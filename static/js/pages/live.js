@@ -35,7 +35,7 @@ let drawEveryMs = DRAW_EVERY_MS;
 function view() {
   const localNow = Date.now();
   if (past) {
-    return { ...page, state: past, current: page.state, status: "past", reason: "the board as it was; the charts and forms are those of now",
+    return { ...page, state: past, current: page.state, status: "past", reason: "an earlier board; charts and forms belong to the present",
       localNow, now: past.wallMs, live: false };
   }
   const at = page.status === "live" ? localNow : page.state.receivedAt;

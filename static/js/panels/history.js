@@ -12,23 +12,23 @@ const STORED = { metric: "stored_tps", name: "stored", stroke: "--accent", fill:
 const DELIVERED = { metric: "delivered_tps", name: "delivered", stroke: "--good" };
 const WOKEN = { metric: "woken_tps", name: "wake-ups", stroke: "--pulse" };
 const line = (metric, stroke, fill) => ({ metric, name: "", stroke, fill });
-const HOLDS = { title: "Held pulls", about: "Most held pulls of a step", lines: [line("holds", "--pulse")], format: shortCount };
+const HOLDS = { title: "Held pulls", about: "Largest number in a step", lines: [line("holds", "--pulse")], format: shortCount };
 const lag = (about) => ({ title: "Lag", about, lines: [line("lag", "--warn")], format: shortCount });
 
 export const BROKER_CHARTS = [
   { title: "Messages per second", about: "Average of a step", lines: [STORED, DELIVERED, WOKEN], format: rate },
-  lag("Messages that are not committed, of all groups; the most of a step"),
+  lag("Messages that the groups have not committed; largest number in a step"),
   HOLDS,
   { title: "Wake-up latency, p99", about: "The slowest 10 s of a step", lines: [line("wake_p99_us", "--accent")], format: micros },
 ];
 export const TOPIC_CHARTS = [
   { title: "Messages per second", about: "Average of a step", lines: [STORED, DELIVERED], format: rate },
-  lag("Messages that the topic's groups have not committed; the most of a step"),
+  lag("Messages that the topic's groups have not committed; largest number in a step"),
   HOLDS,
 ];
 export const GROUP_CHARTS = [
   { title: "Messages per second", about: "Average of a step", lines: [DELIVERED], format: rate },
-  lag("Messages that are not committed; the most of a step"),
+  lag("Messages that the group has not committed; largest number in a step"),
   HOLDS,
 ];
 

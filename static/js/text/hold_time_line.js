@@ -1,12 +1,12 @@
-/** The story of one held pull, from its events. Pure. */
+/** The time line of one held pull, from its events. Pure. */
 
 import { acceptsAll, isPop, waitReason } from "./explain.js";
 import { cause, clockTime, count, micros, millis, plural } from "./format.js";
 import { queueKey } from "../reducer.js";
 
 const STEPS = {
-  pull_held: (e) => ["held", "calm", isPop(e) ? `it pops from ${queueKey(e.topic, e.queue_id)}, and nothing was there` : `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `
-    + `${count(e.queue_max_offset)}: nothing to answer${acceptsAll(e.filter) ? "" : ` that its filter ${e.filter} accepts`}`],
+  pull_held: (e) => ["held", "calm", isPop(e) ? `it pops from ${queueKey(e.topic, e.queue_id)}, which had no message for it` : `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `
+    + `${count(e.queue_max_offset)}, so there was no message${acceptsAll(e.filter) ? "" : ` that its filter ${e.filter} accepts`}`],
   pull_passed_over: (e) => ["passed over", "warn", `${range(e)} arrived, and its filter rejected ${isOne(e) ? "it" : "them"} by ${e.by}`],
   pull_woken: (e) => ["woken", e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
     `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}${e.wake_us > 0 ? `; its answer was ready ${micros(Number(e.wake_us))} after the arrival` : ""}`],
@@ -31,7 +31,7 @@ export function stepsOfHold({ events }) {
   });
 }
 
-/** Why it is held, as far as its own events tell, and until when; or that it is held no more. */
+/** A sentence that says why it is held, by its own events, and until when; or that it is not held any more. */
 export function aboutHold({ hold, events }) {
   if (!hold) return "It is not held any more.";
   const passed = events.findLast(({ type }) => type === "pull_passed_over");

@@ -102,12 +102,12 @@ async def history(request: Request[HistoryParams]) -> Answer:
     broker = (await brokers.single_broker(params.broker)).name
     now_ms = SystemClock().now().wall_ms
     tier, begin, end = _steps(params, now_ms)
-    step_s, kept = TIERS[tier].step_s, get_history(broker)
+    step_s, history = TIERS[tier].step_s, get_history(broker)
     columns: list[list[int | None]] = [[None] * ((end - begin) // step_s) for _ in kind.metrics]
     since_s = None
-    if kept is not None:
+    if history is not None:
         name = params.topic or params.group or broker
-        columns, since_s = await in_thread(partial(kept.read, kind, name, tier, begin, end))
+        columns, since_s = await in_thread(partial(history.read, kind, name, tier, begin, end))
     return Answer(
         body=HistoryView(
             broker=broker,
@@ -118,8 +118,8 @@ async def history(request: Request[HistoryParams]) -> Answer:
             to_ms=end * 1000,
             step_ms=step_s * 1000,
             kept_from_ms=None if since_s is None else since_s * 1000,
-            problem="This web process keeps no history." if kept is None else kept.problem,
-            left_out=0 if kept is None else kept.left_out,
+            problem="This web process keeps no history." if history is None else history.problem,
+            left_out=0 if history is None else history.left_out,
             metrics=[
                 HistoryMetric(
                     name=public_name(metric.name, metric.is_count),
@@ -155,8 +155,8 @@ class BoardParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 async def get_boards(request: Request[Params]) -> Answer:
     """The moments of the last 10 minutes, about 10 s apart, whose board is kept."""
     broker = (await brokers.single_broker(request.params.broker)).name
-    kept = get_history(broker)
-    lines = [] if kept is None else kept.boards.kept()
+    history = get_history(broker)
+    lines = [] if history is None else history.boards.all()
     return Answer(
         body=Boards(
             broker=broker, boards=[BoardLine(at_ms=line.wall_ms, holds_total=line.holds_total) for line in lines]
@@ -167,8 +167,8 @@ async def get_boards(request: Request[Params]) -> Answer:
 async def get_board(request: Request[BoardParams]) -> Answer:
     """The last board that was kept at or before this time, with at most 500 holds and 500 queues."""
     broker = (await brokers.single_broker(request.params.broker)).name
-    kept = get_history(broker)
-    snapshot = None if kept is None else await in_thread(partial(kept.boards.at, request.params.at_ms))
+    history = get_history(broker)
+    snapshot = None if history is None else await in_thread(partial(history.boards.at, request.params.at_ms))
     if snapshot is None:
         raise Problem(
             404,

@@ -37,7 +37,7 @@ class Boards:
             earlier = [one for one in self._boards if one.wall_ms < board.wall_ms]
             self._boards = [*earlier[-(KEPT - 1) :], board]
 
-    def kept(self) -> list[Board]:
+    def all(self) -> list[Board]:
         return self._boards
 
     def at(self, wall_ms: int) -> Snapshot | None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 HOOK: dict[str, Any] = {"name": "hook", "kind": "webhook", "url": "https://hooks.example/s3cret", "secret": "s"}
 
 
-def test_there_are_rules_to_begin_with_and_they_send_nothing() -> None:
+def test_the_initial_rules_send_nothing() -> None:
     AlertRule.objects.all().delete()
     add_first_rules()
     rules = catalogue.rules()
@@ -42,7 +42,7 @@ def test_a_rule_is_added_changed_and_removed() -> None:
             call()
 
 
-def test_what_cannot_be_is_refused_and_nothing_is_stored() -> None:
+def test_invalid_values_are_refused_and_not_stored() -> None:
     add_first_rules()
     before = catalogue.rules()
     with pytest.raises(BadRuleError, match="states"):

@@ -68,7 +68,7 @@ def test_a_condition_that_ends_in_between_begins_anew() -> None:
     assert len(bench.step(G, after_ms=1).fired) == 1
 
 
-def test_what_is_unknown_changes_nothing() -> None:
+def test_an_unknown_value_changes_nothing() -> None:
     bench = Bench()
     bench.step(G)
     assert bench.step(unknown=(G,), after_ms=MINUTE) == ([], [])
@@ -120,7 +120,7 @@ def test_a_silence_holds_messages_back_until_it_ends() -> None:
     assert bench.sent(after_ms=8 * MINUTE) == (["g"], [])
 
 
-def test_the_end_of_an_alert_that_nobody_heard_of_is_not_sent() -> None:
+def test_the_end_of_an_unsent_alert_is_not_sent() -> None:
     bench = Bench(Rule(id=1, name="n", what="lag", channels=(5,)))
     bench.silences = [Silence(id=1, rule=1, group="*", from_ms=0, to_ms=1 << 60, comment="")]
     bench.step(G)

@@ -198,7 +198,7 @@ async def test_a_message_is_given_up_after_the_last_pause() -> None:
     assert (len(road.tries), tuple(road.paused)) == (5, PAUSES_S)
 
 
-async def test_what_cannot_succeed_is_not_tried_again() -> None:
+async def test_a_message_that_cannot_succeed_is_not_tried_again() -> None:
     road = Road()
     road.refusals = [SendError("answered 404", may_retry=False)]
     road.outbox.put(to(1), notice(alert()))

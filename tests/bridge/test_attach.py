@@ -92,6 +92,6 @@ def test_a_name_that_is_no_folder_is_left_out(tmp_path: Path) -> None:
         attached_places(settings(tmp_path), [found("../x")], ATTACH)
 
 
-def test_there_are_not_more_brokers_than_engines(tmp_path: Path) -> None:
+def test_the_number_of_followed_brokers_is_limited(tmp_path: Path) -> None:
     with pytest.raises(CannotAttach, match="26 can be followed"):
         attached_places(settings(tmp_path), [found(f"b{number}") for number in range(27)], ATTACH)

@@ -31,7 +31,8 @@ from bridge.port import ResponseCode, State
 Number = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a rule, a channel or a silence.")]
 RuleName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, description="Messages begin with it.")]
 Pattern = Annotated[
-    str, Meta(min_length=1, max_length=MAX_PATTERN, description="A name; `*` stands for any text, `?` for any character.")
+    str,
+    Meta(min_length=1, max_length=MAX_PATTERN, description="A name; `*` stands for any text, `?` for any character."),
 ]
 States = Annotated[list[State], Meta(max_length=6, description="The states in which a rule on `group_state` fires.")]
 Threshold = Annotated[

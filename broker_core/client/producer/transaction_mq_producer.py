@@ -157,7 +157,9 @@ class TransactionMQProducer(DefaultMQProducer):
         """
         is_waiting = message.msg_id in self._checks
         if not is_waiting and len(self._checks) >= MAX_CHECKS:
-            log.warning("%d checks of group %s wait; %s must be asked again", MAX_CHECKS, self.group, message)
+            log.warning(
+                "%d checks of group %s wait; the broker must ask again about %s", MAX_CHECKS, self.group, message
+            )
             return
         self._checks[message.msg_id] = address, header
         if not is_waiting:

@@ -106,7 +106,7 @@ class Follower:
                 return
             except EngineRefused as error:
                 self._note("stopped", str(error))
-                log.error("the engine does not take the log of %s: %s", self._options.broker_name, error)
+                log.error("the engine does not accept the log of %s: %s", self._options.broker_name, error)
                 return
             except (OSError, MQClientException) as error:
                 if str(error) != self._problem:

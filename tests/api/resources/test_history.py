@@ -100,7 +100,9 @@ async def test_the_step_depends_on_the_time(client: httpx.AsyncClient, recorded:
         ("last_s=9", "last_s"),
     ],
 )
-async def test_wrong_questions(client: httpx.AsyncClient, recorded: History, query: str, text: str) -> None:
+async def test_invalid_history_requests_are_refused(
+    client: httpx.AsyncClient, recorded: History, query: str, text: str
+) -> None:
     answer = await client.get(f"{PATH}?{query}")
     assert answer.status_code == 400 and text in answer.text
 
@@ -129,7 +131,7 @@ async def test_a_problem_is_in_the_answer(client: httpx.AsyncClient, recorded: H
     assert get_history("broker-a") is recorded
 
 
-async def test_the_board_as_it_was(client: httpx.AsyncClient, recorded: History) -> None:
+async def test_an_earlier_board_is_returned(client: httpx.AsyncClient, recorded: History) -> None:
     recorded.boards.add(snapshot(5000, holds=7))
     recorded.boards.add(snapshot(15_000))
     body = (await client.get(f"{PATH}/boards")).json()

@@ -156,7 +156,7 @@ def test_a_clock_that_goes_ahead_leaves_a_gap(machine: Machine) -> None:
     assert machine.values("holds")[0] == 2, "and nothing is deleted"
 
 
-def test_a_clock_that_goes_back_an_hour_deletes_what_has_not_come_yet(machine: Machine) -> None:
+def test_a_clock_that_goes_back_an_hour_deletes_steps_of_the_future(machine: Machine) -> None:
     for stored in range(10):
         machine.record(sample(stored))
     machine.wall_s += 3600

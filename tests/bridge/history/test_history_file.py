@@ -128,7 +128,7 @@ def test_a_tier_keeps_less_if_it_has_too_many_bytes(path: Path) -> None:
     one.close()
 
 
-def test_steps_that_have_not_come_yet_are_deleted(path: Path) -> None:
+def test_steps_of_the_future_are_deleted(path: Path) -> None:
     one = HistoryFile(path, TIERS)
     for at_s in range(3600, 7200, 60):
         one.write([(0, step(at_s, [1])), (1, step(at_s, [1]))], [(KIND, 0, "a", at_s)] if at_s == 3600 else [])
@@ -140,7 +140,7 @@ def test_steps_that_have_not_come_yet_are_deleted(path: Path) -> None:
     assert lags(path, "a", 3600, 3780, 1) == [1, None, None]
 
 
-def test_the_names_of_a_time_that_has_not_come_have_a_history_at_once(path: Path) -> None:
+def test_names_of_a_deleted_future_have_a_history_at_once(path: Path) -> None:
     one = HistoryFile(path, TIERS)
     one.write([(0, step(7200, [1]))], [(KIND, 0, "a", 7200)])
     one.delete_from(3600)

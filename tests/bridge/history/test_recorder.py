@@ -27,11 +27,11 @@ async def test_a_sample_is_recorded_and_a_failure_is_a_gap(tmp_path: Path) -> No
         port.replies[commands.GetHistorySample] = reply
         await recorder.take_sample()
     await recorder.stop()
-    assert len(history.boards.kept()) == 3
+    assert len(history.boards.all()) == 3
     assert history.read(BROKER, "broker-a", 0, begin, begin + 30).columns[3] == [2, None, 2]
 
 
-async def test_it_goes_on_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:  # type: ignore[no-untyped-def]
+async def test_the_recorder_goes_on_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(module, "SAMPLE_S", 0.01)
     port = FakePort()
     asked: list[object] = []

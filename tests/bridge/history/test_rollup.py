@@ -74,7 +74,7 @@ def test_the_finest_tier_has_a_step_for_each_sample() -> None:
     assert one.add(10, table(3, 4), counted=True) == Step(10, table(3, 4))
 
 
-def test_what_is_forgotten_is_in_no_step() -> None:
+def test_a_forgotten_row_is_in_no_step() -> None:
     one = Rollup(MINUTE)
     one.add(0, table(7, 9), counted=True)
     one.forget()

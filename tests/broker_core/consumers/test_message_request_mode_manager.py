@@ -29,7 +29,7 @@ def test_a_deleted_topic_has_no_modes() -> None:
     assert modes.dirty and modes.get("orders", "g") is None
 
 
-def test_there_are_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_modes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.consumers.message_request_mode_manager.MAX_MODES", 1)
     modes = MessageRequestModeManager(TABLE)
     modes.put(POP)

@@ -40,7 +40,7 @@ def test_messages_are_counted_by_queue() -> None:
     assert points.find("g", "t", (0, 0, NOW.wall_ms)) is None and points.messages == 1
 
 
-def test_they_are_due_in_their_order_and_not_early() -> None:
+def test_check_points_are_due_in_order_and_not_early() -> None:
     points = PopCheckPoints()
     late, early = point(0, invisible_ms=2000), point(1, invisible_ms=1000)
     points.add(late, NOW)
@@ -51,7 +51,7 @@ def test_they_are_due_in_their_order_and_not_early() -> None:
     assert points.take_due(later(5000), 10) == [late]
 
 
-def test_what_is_postponed_is_due_again() -> None:
+def test_a_postponed_check_point_is_due_again() -> None:
     points = PopCheckPoints()
     points.add(point(0), NOW)
     due = points.take_due(later(1000), 10)
@@ -59,14 +59,14 @@ def test_what_is_postponed_is_due_again() -> None:
     assert points.take_due(later(1499), 10) == [] and points.take_due(later(1500), 10) == due
 
 
-def test_an_acknowledged_one_is_never_due() -> None:
+def test_an_acknowledged_message_is_never_due() -> None:
     points = PopCheckPoints()
     points.add(point(0), NOW)
     points.acknowledge(points.find("g", "t", (0, 0, NOW.wall_ms)), 0)  # type: ignore[arg-type]
     assert points.next_due_ns() is None and points.take_due(later(5000), 10) == []
 
 
-def test_those_of_a_deleted_topic_and_group_are_void_at_once() -> None:
+def test_check_points_of_a_deleted_topic_and_group_are_void_at_once() -> None:
     points = PopCheckPoints()
     first, second, third = point(0), point(1, group="h"), point(2, topic="u", group="h")
     for one in (first, second, third):
@@ -82,7 +82,7 @@ def test_those_of_a_deleted_topic_and_group_are_void_at_once() -> None:
     assert points.take_due(later(5000), 10) == []
 
 
-def test_one_that_is_due_before_it_is_void_is_not_revived() -> None:
+def test_a_check_point_that_is_due_before_it_is_void_is_not_revived() -> None:
     points = PopCheckPoints()
     points.add(point(0), NOW)
     points.remove_topic("t")
@@ -90,7 +90,7 @@ def test_one_that_is_due_before_it_is_void_is_not_revived() -> None:
     assert due.is_void
 
 
-def test_the_next_load_begins_at_the_first_that_waits() -> None:
+def test_the_next_load_begins_at_the_first_check_point_that_waits() -> None:
     points = PopCheckPoints()
     for offset in range(3):
         points.add(point(offset, revive_offset=10 + offset), NOW)

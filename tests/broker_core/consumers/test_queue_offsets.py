@@ -51,7 +51,9 @@ def contents(table: QueueOffsets) -> dict[tuple[str, str, int], int]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(actions, max_size=30), st.booleans())
-def test_it_has_what_a_dictionary_has(steps: list[tuple[str, *tuple[object, ...]]], reads_all: bool) -> None:
+def test_queue_offsets_behave_like_nested_dictionaries(
+    steps: list[tuple[str, *tuple[object, ...]]], reads_all: bool
+) -> None:
     table, plain = QueueOffsets(), Plain()
     for action, *arguments in steps:
         result = getattr(table, action)(*arguments)

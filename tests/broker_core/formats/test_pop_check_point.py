@@ -49,7 +49,7 @@ def test_acknowledgements() -> None:
     assert batch is not None and batch.offsets == [7, 9]
 
 
-def test_what_is_no_record_is_none() -> None:
+def test_an_invalid_record_is_none() -> None:
     for body in (b"", b"{}", b"[" * 10_000, ROCKETMQ_CK[:-1]):
         assert decode_check_point(body) is None and decode_ack(body) is None
 

@@ -33,7 +33,7 @@ async def test_secrets_go_in_and_never_come_out(client: httpx.AsyncClient) -> No
     assert (await client.get(CHANNELS)).json() == {"channels": []}
 
 
-async def test_a_test_message_is_sent_and_its_refusal_told(client: httpx.AsyncClient) -> None:
+async def test_a_test_message_is_sent_and_a_refusal_is_answered(client: httpx.AsyncClient) -> None:
     async with http_receiver() as receiver:
         number = (await client.post(CHANNELS, json=HOOK | {"url": receiver.url})).json()["id"]
         assert (await client.post(f"{CHANNELS}/{number}/test")).status_code == 204

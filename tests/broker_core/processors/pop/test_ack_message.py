@@ -67,7 +67,7 @@ def test_a_message_is_made_visible_earlier() -> None:
     assert bodies(take(bench)) == [b"a"], "the other one keeps its time"
 
 
-def test_a_message_is_hidden_for_longer_and_its_old_handle_is_worth_nothing() -> None:
+def test_a_message_is_hidden_for_longer_and_its_old_handle_is_invalid() -> None:
     bench = Bench()
     bench.send("orders", b"a")
     reply = take(bench)
@@ -87,7 +87,7 @@ def test_a_message_is_hidden_for_longer_and_its_old_handle_is_worth_nothing() ->
 
 
 @pytest.mark.covers("pop-change")
-def test_the_time_of_what_is_not_invisible_cannot_be_changed() -> None:
+def test_the_invisible_time_of_a_visible_message_cannot_be_changed() -> None:
     bench = Bench()
     bench.send("orders", b"a")
     reply = take(bench)

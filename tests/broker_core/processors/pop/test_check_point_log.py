@@ -64,7 +64,7 @@ def test_a_start_says_how_many_messages_are_invisible() -> None:
     assert ("pop", "2 popped messages are not acknowledged") in steps
 
 
-def test_records_that_are_none_are_passed_over() -> None:
+def test_invalid_records_of_the_revive_log_are_skipped() -> None:
     bench = Bench()
     bench.send("orders", b"a")
     take(bench)
@@ -74,7 +74,7 @@ def test_records_that_are_none_are_passed_over() -> None:
     assert restart(bench).context.check_points.messages == 1
 
 
-def test_nobody_else_writes_into_it() -> None:
+def test_clients_cannot_write_into_the_revive_log() -> None:
     assert "may not send" in failure(Bench(), send(LOG, b"{}", tag="ck")).remark
 
 

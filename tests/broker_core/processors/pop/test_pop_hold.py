@@ -12,7 +12,7 @@ def waiting(bench: Bench, **more: object) -> int:
     return pop(bench, **({"poll_ms": 15_000} | more))
 
 
-def test_so_many_pops_wait_and_no_more() -> None:
+def test_the_number_of_held_pops_is_limited() -> None:
     bench = Bench(max_holds=2)
     bench.send("orders", b"old")
     take(bench)
@@ -21,7 +21,7 @@ def test_so_many_pops_wait_and_no_more() -> None:
     assert bench.call(c.PollingInfo(topic="orders", consumer_group="g")) == c.PollingNumber(number=2)
 
 
-def test_a_group_has_so_many_held_pops_for_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_pops_of_a_group_for_a_queue_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.processors.pop.pop_hold.POLLING_SIZE", 1)
     bench = Bench()
     bench.send("orders", b"old")

@@ -108,7 +108,7 @@ def test_holds_are_reported() -> None:
 
 
 @pytest.mark.covers("pop-client-gone")
-def test_a_client_that_goes_takes_no_message_with_it() -> None:
+def test_a_disconnected_client_gets_no_message() -> None:
     bench = Bench()
     bench.send("orders", b"old")
     take(bench)
@@ -122,7 +122,7 @@ def test_a_client_that_goes_takes_no_message_with_it() -> None:
     assert released.cause == "channel_gone"
 
 
-def test_the_wake_up_of_a_client_that_goes_wakes_the_next_member() -> None:
+def test_the_wake_up_of_a_disconnected_client_wakes_the_next_member() -> None:
     bench = Bench()
     bench.send("orders", b"old")
     take(bench)

@@ -118,7 +118,7 @@ def test_a_group_that_may_not_consume_pops_nothing() -> None:
 
 
 @pytest.mark.covers("pop-limit")
-def test_a_group_has_so_many_invisible_messages_in_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invisible_messages_of_a_group_in_a_queue_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.processors.pop.pop_message.MAX_IN_FLIGHT_OF_QUEUE", 3)
     bench = Bench()
     bench.send("orders", *[b"x"] * 5)
@@ -129,7 +129,7 @@ def test_a_group_has_so_many_invisible_messages_in_a_queue(monkeypatch: pytest.M
     assert len(bodies(take(bench))) == 2
 
 
-def test_the_broker_has_so_many_invisible_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invisible_messages_of_the_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_core.processors.pop.pop_message.MAX_IN_FLIGHT", 1)
     bench = Bench()
     bench.send("orders", b"a", b"b")
@@ -174,7 +174,7 @@ def test_pops_are_counted_and_reported() -> None:
     assert (counters.messages_delivered, counters.messages_acknowledged, counters.messages_invisible_now) == (2, 2, 0)
 
 
-def test_a_store_that_refuses_the_check_point_gives_nothing_away() -> None:
+def test_no_message_is_popped_if_its_check_point_cannot_be_stored() -> None:
     bench = Bench()
     bench.send("orders", b"a")
     bench.context.store.flush_failed(OSError("the disk is gone"))

@@ -151,7 +151,7 @@ def test_messages_of_a_deleted_group_come_back_to_nobody() -> None:
     assert bench.context.check_points.messages == 0 and bench.context.topics.get(RETRY) is None
 
 
-def test_a_full_disk_delays_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_delays_revived_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.send("orders", b"x")
     take(bench)
@@ -199,7 +199,7 @@ def test_a_message_without_room_for_more_properties_is_a_dead_letter(length: int
     assert [record.body for record in dead] == [b"big", b"y"] and properties_of(dead[0].properties)["K"] == "v" * length
 
 
-def test_a_turn_copies_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_copies_of_a_turn_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pop_revive, "MESSAGES_A_TURN", 2)
     bench = Bench()
     bench.send("orders", *[b"x"] * 5)

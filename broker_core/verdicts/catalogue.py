@@ -93,8 +93,9 @@ _TABLE: tuple[Situation, ...] = (
     ),
     Situation(
         "heartbeat_late",
-        ("error",),
-        "a member sent no heartbeat for 45 s; after 120 s it is removed and its queues go to others",
+        ("error", "warning"),
+        "a member sent no heartbeat for 45 s; after 120 s it is removed and its queues go to others; "
+        "a warning while nothing waits",
         "Look whether the client's process is stopped or swapped out, or its network is cut.",
     ),
     Situation(

@@ -134,6 +134,7 @@ def _late_heartbeats(group: Group, explained: set[str]) -> Iterator[Verdict]:
             f"{client_id} has sent no heartbeat for {span(since)}; its process is frozen or its network is cut. "
             f"It has {plural(len(own), 'queue')}.",
             {"client_id": client_id, "last_heartbeat_ms": member.last_heartbeat_ms, "queues": places(own)},
+            severity=None if group.progress.waiting or group.progress.unknown else "warning",
         )
 
 

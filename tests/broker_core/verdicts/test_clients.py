@@ -174,7 +174,14 @@ def test_a_frozen_client() -> None:
     assert answer.verdicts[0].sentence == (
         "java-1 has sent no heartbeat for 1 min 17 s; its process is frozen or its network is cut. It has 1 queue."
     )
+    assert answer.verdicts[0].severity == "error"
     assert ids(verdicts(facts(queue(**QUIET), members=[client(beat_ms_ago=45_000)]))) == ["not_pulling"]
+
+
+def test_a_frozen_client_for_which_nothing_waits_is_a_warning() -> None:
+    answer = verdicts(facts(queue(), members=[client(beat_ms_ago=77_000)]))
+    assert answer.state == "ok" and ids(answer) == ["heartbeat_late"]
+    assert answer.verdicts[0].severity == "warning"
 
 
 def test_a_queue_that_another_client_has_locked() -> None:

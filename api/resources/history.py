@@ -50,8 +50,9 @@ class HistoryView(Model, frozen=True, kw_only=True, gc=False):
     """Value i of a metric belongs to the step that begins at `from_ms` plus i times `step_ms`.
 
     `now_ms` is the time of this web server.
-    `kept_from_ms` is the first step that is kept of this length, null if there is none. `problem` says why nothing is
-    recorded at present. `left_out` topics and groups of the broker are not recorded because there are too many.
+    `kept_from_ms` is the first step that is kept of this length, null if there is none. `problem` says why the
+    history cannot be read or written, or is empty. While the engine does not answer, nothing is recorded either.
+    `left_out` topics and groups of the broker are not recorded because there are too many.
     """
 
     broker: str
@@ -153,7 +154,7 @@ class BoardParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 async def get_boards(request: Request[Params]) -> Answer:
-    """The moments of the last 10 minutes, about 10 s apart, whose board is kept."""
+    """The moments whose board is kept: the last 60, 10 s apart, while the engine answered."""
     broker = (await brokers.single_broker(request.params.broker)).name
     history = get_history(broker)
     lines = [] if history is None else history.boards.all()

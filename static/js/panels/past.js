@@ -1,7 +1,7 @@
-/** The slider of the live page that goes back to the board of a moment of the last 10 minutes. */
+/** The slider of the live page that goes back to an earlier board: one of the last 10 minutes of the engine. */
 
 import { panel, setText } from "../dom.js";
-import { dateTime, plural, span } from "../text/format.js";
+import { dateTime, plural } from "../text/format.js";
 import { requestNumbers } from "../http.js";
 
 const AGAIN_MS = 10_000;
@@ -35,9 +35,9 @@ export function pastPanel({ show }) {
   }
 
   function describe(board) {
-    const about = (one) => `${dateTime(one.at_ms).replace(/\.\d+$/, "")} · ${plural(one.holds_total, "held pull")}`;
-    const oldest = boards.length ? `now; drag to go back ${span(boards.at(-1).at_ms - boards[0].at_ms + AGAIN_MS)}` : "now; nothing is kept yet";
-    const text = shown !== null || board ? (board ? about(board) : dateTime(shown).replace(/\.\d+$/, "")) : oldest;
+    const time = (ms) => dateTime(ms).replace(/\.\d+$/, "");
+    const oldest = boards.length ? `now; drag to go back to ${time(boards[0].at_ms)}` : "now; nothing is kept yet";
+    const text = board ? `${time(board.at_ms)} · ${plural(board.holds_total, "held pull")}` : shown !== null ? time(shown) : oldest;
     setText(part("when"), text);
     slider.setAttribute("aria-valuetext", text);
     part("back").hidden = shown === null;

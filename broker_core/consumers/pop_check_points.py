@@ -78,6 +78,8 @@ class PopCheckPoints:
         self.loaded = False
         self.log_end = 0
         """The physical offset behind the last record of a check point, of an acknowledgement or of a copy."""
+        self.paused_until_ns = 0
+        """The store refused a record: no check point is due before this monotonic time."""
 
     def next_turn(self) -> int:
         """A number that grows with each pop, by which the queues take turns."""
@@ -211,12 +213,12 @@ class PopCheckPoints:
             self._schedule(point, now_ns, wait_ms)
 
     def next_due_ns(self) -> int | None:
-        """The monotonic time at which to call ``take_due``; 0 means at once, None never."""
+        """The monotonic time at which to call ``take_due``; a past one means at once, None never."""
         while self._ticks and not self._buckets[self._ticks[0]]:
             del self._buckets[heappop(self._ticks)]
-        if self._void:
-            return 0
-        return self._ticks[0] * TICK_NS if self._ticks else None
+        if not self._void and not self._ticks:
+            return None
+        return max(0 if self._void else self._ticks[0] * TICK_NS, self.paused_until_ns)
 
     # --- the revive log -------------------------------------------------------------------------------------------
 

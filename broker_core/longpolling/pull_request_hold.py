@@ -16,7 +16,7 @@ are one step; each arrival is another step. So every message of a queue is dispa
 read finds it, or after it, and its arrival finds the hold in the table. A hold leaves the table only by a call below,
 and the caller of each must answer it. Whether an arrival matches a hold is decided from the offsets and tag hashes in
 the arrival and the records themselves, never from a copy that could be outdated. ``check`` tests this at run time: for
-every hold, it compares the queue's end in the store with what the arrivals reported.
+every held pull, it compares the queue's end in the store with what the arrivals reported.
 """
 
 from bisect import bisect_right

@@ -41,7 +41,7 @@ def tick(context: Context, now: Now) -> None:
     """Give the messages again whose invisible time is over, a turn's worth."""
     points = context.check_points
     due_ns = points.next_due_ns()
-    if due_ns is None or context.draining:
+    if due_ns is None or context.draining or points.paused_until_ns > now.mono_ns:
         return
     if due_ns <= now.mono_ns:
         _revive_due(context, points.take_due(now.mono_ns, POINTS_A_TURN), now)
@@ -59,12 +59,18 @@ def _revive_due(context: Context, due: list[CheckPoint], now: Now) -> None:
             size += _revive(context, point, now)
         except (StoreError, UnavailableError) as error:
             log.warning("popped messages wait until the store accepts copies of them: %s", error)
-            context.check_points.postpone(due[number:], now.mono_ns, PAUSE_MS)
+            context.check_points.postpone(due[number:], now.mono_ns, 0)
+            _pause(context, now)
             return
         except Exception as error:
             trace = None if isinstance(error, BrokerError) else error
             log.error("messages of %s popped by %s wait: %s", point.topic, point.group, error, exc_info=trace)
             context.check_points.postpone([point], now.mono_ns, LONG_PAUSE_MS)
+
+
+def _pause(context: Context, now: Now) -> None:
+    """Wait with all check points: the store would refuse them, one after another, and each turn would log it."""
+    context.check_points.paused_until_ns = now.mono_ns + PAUSE_MS * 1_000_000
 
 
 def _revive(context: Context, point: CheckPoint, now: Now) -> int:
@@ -151,6 +157,7 @@ def _store_stale_again(context: Context, now: Now) -> None:
         stored = append(context, [check_point_message(context, point, now, again=True) for point in stale], now)
     except (StoreError, UnavailableError) as error:
         log.warning("check points wait until the store accepts them: %s", error)
+        _pause(context, now)
         return
     for point, at in zip(stale, stored, strict=True):
         context.check_points.stored_again(point, at.queue_offset)

@@ -169,6 +169,25 @@ def test_a_full_disk_delays_revived_messages(monkeypatch: pytest.MonkeyPatch) ->
     assert bodies(take(bench)) == [b"x"]
 
 
+def test_a_full_disk_is_logged_once_a_second(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(pop_revive, "POINTS_A_TURN", 2)
+    bench = Bench()
+    bench.send("orders", *[b"x"] * 10)
+    for _ in range(10):
+        take(bench, max_msg_nums=1)
+
+    def refuse(*arguments: object) -> None:
+        raise pop_revive.UnavailableError("the disk is full")
+
+    monkeypatch.setattr(bench.context.store, "append", refuse)
+    for _ in range(3):
+        bench.tick(61_000)
+    assert len(caplog.records) == 3 and bench.context.check_points.messages == 10
+    monkeypatch.undo()
+    bench.tick(1_100)
+    assert len(bodies(take(bench))) == 10
+
+
 def test_a_message_that_cannot_be_copied_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.send("orders", b"x")

@@ -16,10 +16,10 @@ GROUPS_OF_PAGE = 1000
 MAX_PAGES = 64
 """Pages of one broker in a round: 64,000 groups."""
 GROUPS_AT_ONCE = 20
-"""After so many groups, other tasks of the process have their turn."""
+"""Groups that are evaluated before other tasks of the process have their turn."""
 TIMEOUT_MS = 10_000
 GROUPS_S = 40.0
-"""After so many seconds no further page of a broker is asked for, so that a slow one does not hold up the others."""
+"""Seconds after which no further page of a broker is asked for, so that a slow broker does not hold up the others."""
 ABOUT_GROUPS = ("group_state", "lag", "oldest", "dead_letters")
 
 R = TypeVar("R", bound=commands.Reply)

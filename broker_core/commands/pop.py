@@ -73,8 +73,8 @@ class AckMessage(Command, frozen=True):
 
 
 class Acknowledged(Reply, frozen=True):
-    """So many messages will not be given again. ``late`` ones are not in the check point: they were acknowledged
-    before, or their invisible time is over."""
+    """The number of messages that will not be given again. ``late`` messages are not in the check point: they were
+    acknowledged before, or their invisible time is over."""
 
     messages: int
     late: int = 0

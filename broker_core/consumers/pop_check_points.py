@@ -172,7 +172,7 @@ class PopCheckPoints:
         self._void.extend(self._table.pop(topic, {}).values())
 
     def remove_group(self, group: str) -> None:
-        """The same for a group."""
+        """A group was deleted: the same happens to its check points."""
         for topic in [topic for topic, groups in self._table.items() if group in groups]:
             self._void.append(self._table[topic].pop(group))
             if not self._table[topic]:

@@ -220,7 +220,7 @@ class Context:
         self.config_version = {"counter": 0, "stateVersion": 0, "timestamp": self.started.wall_ms}
         """RocketMQ's DataVersion of the options."""
         self.following = Following(self.started.wall_ms)
-        """Of an engine that follows another broker's log: how its follower is doing."""
+        """The state of the follower, in an engine that follows another broker's log."""
         self.find_queues: FindQueues | None = None
         """Set where the routes of a name server are known."""
 

@@ -30,7 +30,7 @@ BYTES_A_TURN = 1 << 20
 PAUSE_MS = 1000
 """How long to wait after the store refused a copy."""
 LONG_PAUSE_MS = 60_000
-"""The same after a copy that cannot be stored. Others do not wait for it."""
+"""How long to wait after a copy that cannot be stored. Other messages do not wait for it."""
 FIRST_POP_TIME = "1ST_POP_TIME"
 POP_CK_ROOM = 512
 """Bytes of properties that a copy leaves to POP_CK. A message without this room is a dead letter at once."""

@@ -107,7 +107,7 @@ def _remove_missing_groups(context: Context, now: Now) -> None:
 
 
 def _replicate_offsets(context: Context, entry: ReplicatedOffsets, now: Now) -> None:
-    """The same as commits of the group's members, which are not known."""
+    """Note changed offsets like commits of the group's members, which are not known."""
     group, topic = entry.group, entry.topic
     for queue_id, offset in entry.offsets.items():
         previous = context.offsets.commit(group, topic, queue_id, offset)

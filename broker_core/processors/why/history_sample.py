@@ -25,7 +25,7 @@ from broker_core.walk import Steps, pieces_of
 HOLDS_LOOKED_AT = 2000
 QUEUES_LOOKED_AT = 500
 NAMES_LOOKED_AT = 1000
-"""Rows of a piece, each of which takes about a microsecond."""
+"""Rows that one piece looks at. Each takes about a microsecond."""
 
 
 class Tally:

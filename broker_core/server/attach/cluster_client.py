@@ -19,7 +19,7 @@ MASTER_ID = 0
 QUEUE_STATS = re.compile(rb'\{[^{}]*"queueId":(\d+)[^{}]*\}:\{[^{}]*"maxOffset":(\d+)[^{}]*\}')
 """An entry of a TopicStatsTable. It is no JSON, because its keys are objects."""
 MAX_BODY = 64 << 20
-"""Bytes of an answer that is decoded at most. A table of a cluster with as many topics as a copy can hold is smaller."""
+"""Bytes of an answer that is decoded at most. A table with as many topics as a copy can hold is smaller."""
 
 ALLOWED = frozenset(
     (

@@ -11,7 +11,7 @@ POLLING_SIZE = 1024
 """Held pops of a group for one queue, or for all. RocketMQ's popPollingSize."""
 
 
-def poll_time(context: Context, asked_ms: int) -> int:
+def poll_time(asked_ms: int) -> int:
     """How long a pop may be held, ms."""
     return min(asked_ms, MAX_POLL_MS)
 
@@ -28,7 +28,7 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
         return False
     if of_client and holds.is_held(request.connection, request.request_id):
         raise RequestError(f"request {request.request_id} of this connection is held already")
-    granted = poll_time(context, poll_ms)
+    granted = poll_time(poll_ms)
     held = PopRequest(
         hold_id=holds.next_id(),
         connection=request.connection,

@@ -75,7 +75,7 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
     )
     found = look(context, pop, now)
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
-    if not found.messages and poll_time(context, command.poll_ms) > 0:
+    if not found.messages and poll_time(command.poll_ms) > 0:
         if hold(context, request, pop, command.poll_ms, now):
             if found.is_unfinished:
                 wake_next(context, pop)

@@ -19,19 +19,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
-Note = tuple[Any, ...]
-"""An event that is not built yet: its type, its turn's Now, and its fields after the three common ones."""
 Fields = ParamSpec("Fields")
 EventType = Callable[Concatenate[int, int, int, Fields], Event]
 """The type of an event. ``Fields`` are those after ``seq``, ``wall_ms`` and ``mono_ns``, which EventLog fills in."""
-Recorder = Callable[[Sequence[Note]], None]
+Recorder = Callable[[Sequence["Note"]], None]
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """An event that is not built yet. ``fields`` are those after the three common ones.
+
+    The ring has thousands of notes. The garbage collector does not look at them.
+    """
+
+    kind: type[Event]
+    now: "Now"
+    fields: tuple[Any, ...]
 
 
 def build_event(note: Note, seq: int = 0) -> Event:
     """Build the event of a note. ``seq`` is its number, or 0 where the number does not matter."""
-    kind, now, *fields = note
-    event: Event = kind(seq, now.wall_ms, now.mono_ns, *fields)
-    return event
+    now = note.now
+    return note.kind(seq, now.wall_ms, now.mono_ns, *note.fields)
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
@@ -73,14 +81,15 @@ class EventLog:
 
     else:
 
-        def emit(self, *note):
+        def emit(self, kind, now, *fields):
             self.seq += 1
+            note = Note(kind, now, fields)
             self._ring.append(note)
             if self._has_listeners:
                 self._turn.append(note)
 
-        def keep(self, *note):
-            self.emit(*note)
+        def keep(self, kind, now, *fields):
+            self.emit(kind, now, *fields)
             self.kept.append(self.last)
 
     @property
@@ -145,5 +154,5 @@ class EventLog:
         first, allowed_kinds = self.first_seq, frozenset(kinds)
         skipped = max(0, min(seq, self.seq) + 1 - first)
         for number, note in enumerate(islice(self._ring, skipped, None), first + skipped):
-            if (not allowed_kinds or note[0] in allowed_kinds) and (where is None or where(note)):
+            if (not allowed_kinds or note.kind in allowed_kinds) and (where is None or where(note)):
                 yield build_event(note, number)

@@ -47,12 +47,15 @@ if TYPE_CHECKING:
     from broker_core.formats.poll_journal import JournalEntry
 
 
-def _fields(kind: type[Event], *names: str) -> Callable[[Note], Any]:
-    """A getter of these fields of a note. A note has two items before an event's own fields, the event has three."""
-    return itemgetter(*(kind.__struct_fields__.index(name) - 1 for name in names))
+_Getter = Callable[[tuple[Any, ...]], Any]
 
 
-_OF_A_QUEUE = {
+def _fields(kind: type[Event], *names: str) -> _Getter:
+    """A getter of these ones of the ``fields`` of a note, which are an event's fields after the three common ones."""
+    return itemgetter(*(kind.__struct_fields__.index(name) - 3 for name in names))
+
+
+_OF_A_QUEUE: dict[type[Event], _Getter] = {
     kind: _fields(kind, "topic", "queue_id", "from_offset", "to_offset")
     for kind in (MessagesStored, MessagesDispatched, MessagesDelivered)
 } | {OffsetCommitted: _fields(OffsetCommitted, "topic", "queue_id", "previous", "offset")}
@@ -70,7 +73,9 @@ _BY_ID: tuple[type[Event], ...] = (
 _OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in _BY_ID}
 
 _KINDS = frozenset((*_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE))
-_PULL = {kind: _fields(kind, "topic", "queue_id", "group", "client_id") for kind in (PullWoken, MessagesDelivered)}
+_PULL: dict[type[Event], _Getter] = {
+    kind: _fields(kind, "topic", "queue_id", "group", "client_id") for kind in (PullWoken, MessagesDelivered)
+}
 _flushed_offset = _fields(FlushDone, "flushed_offset")
 _physical_range = _fields(MessagesStored, "physical_offset", "size")
 
@@ -168,16 +173,16 @@ class _Story:
 
     def add(self, recorded: Recorded) -> None:
         note = recorded.note
-        kind = note[0]
+        kind = note.kind
         if kind is PullWoken:
             self._woken = recorded
         elif kind is FlushDone:
-            if self._unflushed is not None and _flushed_offset(note) >= self._unflushed:
+            if self._unflushed is not None and _flushed_offset(note.fields) >= self._unflushed:
                 self._unflushed = None
                 self.events.append(recorded.event())
         elif _concerns(note, self._places, self._message_id):
             if kind is MessagesStored:
-                self._unflushed = sum(_physical_range(note))
+                self._unflushed = sum(_physical_range(note.fields))
             elif kind is MessagesDelivered:
                 self._add_wake_up(note)
             self.events.append(recorded.event())
@@ -185,25 +190,25 @@ class _Story:
     def _add_wake_up(self, delivered: Note) -> None:
         """The end of the hold whose answer delivered the message: the last one before it, of the same turn and pull."""
         woken = self._woken
-        if woken is not None and woken.note[1] is delivered[1] and _pull(woken.note) == _pull(delivered):
+        if woken is not None and woken.note.now is delivered.now and _pull(woken.note) == _pull(delivered):
             self.events.append(woken.event())
 
 
 def _pull(note: Note) -> Any:
-    return _PULL[note[0]](note)
+    return _PULL[note.kind](note.fields)
 
 
 def _concerns(note: Note, places: Places, message_id: str) -> bool:
-    kind = note[0]
+    kind = note.kind
     if kind not in _KINDS:
         return False
     if kind in _OF_A_MESSAGE:
-        return bool(message_id) and _OF_A_MESSAGE[kind](note) == message_id
+        return bool(message_id) and _OF_A_MESSAGE[kind](note.fields) == message_id
     if kind in _OF_A_LEVEL:
-        level, first, end = _OF_A_LEVEL[kind](note)
+        level, first, end = _OF_A_LEVEL[kind](note.fields)
         queue = SCHEDULE_TOPIC, level - 1
     else:
-        topic, queue_id, first, end = _OF_A_QUEUE[kind](note)
+        topic, queue_id, first, end = _OF_A_QUEUE[kind](note.fields)
         queue = topic, queue_id
     offsets = places.get(queue)
     return offsets is not None and any(first <= offset < end for offset in offsets)

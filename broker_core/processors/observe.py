@@ -48,10 +48,10 @@ MOST_OF_HOLD = 500
 """Events of a hold in its timeline: the first one and the last ones."""
 
 _ABOUT_HOLDS: tuple[type[Event], ...] = (PullHeld, PullPassedOver, PullWoken, PullReleased, PullAnswered)
-_HOLD_ID = {kind: kind.__struct_fields__.index("hold_id") - 1 for kind in _ABOUT_HOLDS}
-"""Where a note has the hold's id. A note has two items before an event's own fields, the event has three."""
+_HOLD_ID = {kind: kind.__struct_fields__.index("hold_id") - 3 for kind in _ABOUT_HOLDS}
+"""Where the fields of a note have the hold's id. They are those after the three that all events have."""
 _PULL = {
-    kind: itemgetter(*(kind.__struct_fields__.index(name) - 1 for name in ("topic", "queue_id", "group", "client_id")))
+    kind: itemgetter(*(kind.__struct_fields__.index(name) - 3 for name in ("topic", "queue_id", "group", "client_id")))
     for kind in (PullWoken, MessagesDelivered)
 }
 
@@ -94,8 +94,8 @@ def get_hold_timeline(context: Context, request: Request, now: Now) -> Steps[Rep
         seq = piece[-1].seq
         for recorded in piece:
             note = recorded.note
-            kind = note[0]
-            if kind in _HOLD_ID and note[_HOLD_ID[kind]] == hold_id:
+            kind = note.kind
+            if kind in _HOLD_ID and note.fields[_HOLD_ID[kind]] == hold_id:
                 events.append(recorded.event())
                 complete = complete or kind is PullHeld
                 if kind is PullWoken:
@@ -123,7 +123,9 @@ def get_hold_timeline(context: Context, request: Request, now: Now) -> Steps[Rep
 
 def _is_answer(delivered: Note, woken: Note) -> bool:
     """Whether these messages are those that the woken pull got: of the same turn, queue and client."""
-    return delivered[1] is woken[1] and bool(_PULL[MessagesDelivered](delivered) == _PULL[PullWoken](woken))
+    return delivered.now is woken.now and bool(
+        _PULL[MessagesDelivered](delivered.fields) == _PULL[PullWoken](woken.fields)
+    )
 
 
 def get_events(context: Context, request: Request, now: Now) -> Steps[Reply]:

@@ -46,7 +46,7 @@ def entries(turn: Sequence[Note]) -> Iterator[JournalEntry]:
     """An entry for each pull of one turn that ended, and for each offset that was committed."""
     woken: PullWoken | None = None
     for note in turn:
-        if note[0] not in READ_EVENTS:
+        if note.kind not in READ_EVENTS:
             continue
         event = build_event(note)
         if isinstance(event, PullAnswered):
@@ -127,7 +127,7 @@ def _released(event: PullReleased) -> JournalEntry:
 
 def _count_entries(turn: Sequence[Note]) -> int:
     """How many entries the notes of a turn make."""
-    return sum(note[0] in ENTRY_EVENTS for note in turn)
+    return sum(note.kind in ENTRY_EVENTS for note in turn)
 
 
 class PollJournal:

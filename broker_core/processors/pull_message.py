@@ -390,7 +390,7 @@ def _answer(
         group,
         client_id,
         outcome.hold_id if outcome else 0,
-        code,
+        int(code),  # the garbage collector would look at an enum's member
         result.status,
         count,
         len(result.records),

@@ -42,19 +42,24 @@ class MappedFile:
     to the map and works on that; a map stays open as long as it is referenced.
     """
 
-    __slots__ = ("_files", "_mapping", "_maps", "allocated", "base", "changed", "path", "size", "used")
+    __slots__ = ("_files", "_mapping", "_maps", "allocated", "base", "changed", "name", "size", "used")
 
     def __init__(self, files: Files, maps: OpenMaps, path: Path, base: int, size: int) -> None:
         self._files = files
         self._maps = maps
         self._mapping: Mapping | None = None
-        self.path = path
+        self.name = str(path)
         self.base = base
         self.size = size
         self.allocated = 0
         """Bytes from the beginning that have disk space reserved."""
         self.used = False
         self.changed = False
+
+    @property
+    def path(self) -> Path:
+        """Built anew: a Path that stays costs the garbage collector two objects for each file."""
+        return Path(self.name)
 
     @property
     def is_mapped(self) -> bool:

@@ -17,16 +17,21 @@ def file_name(offset: int) -> str:
 class MappedFileQueue:
     """RocketMQ's MappedFileQueue. The file size of an existing queue comes from its files, not from the options."""
 
-    __slots__ = ("_by_base", "_files", "_maps", "file_size", "first", "folder")
+    __slots__ = ("_by_base", "_files", "_folder", "_maps", "file_size", "first")
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, file_size: int) -> None:
         self._files = files
         self._maps = maps
-        self.folder = folder
+        self._folder = str(folder)
         self.file_size = file_size
         self.first: MappedFile | None = None
         """The oldest file. It is a field because every pull needs to know where the log begins."""
         self._by_base: dict[int, MappedFile] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Built anew, as MappedFile.path is."""
+        return Path(self._folder)
 
     def load(self) -> list[str]:
         """Find the existing files. Returns sentences about those with an unexpected size."""

@@ -114,11 +114,16 @@ def _copy(record: CommitLogRecord, topic: str, queue_id: int, level: int) -> Pen
         changed[ORIGIN_MESSAGE_ID] = encode_offset_message_id(
             record.store_host, record.store_port, record.physical_offset
         )
+    return make_next_try(record, topic, queue_id, message_properties.put(record.properties, changed))
+
+
+def make_next_try(record: CommitLogRecord, topic: str, queue_id: int, properties: str) -> PendingMessage:
+    """The copy of a message that is consumed again, or a dead letter: its ``reconsume_times`` is one higher."""
     return PendingMessage(
         topic=topic,
         queue_id=queue_id,
         body=record.body,
-        properties=message_properties.put(record.properties, changed),
+        properties=properties,
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp=record.born_timestamp,

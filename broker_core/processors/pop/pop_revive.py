@@ -18,7 +18,14 @@ from broker_core.formats.message_properties import ORIGIN_MESSAGE_ID, RETRY_TOPI
 from broker_core.formats.pop_check_point import pop_retry_topic
 from broker_core.processors.context import Context
 from broker_core.processors.pop.check_point_log import ack_message, append, check_point_message
-from broker_core.processors.retry_message import DLQ_PREFIX, DLQ_QUEUES, Retry, create_back_topic, report_retry
+from broker_core.processors.retry_message import (
+    DLQ_PREFIX,
+    DLQ_QUEUES,
+    Retry,
+    create_back_topic,
+    make_next_try,
+    report_retry,
+)
 from broker_core.store.commit_log import PendingMessage
 
 log = logging.getLogger(__name__)
@@ -133,18 +140,7 @@ def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now
             context.events.emit(
                 TopicChanged, now, name, "created", made.read_queue_nums, made.write_queue_nums, made.perm
             )
-    copy = PendingMessage(
-        topic=name,
-        queue_id=0,
-        body=record.body,
-        properties=properties,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp,
-        born_host=record.born_host,
-        born_port=record.born_port,
-        reconsume_times=record.reconsume_times + 1,
-    )
+    copy = make_next_try(record, name, 0, properties)
     return copy, Retry(point.group, 0, copy.reconsume_times, "exhausted" if is_dead else None)
 
 

@@ -30,6 +30,7 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import Command, Failed, Reply, SendMessage
 from broker_core.engine import Engine, FileWork, Out
 from broker_core.server.delayed_commands import DelayedCommands
+from broker_core.server.garbage_collection import collect_young
 from broker_core.server.poll_journal import PollJournal
 from broker_core.server.questions import WHOLE_TABLES, Questions
 from broker_core.store.flush import Flush
@@ -372,6 +373,7 @@ class EngineRunner:
         """Write changed tables and delete expired segments, one thing at a time."""
         if self._stopped:
             return
+        collect_young()
         self._retries_file_work = False
         if self._file_work is None:
             try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -516,6 +517,16 @@ async def test_file_work_goes_on_after_a_defect_in_what_follows_it(monkeypatch: 
                 await asyncio.sleep(0.001)
             await client.ask(send("more", b"1"))
             while done.count("topics") < 2:
+                await asyncio.sleep(0.001)
+
+
+async def test_a_full_collection_finds_few_fields_of_events() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"1"))
+        recent = client.runner.engine.events.last.note.fields
+        assert recent, "the event has fields"
+        async with asyncio.timeout(10):
+            while gc.is_tracked(recent):
                 await asyncio.sleep(0.001)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_core.server.garbage_collection import freeze
+from broker_core.server.garbage_collection import collect_young, freeze
 
 
 class Node:
@@ -33,3 +33,10 @@ def test_later_cycles_are_collected() -> None:
     garbage = weakref.ref(Node())
     gc.collect()
     assert garbage() is None
+
+
+def test_a_full_collection_does_not_look_at_fields_of_events_again() -> None:
+    fields = tuple(str(number) for number in range(2))
+    assert gc.is_tracked(fields)
+    collect_young()
+    assert not gc.is_tracked(fields)

@@ -437,48 +437,6 @@ class RequestRefused(Event, frozen=True):
     client_id: str
 
 
-AnyEvent = (
-    MessagesStored
-    | MessagesDispatched
-    | PullReceived
-    | PullHeld
-    | PullPassedOver
-    | PullWoken
-    | PullReleased
-    | PullAnswered
-    | MessagesDelivered
-    | OffsetCommitted
-    | TopicChanged
-    | ConfigChanged
-    | ClientConnected
-    | ClientLost
-    | FlushDone
-    | SegmentRolled
-    | SegmentDeleted
-    | RecoveryStep
-    | PullRefused
-    | RequestRefused
-    | ClientIdentified
-    | GroupMemberJoined
-    | GroupMemberLeft
-    | SubscriptionChanged
-    | ConsumerIdsNotified
-    | ConsumerListQueried
-    | QueueTaken
-    | QueueLocked
-    | QueueUnlocked
-    | OffsetReset
-    | SubscriptionGroupChanged
-    | MessagesDelayed
-    | DelayElapsed
-    | DelayedMessagesLost
-    | MessageSentBack
-    | MessageDeadLettered
-    | MessageReplied
-    | HalfMessageStored
-    | TransactionChecked
-    | TransactionEnded
-)
 CLIENT_EVENTS: tuple[type[Event], ...] = (
     ClientConnected,
     ClientIdentified,

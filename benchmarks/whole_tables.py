@@ -267,6 +267,7 @@ async def many_groups(groups: int, queues: int) -> None:
             c.QueryTopicConsumeByWho(topic="shared"),
             c.QueryCorrectionOffset(topic="shared"),
             c.GetMetrics(max_groups=1000, max_topics=1000),
+            c.GetHistorySample(),
             c.GetGroupFacts(group="group-00000"),
         ):
             fields = ", ".join(str(value) for value in msgspec.structs.astuple(command) if value not in ("", [], None))

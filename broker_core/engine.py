@@ -467,6 +467,8 @@ class Engine:
         try:
             check_transaction.end_before_stop(context, now)
             if not context.store.read_only:
+                if context.check_points.log_end > context.store.flushed_offset:
+                    context.store.flush_everything(now)  # no offset may reach the disk before its check point
                 self._table_writes.write_all()
         except OSError as error:
             is_written = False

@@ -466,7 +466,9 @@ class MessageStore:
         self._failure = f"a flush failed ({reason}); mend the disk, then restart the broker"
 
     def flush_everything(self, now: Now) -> None:
-        """Flush all that is dirty and wait for the disk. OSError when it refuses; only while no flush is under way."""
+        """Flush all that is dirty, while no flush is under way. OSError when the disk refuses, or did so before."""
+        if self._failure:
+            raise OSError(self._failure)
         flush = self._make_flush(now, queues_due=True)
         try:
             flush.run()

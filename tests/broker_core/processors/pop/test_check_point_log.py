@@ -1,6 +1,9 @@
 """The revive log: what RocketMQ would read in it, and what a start does with it."""
 
 import json
+from typing import Any
+
+import pytest
 
 from broker_core import commands as c
 from broker_core.formats.commit_log_record import decode_all
@@ -62,6 +65,25 @@ def test_a_start_says_how_many_messages_are_invisible() -> None:
     take(bench)
     steps = restart(bench).context.store.recovery_steps
     assert ("pop", "2 popped messages are not acknowledged") in steps
+
+
+def test_a_stop_flushes_check_points_before_it_writes_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    take(bench)
+    store, points = bench.context.store, bench.context.check_points
+    assert store.flushed_offset < points.log_end
+    write = store.table_write
+    flushed: list[int] = []
+
+    def note(name: str, table: dict[str, Any]) -> Any:
+        if name == "consumerOffset":
+            flushed.append(store.flushed_offset)
+        return write(name, table)
+
+    monkeypatch.setattr(store, "table_write", note)
+    bench.engine.close(bench.clock.now())
+    assert flushed == [points.log_end]
 
 
 def test_invalid_records_of_the_revive_log_are_skipped() -> None:

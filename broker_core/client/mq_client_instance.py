@@ -135,6 +135,10 @@ class MQClientInstance:
                     )
                 except (OSError, MQClientException) as error:
                     log.info("%s could not unregister at %s: %s", self.client_id, address, error)
+        await self.close_if_unused()
+
+    async def close_if_unused(self) -> None:
+        """Close everything unless there is a producer or a consumer."""
         if not self.producer_groups and not self.consumers:
             for task in (*self._tasks, *self._lookups.values(), *self._registrations):
                 await end_task(task)

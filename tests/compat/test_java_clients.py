@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from tests.compat import java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address, glassmq
@@ -41,6 +43,21 @@ def test_every_case_holds(server: Address, everything: bool) -> None:
         ),
         100,
     )
+
+
+@pytest.mark.covers("first-message")
+def test_a_message_between_the_first_questions_of_a_new_group(server: Address) -> None:
+    """It arrives at an empty queue after the answer to QUERY_CONSUMER_OFFSET and before GET_MAX_OFFSET.
+
+    RocketMQ's broker has no offset for the group (22), so its client skips the message. GlassMQ answers 0, which was
+    the queue's end at that moment.
+    """
+    needs(java_program.classes)
+    name = "push.message_between_the_first_questions"
+    [row] = java_program.run("cases", "--namesrv", server.namesrv, name)
+    assert row["ok"], row
+    is_glassmq = bool(server.web)
+    assert row["detail"] == ("0 [0, 1]" if is_glassmq else "22 [1]")
 
 
 def test_headers_may_be_binary(server: Address) -> None:

@@ -1,17 +1,20 @@
-"""A group that consumes in order, with members in Python and in Java."""
+"""A group that consumes in order, with a member in Python and another in Java or Go."""
 
 import asyncio
 import json
+import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import pytest
+
 from broker_core.client import DefaultMQProducer, Message, MessageExt
-from tests.compat import java_program
+from tests.compat import go_program, java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address
 from tests.compat.test_python_client import FIRST, consumer_of, producer_of, until
@@ -35,7 +38,7 @@ class Calls:
     def __init__(self) -> None:
         self.by_queue: defaultdict[int, list[Consumed]] = defaultdict(list)
         self.of_python = 0
-        self.of_java = 0
+        self.of_stock = 0
 
     async def listener(self, messages: list[MessageExt], context: Any) -> None:
         """Python's."""
@@ -45,17 +48,17 @@ class Calls:
         self.by_queue[queue_id].append(Consumed(began_ms, time.time_ns() // 1_000_000, offset))
         self.of_python += 1
 
-    async def read_java(self, output: asyncio.StreamReader) -> None:
+    async def read_stock(self, output: asyncio.StreamReader) -> None:
         async for line in output:
             if line.startswith(b"{"):
                 call = json.loads(line)
                 self.by_queue[call["queue"]].append(Consumed(call["began_ms"], call["ended_ms"], call["offset"]))
-                self.of_java += 1
+                self.of_stock += 1
 
-    async def until_more(self, *, python: bool = False, java: bool = False) -> None:
+    async def until_more(self, *, python: bool = False, stock: bool = False) -> None:
         """Wait until each of these members has consumed some more."""
-        of_python, of_java = self.of_python + EACH * python, self.of_java + EACH * java
-        await until(lambda: self.of_python >= of_python and self.of_java >= of_java)
+        of_python, of_stock = self.of_python + EACH * python, self.of_stock + EACH * stock
+        await until(lambda: self.of_python >= of_python and self.of_stock >= of_stock)
 
     def check(self, sent: dict[int, int]) -> None:
         """Everything was consumed, in order, and no queue by both members at once."""
@@ -70,29 +73,61 @@ class Calls:
                 assert call.ended_ms <= following.began_ms, (queue_id, call, following)
 
 
+def java_command(server: Address, group: str, topic: str, home: str) -> list[str]:
+    names = ("--namesrv", server.namesrv, "--group", group, "--topic", topic)
+    return java_program.command("member", *names, "--orderly", "1", "--listener", "printing", home=home)
+
+
+def go_command(server: Address, group: str, topic: str, home: str) -> list[str]:
+    names = ("-namesrv", server.namesrv, "-group", group, "-topic", topic)
+    return [str(go_program.program()), "member", *names, "-orderly"]
+
+
 @asynccontextmanager
-async def java_member(server: Address, group: str, topic: str, calls: Calls) -> AsyncIterator[asyncio.StreamWriter]:
-    """A consumer in Java. A line that is written to it makes it leave the group and end."""
+async def stock_member(
+    make_command: Callable[[Address, str, str, str], list[str]], server: Address, group: str, topic: str, calls: Calls
+) -> AsyncIterator[asyncio.StreamWriter]:
+    """A consumer in Java or Go. A line that is written to it makes it leave the group and end."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        names = ("--namesrv", server.namesrv, "--group", group, "--topic", topic)
-        command = java_program.command("member", *names, "--orderly", "1", "--listener", "printing", home=home)
         pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        java = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=nowhere, cwd=home)
-        assert java.stdin is not None and java.stdout is not None
-        reading = asyncio.ensure_future(calls.read_java(java.stdout))
+        stock = await asyncio.create_subprocess_exec(
+            *make_command(server, group, topic, home),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=nowhere,
+            cwd=home,
+            env=os.environ | {"HOME": home},
+        )
+        assert stock.stdin is not None and stock.stdout is not None
+        reading = asyncio.ensure_future(calls.read_stock(stock.stdout))
         try:
-            yield java.stdin
-            await asyncio.wait_for(java.wait(), 60)
+            yield stock.stdin
+            await asyncio.wait_for(stock.wait(), 60)
         finally:
-            if java.returncode is None:
-                java.kill()
-            await java.wait()
+            if stock.returncode is None:
+                stock.kill()
+            await stock.wait()
             await reading
 
 
 async def test_queues_are_consumed_in_order_while_a_member_in_java_comes_and_goes(server: Address) -> None:
     needs(java_program.classes)
-    topic, calls, stopped = "PyOrderShared", Calls(), asyncio.Event()
+    await consume_while_a_member_comes_and_goes(server, "PyOrderJava", java_command)
+
+
+async def test_queues_are_consumed_in_order_while_a_member_in_go_comes_and_goes(
+    server: Address, everything: bool
+) -> None:
+    if not everything:
+        pytest.skip("a Go client may wait 20 s for a lock: --compat")
+    needs(go_program.program)
+    await consume_while_a_member_comes_and_goes(server, "PyOrderGo", go_command)
+
+
+async def consume_while_a_member_comes_and_goes(
+    server: Address, topic: str, make_command: Callable[[Address, str, str, str], list[str]]
+) -> None:
+    calls, stopped = Calls(), asyncio.Event()
     sent: dict[int, int] = defaultdict(int)
 
     async def send_on(producer: DefaultMQProducer) -> None:
@@ -109,10 +144,10 @@ async def test_queues_are_consumed_in_order_while_a_member_in_java_comes_and_goe
         sending = asyncio.ensure_future(send_on(producer))
         async with consumer:
             await calls.until_more(python=True)
-            async with java_member(server, consumer.group, topic, calls) as java:
-                await calls.until_more(java=True)
-                await calls.until_more(python=True, java=True)
-                java.write(b"leave\n")
+            async with stock_member(make_command, server, consumer.group, topic, calls) as stock:
+                await calls.until_more(stock=True)
+                await calls.until_more(python=True, stock=True)
+                stock.write(b"leave\n")
             await calls.until_more(python=True)
             stopped.set()
             await sending

@@ -114,9 +114,14 @@ class PullingConsumer(ABC):
         elif self._shares_queues:
             retry_topic = RETRY_PREFIX + self.group
             self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self.started_ms)
-        if self._shares_queues:
-            check_same_subscriptions(self)
-        await self.instance.register_consumer(self.group, self)
+        try:
+            await self._check_filters()
+            if self._shares_queues:
+                check_same_subscriptions(self)
+            await self.instance.register_consumer(self.group, self)
+        except BaseException:
+            await self.instance.close_if_unused()
+            raise
         self.running = True
         try:
             await self._join()
@@ -129,11 +134,23 @@ class PullingConsumer(ABC):
         """Whether its topics are subscribed to. Else the program names its queues."""
         return True
 
+    async def _check_filters(self) -> None:
+        """Ask the brokers about SQL92 expressions before any of them knows the group: one that is refused leaves
+        neither a group nor offsets behind.
+        """
+        filtered = [data for data in self.subscriptions.values() if data.expression_type != "TAG"]
+        for data in filtered:
+            await self.instance.update_topic_route(data.topic)
+        await self.instance.check_client_in_broker(self.group, filtered)
+
     async def _join(self) -> None:
+        retry_topic = RETRY_PREFIX + self.group
         for topic in self.subscriptions:
-            await self.instance.update_topic_route(topic)
-        await self.instance.check_client_in_broker(self.group, self.subscriptions.values())
+            if topic != retry_topic:
+                await self.instance.update_topic_route(topic)
         await self.instance.send_heartbeats()
+        if retry_topic in self.subscriptions:  # a broker creates it when it hears of the group for the first time
+            await self.instance.update_topic_route(retry_topic)
         self.pull_service.start()
         is_complete = await self.do_rebalance()
         self.started = True

@@ -202,24 +202,31 @@ class RebalanceImpl:
         message is in memory, without storing it, and report nothing once that message is no longer there. A queue that
         is taken only after ``start`` has returned, because it is new or its broker did not answer, is read from the
         time of the start instead of from its end.
+
+        The end is asked for before the group's offset, unlike in RocketMQ's client: a message that arrives between the
+        two answers is consumed.
         """
         consumer, api = self._consumer, self._consumer.instance.api
+        address = consumer.instance.broker_address(queue.broker_name)
+        where = consumer.consume_from_where
+        if queue.topic.startswith(RETRY_PREFIX):
+            where = "CONSUME_FROM_FIRST_OFFSET"
+        begin = None
+        if where == "CONSUME_FROM_LAST_OFFSET" and not consumer.started:
+            begin = await api.get_max_offset(address, queue)
         stored = await consumer.offset_store.read_store(queue)
         if stored is not None:
             if stored == 0:
                 await consumer.offset_store.store_now(queue, 0)
             return stored
-        if queue.topic.startswith(RETRY_PREFIX) or consumer.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":
+        if where == "CONSUME_FROM_FIRST_OFFSET":
             return 0
-        address = consumer.instance.broker_address(queue.broker_name)
-        if consumer.consume_from_where == "CONSUME_FROM_TIMESTAMP":
-            offset = await api.search_offset(address, queue, consumer.consume_timestamp_ms)
-        elif consumer.started:
-            offset = await api.search_offset(address, queue, consumer.started_ms)
-        else:
-            offset = await api.get_max_offset(address, queue)
-        await consumer.offset_store.store_now(queue, offset)
-        return offset
+        if begin is None:
+            from_time = where == "CONSUME_FROM_TIMESTAMP"
+            begin_ms = consumer.consume_timestamp_ms if from_time else consumer.started_ms
+            begin = await api.search_offset(address, queue, begin_ms)
+        await consumer.offset_store.store_now(queue, begin)
+        return begin
 
     # --- Locks ------------------------------------------------------------------------------------------------
 

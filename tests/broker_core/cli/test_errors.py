@@ -19,9 +19,17 @@ from broker_core.codes import ResponseCode
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
-        (MQBrokerException(ResponseCode.NO_PERMISSION, "no", "a:1"), FAILED, "a:1 answered 16: no"),
-        (MQBrokerException(ResponseCode.TOPIC_NOT_EXIST, "none\nsee FAQ", "a:1"), NOT_FOUND, "a:1 answered 17: none"),
-        (MQBrokerException(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "", "a:1"), NOT_POSSIBLE, "a:1 answered 3"),
+        (MQBrokerException(ResponseCode.NO_PERMISSION, "no", "a:1"), FAILED, "a:1 answered NO_PERMISSION (16): no"),
+        (
+            MQBrokerException(ResponseCode.TOPIC_NOT_EXIST, "none\nsee FAQ", "a:1"),
+            NOT_FOUND,
+            "a:1 answered TOPIC_NOT_EXIST (17): none",
+        ),
+        (
+            MQBrokerException(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "", "a:1"),
+            NOT_POSSIBLE,
+            "a:1 answered REQUEST_CODE_NOT_SUPPORTED (3)",
+        ),
         (MQClientException("the body is empty"), FAILED, "the body is empty"),
         (TimeoutError("late"), UNREACHABLE, "the server does not answer: late"),
     ],

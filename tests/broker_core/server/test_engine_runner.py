@@ -385,10 +385,11 @@ async def test_a_change_of_topics_is_reported_before_the_answer() -> None:
             broken.append(topics)
             raise ZeroDivisionError
 
+        await client.ask(c.GetTopics())  # the broker's own topics are reported now, or before if a thread was fast
         client.runner.topic_listeners += [breaks, lambda topics: notices.append((topics, client.calls))]
         await client.ask(send("orders", b"one"))
         [(topics, calls)] = notices
-        assert "orders" in topics and calls == client.calls - 1 and broken == [topics]
+        assert topics == {"orders"} and calls == client.calls - 1 and broken == [topics]
         await client.ask(send("orders", b"two"))
         assert len(notices) == 1
         await client.ask(c.DeleteTopic(topic="orders"))

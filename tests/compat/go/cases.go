@@ -475,10 +475,49 @@ func groupKilledMember(w *world) {
 }
 
 // runMember consumes until it is killed or the process that started it ends.
-func runMember(namesrv, group, topic string) {
+func runMember(namesrv, group, topic string, orderly bool) {
 	w := &world{namesrv: namesrv, run: unique("member")}
+	if orderly {
+		runOrderlyMember(w, group, topic)
+		return
+	}
 	w.consume(group, topic, "*", (&inbox{}).succeed)
 	os.Stdin.Read(make([]byte, 1))
+}
+
+// runOrderlyMember prints when it consumed which message. At a line of input it leaves the group. It finishes what its
+// listener has begun first: the client unlocks its queues at once, also while the listener is at work.
+func runOrderlyMember(w *world, group, topic string) {
+	var mutex sync.Mutex
+	var atWork sync.WaitGroup
+	leaving := false
+	c := w.consume(group, topic, "*",
+		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			mutex.Lock()
+			if leaving {
+				mutex.Unlock()
+				return consumer.SuspendCurrentQueueAMoment, nil
+			}
+			atWork.Add(1)
+			mutex.Unlock()
+			defer atWork.Done()
+			began := time.Now().UnixMilli()
+			time.Sleep(10 * time.Millisecond)
+			ended := time.Now().UnixMilli()
+			for _, m := range messages {
+				tell(map[string]interface{}{"queue": m.Queue.QueueId, "offset": m.QueueOffset, "began_ms": began,
+					"ended_ms": ended})
+			}
+			return consumer.ConsumeSuccess, nil
+		}, consumer.WithConsumerOrder(true))
+	if count, _ := os.Stdin.Read(make([]byte, 1)); count == 0 {
+		return
+	}
+	mutex.Lock()
+	leaving = true
+	mutex.Unlock()
+	atWork.Wait()
+	must("shutdown", c.Shutdown())
 }
 
 func groupOffsets(w *world) {

@@ -1,7 +1,7 @@
 // Runs the stock Go client against a name server and prints a JSON line for each case: name, ok, detail, seconds.
 //
 //	compat cases -namesrv A -broker A [-parallel 8] [WORD...]
-//	compat member -namesrv A -group G -topic T        a push consumer, until it is killed
+//	compat member -namesrv A -group G -topic T [-orderly]   a push consumer, until it is killed
 //	compat outage -namesrv A -broker A                see outage.go
 package main
 
@@ -34,13 +34,14 @@ func main() {
 	parallel := flags.Int("parallel", 8, "cases at a time")
 	group := flags.String("group", "", "of a member")
 	topic := flags.String("topic", "", "of a member")
+	orderly := flags.Bool("orderly", false, "a member consumes in order, prints, and leaves at a line of input")
 	flags.Parse(os.Args[2:])
 	rlog.SetLogLevel("fatal")
 	switch os.Args[1] {
 	case "cases":
 		runCases(*namesrv, *broker, *parallel, flags.Args())
 	case "member":
-		runMember(*namesrv, *group, *topic)
+		runMember(*namesrv, *group, *topic, *orderly)
 	case "outage":
 		runOutage(*namesrv, *broker)
 	default:

@@ -81,7 +81,7 @@ def test_answers() -> None:
 
 
 def test_answers_that_are_errors() -> None:
-    with pytest.raises(MQBrokerException, match="a answered 24: why"):
+    with pytest.raises(MQBrokerException, match=r"a answered SUBSCRIPTION_NOT_EXIST \(24\): why"):
         PullAPIWrapper.process_pull_result(QUEUE, subscription(), answer(24))
     for fields, body in (
         ({}, b""),

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker_core.client import MessageQueue, MQClientException
+from broker_core.client import MessageQueue, MQBrokerException, MQClientException
+from broker_core.codes import RequestCode
 from tests.fakes.client import Inbox, consumer_of, lite_consumer_of
 from tests.fakes.virtual_cluster import NAMESRV, VirtualCluster, run_virtually
 
@@ -37,6 +38,25 @@ def test_a_start_that_fails_leaves_nothing_and_can_be_repeated(make: Any) -> Non
                 with pytest.raises(MQClientException, match="running already"):
                     change()
         assert (consumer.started, consumer.rebalance.process_queues) == (False, {})
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("make", [push_of, lite_of])
+def test_a_refused_expression_leaves_nothing_at_the_broker(make: Any) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 2)
+        consumer = make(cluster)
+        consumer.subscribe("orders", "size >", "SQL92")
+        with pytest.raises(MQBrokerException, match=r"answered SUBSCRIPTION_PARSE_FAILED \(23\): 'size >' is no"):
+            await consumer.start()
+        assert (consumer.running, consumer.instance.consumers) == (False, {})
+        assert [request.code for request in broker.requests] == [RequestCode.CHECK_CLIENT_CONFIG]
+        assert [link.is_closing() for link in broker.links] == [True]
+        consumer.subscribe("orders", "size > 3", "SQL92")
+        async with consumer:  # a broker creates the retry topic with the group, and its queue is taken at once
+            assert len(consumer.rebalance.process_queues) == 3
 
     run_virtually(story)
 

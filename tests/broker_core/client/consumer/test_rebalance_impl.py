@@ -105,6 +105,34 @@ def test_the_offset_of_a_new_group_is_stored_before_start_returns() -> None:
     run_virtually(story)
 
 
+def test_a_message_that_arrives_between_the_questions_for_an_offset_is_consumed() -> None:
+    """As at RocketMQ, which has no offset of a new group: the client asks for the queue's end, too."""
+
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        broker.refuse[RequestCode.QUERY_CONSUMER_OFFSET] = ResponseCode.QUERY_NOT_FOUND
+        inbox = Inbox()
+        async with producer_of(cluster) as producer:
+            await producer.send(Message("orders", b"old"))
+            consumer = consumer_of(cluster, inbox)
+            api = consumer.instance.api
+            query_consumer_offset = api.query_consumer_offset
+
+            async def query_and_send(address: str, group: str, queue: MessageQueue, **options: Any) -> int | None:
+                offset = await query_consumer_offset(address, group, queue, **options)
+                if queue.topic == "orders":
+                    await producer.send(Message("orders", b"in between"))
+                return offset
+
+            api.query_consumer_offset = query_and_send  # type: ignore[method-assign]
+            async with consumer:
+                await producer.send(Message("orders", b"later"))
+                assert await inbox.until(2) == [b"in between", b"later"]
+
+    run_virtually(story)
+
+
 def test_queues_that_are_taken_after_the_start_are_read_from_its_time() -> None:
     """Of a new queue, and of one whose broker did not answer, no message is missed that was sent since the start."""
 

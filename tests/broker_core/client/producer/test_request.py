@@ -158,7 +158,9 @@ def test_a_request_that_is_not_sent() -> None:
         async with producer_of(cluster) as producer:
             broker.refuse[SEND] = 13
             begin_s = cluster.loop.time()
-            with pytest.raises(MQClientException, match="answered 13: refused by the test") as refused:
+            with pytest.raises(
+                MQClientException, match=r"answered MESSAGE_ILLEGAL \(13\): refused by the test"
+            ) as refused:
                 await producer.request(Message("orders", b"7"), 3000)
             assert cluster.loop.time() == begin_s  # it does not wait for a reply that cannot come
             broker.refuse.clear()

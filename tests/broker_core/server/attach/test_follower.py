@@ -167,7 +167,7 @@ async def test_the_log_goes_on_while_tables_are_refused() -> None:
         leader.answers[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = 16, b""
         async with following(leader, copy):
             view = await copy.until(lambda view: view.confirmed and view.problem)
-    assert "GET_ALL_SUBSCRIPTIONGROUP_CONFIG" in view.problem and "answered 16" in view.problem
+    assert "GET_ALL_SUBSCRIPTIONGROUP_CONFIG" in view.problem and "answered NO_PERMISSION (16)" in view.problem
     assert (view.state, view.tables_ms) == ("following", None)
 
 

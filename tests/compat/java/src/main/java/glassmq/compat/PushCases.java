@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -13,6 +14,10 @@ import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.RequestCode;
+import org.apache.rocketmq.remoting.protocol.header.QueryConsumerOffsetRequestHeader;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** The push consumer: what comes, and from where on. */
@@ -39,6 +44,7 @@ final class PushCases {
             ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, ConsumeFromWhere.CONSUME_FROM_TIMESTAMP}) {
             cases.add("push.young_topic_" + where.name().toLowerCase(), world -> youngTopic(world, where));
         }
+        cases.add("push.message_between_the_first_questions", PushCases::messageBetweenTheFirstQuestions);
         cases.add("push.topic_that_does_not_exist_yet", PushCases::topicComesLater);
         cases.add("push.two_topics_and_unsubscribe", PushCases::twoTopics);
         cases.add("push.suspend_and_resume", PushCases::suspendAndResume);
@@ -266,6 +272,46 @@ final class PushCases {
         consumer.start();
         inbox.awaitNumbers(0, 20, Check.PATIENCE);
         return null;
+    }
+
+    /**
+     * A new group's client asks for its offset in a queue that never had a message. The first message arrives before the
+     * client sees the answer, and the next one when the client knows where it begins. Returns the code of the answer and
+     * the messages that are consumed.
+     */
+    private static String messageBetweenTheFirstQuestions(World world) throws Exception {
+        String topic = world.topic(1);
+        Inbox inbox = new Inbox();
+        AtomicReference<Integer> answer = new AtomicReference<>();
+        RPCHook hook = new RPCHook() {
+            @Override
+            public void doBeforeRequest(String address, RemotingCommand request) {
+            }
+
+            @Override
+            public void doAfterResponse(String address, RemotingCommand request, RemotingCommand response) {
+                if (request.getCode() == RequestCode.QUERY_CONSUMER_OFFSET
+                    && ((QueryConsumerOffsetRequestHeader) request.readCustomHeader()).getTopic().equals(topic)
+                    && answer.compareAndSet(null, response.getCode())) {
+                    try {
+                        world.send(topic, "tag", 0, 1);
+                    } catch (Exception e) {
+                        throw new IllegalStateException(e);
+                    }
+                }
+            }
+        };
+        DefaultMQPushConsumer consumer = world.configured(new DefaultMQPushConsumer(world.name("g"), hook));
+        world.atEnd(consumer::shutdown);
+        consumer.setConsumeThreadMin(1);
+        consumer.setConsumeThreadMax(1);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener(inbox.concurrently());
+        consumer.start();
+        Check.until("the client holds its queue", Check.PATIENCE, () -> Inbox.heldBy(consumer, topic).size() == 1);
+        world.send(topic, "tag", 1, 1);
+        Check.until("the second message", Check.PATIENCE, () -> inbox.bodies().contains("1"));
+        return answer.get() + " " + inbox.bodies();
     }
 
     private static String topicComesLater(World world) throws Exception {

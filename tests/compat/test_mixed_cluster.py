@@ -132,6 +132,7 @@ async def test_one_of_them_is_killed_and_comes_back(cluster: Cluster, killed: st
         traffic = Traffic(producer, topic)
         await traffic.until_more(GLASS, ROCKET)
         await asyncio.to_thread(cluster.brokers[killed].stop, signal.SIGKILL)
+        await traffic.until_more(survivor)
         at_kill = len(traffic.acknowledged[killed])
         await traffic.until_more(survivor)
         await until(lambda: traffic.acknowledged[survivor] <= set(inbox.bodies))

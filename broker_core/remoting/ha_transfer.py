@@ -35,8 +35,8 @@ BLOCK_BYTES = 128 << 10
 BLOCK_RECORDS = 100
 """A block ends when it reaches either of these: it is appended and dispatched in one turn of the engine."""
 
-OBSERVER_REPORT = REPORT.pack(-(1 << 40))
-"""The report of a connection that must not be counted as a replica: no message is acknowledged by it."""
+OBSERVED = -(1 << 40)
+"""What a follower reports after its first report: by RocketMQ's rules it acknowledges nothing and is not in sync."""
 
 
 class TransferError(Exception):
@@ -69,11 +69,23 @@ class HaSlave:
             # known: it is the highest byte of the size of a record that is smaller than 16 MiB.
             self._log += b"\0"
         self.received = begin + len(self._log)
-        self.first_report = REPORT.pack(self.received)
+        self.unsent = REPORT.pack(self.received)
+        """Bytes for the master, which ``take_unsent`` returns: at first the report that says where to begin."""
         self.has_begun = False
-        """Whether a header has arrived. Before that a second report could become the offset to begin from."""
+        """Whether a transfer has arrived. Before that a second report could become the offset to begin from."""
         self._header = bytearray()
+        self._header_size = TRANSFER.size
         self._body_left = 0
+
+    @property
+    def observer_report(self) -> bytes:
+        """The report of a connection that must not be counted as a replica: no message is acknowledged by it."""
+        return REPORT.pack(OBSERVED)
+
+    def take_unsent(self) -> bytes:
+        """The bytes to send to the master now."""
+        unsent, self.unsent = self.unsent, b""
+        return unsent
 
     def feed(self, data: bytes) -> list[Block]:
         """Take bytes of the connection; returns what they complete. TransferError if they are no continuation."""
@@ -87,13 +99,18 @@ class HaSlave:
                     self._body_left -= len(part)
                     position += len(part)
                     continue
-                missing = TRANSFER.size - len(self._header)
+                missing = self._header_size - len(self._header)
                 self._header += view[position : position + missing]
                 position += min(missing, len(view) - position)
-                if len(self._header) == TRANSFER.size:
-                    self._begin_transfer(*TRANSFER.unpack(self._header))
+                if len(self._header) == self._header_size:
+                    header = bytes(self._header)
                     self._header.clear()
+                    self._take_header(header)
         return self._take_blocks()
+
+    def _take_header(self, header: bytes) -> None:
+        """Take ``_header_size`` bytes that are not of the log."""
+        self._begin_transfer(*TRANSFER.unpack(header))
 
     def _begin_transfer(self, offset: int, size: int) -> None:
         if not 0 <= size <= MAX_TRANSFER:

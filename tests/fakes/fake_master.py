@@ -2,29 +2,32 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from broker_core.codes import RequestCode
 from broker_core.formats import rocketmq_json
+from broker_core.remoting import auto_switch_transfer
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.ha_transfer import REPORT
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.fakes.engine import Bench
-from tests.fakes.followed import SEGMENT, log_of, transfers
+from tests.fakes.followed import SEGMENT, handshake, in_controller_mode, log_of, transfers
 from tests.fakes.name_server import topic_config
 
 
 class FakeMaster:
     """``codes`` are the requests it got, ``reports`` what followers reported on its HA port.
 
-    ``config`` and ``answers`` (by code) replace what it says. ``spoiled`` is sent by the HA port in place of the log.
+    ``config`` and ``answers`` (by code) replace what it says; with ``enableControllerMode`` the HA port speaks the
+    protocol of that mode, and ``learners`` are the handshakes. ``spoiled`` is sent by the HA port in place of the log.
     """
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.codes: list[int] = []
         self.reports: list[int] = []
+        self.learners: list[tuple[int, ...]] = []
         self.config: dict[str, str] = {}
         self.answers: dict[int, tuple[int, bytes]] = {}
         self.spoiled: bytes | None = None
@@ -117,9 +120,16 @@ class FakeMaster:
 
     # --- the HA port
 
+    @property
+    def has_controller(self) -> bool:
+        return self.config.get("enableControllerMode") == "true"
+
     async def replicate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        position = REPORT.unpack(await reader.readexactly(REPORT.size))[0]
-        self.reports.append(position)
+        if self.has_controller:
+            greeting = await reader.readexactly(auto_switch_transfer.HANDSHAKE_REQUEST.size)
+            self.learners.append(auto_switch_transfer.HANDSHAKE_REQUEST.unpack(greeting))
+            writer.write(handshake())
+        position = await self._read_report(reader)
         listening = asyncio.ensure_future(self._take_reports(reader))
         try:
             if self.spoiled is not None:
@@ -128,7 +138,7 @@ class FakeMaster:
                 self.grown.clear()
                 log = log_of(self.bench)
                 for transfer in transfers(log, position, [100, 0]):
-                    writer.write(transfer)
+                    writer.write(in_controller_mode(transfer) if self.has_controller else transfer)
                 position = len(log)
                 await writer.drain()
                 waiting = asyncio.ensure_future(self.grown.wait())
@@ -142,8 +152,15 @@ class FakeMaster:
             writer.close()
 
     async def _take_reports(self, reader: asyncio.StreamReader) -> None:
-        while data := await reader.read(REPORT.size):
-            self.reports.append(REPORT.unpack(data)[0])
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                await self._read_report(reader)
+
+    async def _read_report(self, reader: asyncio.StreamReader) -> int:
+        report = auto_switch_transfer.REPORT if self.has_controller else REPORT
+        *_, offset = report.unpack(await reader.readexactly(report.size))
+        self.reports.append(offset)
+        return int(offset)
 
 
 def _json(value: Any) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from broker_core.commands import AppendToCommitLog, Reply
+from broker_core.remoting import auto_switch_transfer
 from broker_core.remoting.ha_transfer import TRANSFER, Block, HaSlave
 from tests.fakes.engine import Bench
 
@@ -39,6 +40,19 @@ def transfers(log: bytes, begin: int, sizes: Iterable[int], segment: int = SEGME
         part = log[position : position + min(size, room)]
         yield TRANSFER.pack(position, len(part)) + part
         position += len(part)
+
+
+def in_controller_mode(transfer: bytes) -> bytes:
+    """The same transfer as a broker in controller mode sends it."""
+    offset, size = TRANSFER.unpack_from(transfer)
+    header = auto_switch_transfer.TRANSFER_HEADER.pack(auto_switch_transfer.TRANSFER, size, offset, 3, 0, offset)
+    return header + transfer[TRANSFER.size :]
+
+
+def handshake(epochs: int = 2) -> bytes:
+    """What a broker in controller mode answers to a handshake."""
+    size = epochs * auto_switch_transfer.EPOCH_BYTES
+    return auto_switch_transfer.HANDSHAKE_ANSWER.pack(auto_switch_transfer.HANDSHAKE, size, 0, 3) + b"\1" * size
 
 
 def received(stream: bytes, begin: int, cuts: Iterable[int] = ()) -> list[Block]:

@@ -85,12 +85,17 @@ class Source(NamedTuple):
         return int(value)
 
     @property
+    def controller_mode(self) -> bool:
+        """Whether its HA port speaks the protocol of brokers with a controller."""
+        return self.config.get("enableControllerMode") == "true"
+
+    @property
     def obstacle(self) -> str:
         """Why this broker cannot be followed, as a sentence; empty if it can."""
         if self.config.get("enableDLegerCommitLog") == "true":
             return f"{self.address} has a DLedger commit log (enableDLegerCommitLog), which has no HA port"
-        if self.config.get("enableControllerMode") == "true":
-            return f"{self.address} runs in controller mode (enableControllerMode), whose protocol is not supported"
+        if self.controller_mode and self.version.startswith("V5_0"):
+            return f"{self.address} runs in controller mode of RocketMQ 5.0, whose protocol is not supported"
         if self.version.startswith("V4") and self.config.get("brokerRole") == "SYNC_MASTER":
             return (
                 f"{self.address} is a SYNC_MASTER of RocketMQ 4: a connection to its HA port would make senders wait "

@@ -127,7 +127,9 @@ class Follower:
         self._source, self._master_end = source, source.max_offset
         error: OSError | None = None
         for host, port in self._ha_addresses(source):
-            client = self._client = HAClient(host, port, self._options.max_bytes_per_second)
+            client = self._client = HAClient(
+                host, port, self._options.max_bytes_per_second, controller_mode=source.controller_mode
+            )
             try:
                 await client.follow(begin, end.segment_size, self._on_block)
             except OSError as problem:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from broker_core.remoting.ha_transfer import OBSERVER_REPORT, Block, HaSlave
+from broker_core.remoting.auto_switch_transfer import AutoSwitchSlave
+from broker_core.remoting.ha_transfer import Block, HaSlave
 from broker_core.tasks import end_task, start_task
 
 READ_BYTES = 256 << 10
@@ -26,10 +27,12 @@ class HAClient:
     acknowledges no message and is not in sync, whatever it has received.
     """
 
-    def __init__(self, host: str, port: int, max_bytes_per_second: int) -> None:
+    def __init__(self, host: str, port: int, max_bytes_per_second: int, *, controller_mode: bool = False) -> None:
+        """``controller_mode``: the broker's ``enableControllerMode``, by which its HA port speaks another protocol."""
         self._host = host
         self._port = port
         self._rate = max_bytes_per_second
+        self._make_slave = AutoSwitchSlave if controller_mode else HaSlave
         self.slave: HaSlave | None = None
         """The log as far as it has arrived, while connected."""
         self.received_bytes = 0
@@ -41,7 +44,7 @@ class HAClient:
         Raises OSError when the connection fails or is silent, TransferError when the bytes cannot be followed, and
         what ``on_block`` raises.
         """
-        slave = HaSlave(begin, segment_size)
+        slave = self._make_slave(begin, segment_size)
         try:
             async with asyncio.timeout(CONNECT_S):
                 reader, writer = await asyncio.open_connection(self._host, self._port, limit=READ_BYTES)
@@ -52,15 +55,17 @@ class HAClient:
         reports: asyncio.Task[None] | None = None
         try:
             self.slave = slave
-            writer.write(slave.first_report)
             while True:
+                if slave.unsent:
+                    writer.write(slave.take_unsent())
                 data = await self._read(reader)
                 try:
                     blocks = slave.feed(data)
                 finally:
                     self.received_bytes += len(data)
                 if reports is None and slave.has_begun:
-                    reports = start_task(_report(writer), "report to the HA master", expected=(OSError,))
+                    reporting = _report(writer, slave.observer_report)
+                    reports = start_task(reporting, "report to the HA master", expected=(OSError,))
                 for block in blocks:
                     await on_block(block)
                 await self._hold_back(len(data))
@@ -88,8 +93,8 @@ class HAClient:
             await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
 
 
-async def _report(writer: asyncio.StreamWriter) -> None:
+async def _report(writer: asyncio.StreamWriter, report: bytes) -> None:
     while True:
-        writer.write(OBSERVER_REPORT)
+        writer.write(report)
         await writer.drain()
         await asyncio.sleep(REPORT_PERIOD_S)

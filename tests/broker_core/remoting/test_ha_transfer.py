@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker_core.formats.commit_log_record import store_timestamp_at
 from broker_core.remoting import ha_transfer
-from broker_core.remoting.ha_transfer import OBSERVER_REPORT, REPORT, TRANSFER, HaSlave, TransferError
+from broker_core.remoting.ha_transfer import REPORT, TRANSFER, HaSlave, TransferError
 from tests.fakes.followed import SEGMENT, log_of, master, received, transfers
 
 LOG = log_of(master(250))
@@ -31,9 +31,10 @@ def test_any_cutting_of_the_stream_gives_the_same_log(sizes: list[int], cuts: li
 
 
 def test_the_first_report_asks_for_byte_one_of_a_whole_log() -> None:
-    assert HaSlave(0, SEGMENT).first_report == REPORT.pack(1)
-    assert HaSlave(SEGMENT, SEGMENT).first_report == REPORT.pack(SEGMENT)
-    assert REPORT.unpack(OBSERVER_REPORT)[0] < -(1 << 30)
+    slave = HaSlave(0, SEGMENT)
+    assert (slave.take_unsent(), slave.take_unsent()) == (REPORT.pack(1), b"")
+    assert HaSlave(SEGMENT, SEGMENT).unsent == REPORT.pack(SEGMENT)
+    assert REPORT.unpack(slave.observer_report)[0] < -(1 << 30)
 
 
 def test_bytes_are_received_before_they_are_confirmed() -> None:

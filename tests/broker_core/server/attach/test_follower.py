@@ -9,6 +9,7 @@ import pytest
 
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
+from broker_core.remoting.auto_switch_transfer import LEARNER_ID
 from broker_core.server.attach import follower as follower_module
 from broker_core.server.attach import slave_synchronize
 from broker_core.server.attach.cluster_client import ALLOWED, Source
@@ -131,16 +132,26 @@ async def test_segments_of_another_size_are_not_followed() -> None:
     assert "(mappedFileSizeCommitLog)" in problem
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [("enableDLegerCommitLog", "has no HA port"), ("enableControllerMode", "controller mode")],
-)
-async def test_kinds_of_brokers_that_cannot_be_followed_are_named(name: str, sentence: str) -> None:
+async def test_a_dledger_broker_is_refused_with_a_sentence() -> None:
     async with fake_master(master(5)) as leader, empty_copy() as copy:
-        leader.config = {name: "true"}
+        leader.config = {"enableDLegerCommitLog": "true"}
         async with following(leader, copy):
             view = await copy.until(lambda view: view.state == "stopped")
-    assert sentence in view.problem and leader.reports == []
+    assert "has a DLedger commit log (enableDLegerCommitLog), which has no HA port" in view.problem
+    assert leader.reports == []
+
+
+async def test_a_broker_in_controller_mode_is_followed_as_an_asynchronous_learner() -> None:
+    bench = master(250)
+    async with fake_master(bench) as leader, empty_copy() as copy:
+        leader.config = {"enableControllerMode": "true"}
+        async with following(leader, copy):
+            await copy.until(lambda view: view.confirmed == len(log_of(bench)))
+            leader.grow(b"new")
+            await copy.until(lambda view: view.lag_bytes == 0 and view.confirmed == len(log_of(bench)))
+    assert leader.learners == [(1, 0, 1, LEARNER_ID)]
+    first, *others = leader.reports
+    assert first == 1 and others and all(report < -SLAVE_MAX_BEHIND for report in others)
 
 
 @pytest.mark.parametrize("spoiled", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 12])
@@ -195,3 +206,9 @@ def test_a_sync_master_of_rocketmq_4_is_not_followed() -> None:
     old = source(0, 5, brokerRole="SYNC_MASTER")._replace(version="V4_9_8")
     assert choose([old]) is None and "follow a slave" in old.obstacle
     assert choose([old._replace(version="V5_4_0")]) is not None
+
+
+def test_controller_mode_of_rocketmq_5_0_is_not_followed() -> None:
+    old = source(0, 5, enableControllerMode="true")._replace(version="V5_0_0")
+    assert choose([old]) is None and "of RocketMQ 5.0" in old.obstacle
+    assert choose([old._replace(version="V5_1_0")]) is not None

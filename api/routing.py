@@ -28,6 +28,7 @@ from api.resources import (
     pulls,
     report_schedules,
     reports,
+    running_info,
     topics,
     verdicts,
 )
@@ -96,6 +97,7 @@ _RESOURCES = (
     history,
     broker,
     attached,
+    running_info,
     reports,
     report_schedules,
     lake,

@@ -16,11 +16,12 @@ from bridge.transport import Link
 from bridge.web_process import WebProcess
 from broker_core.clock import Clock
 from broker_core.codes import ResponseCode
-from broker_core.commands import CloseConnection, Failed, GetSnapshot
+from broker_core.commands import CloseConnection, Failed, GetConsumerRunningInfo, GetSnapshot
 from broker_core.server.attach.follower import Follower
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.remoting_server import CannotServe, RemotingServer
+from broker_core.tasks import start_task
 
 log = logging.getLogger(__name__)
 
@@ -158,12 +159,22 @@ class EngineHost:
                 continue
             if type(command) is GetSnapshot:
                 process.snapshot_asked(number, request_id)
+            if self._follower is not None and type(command) is GetConsumerRunningInfo:
+                start_task(self._ask_consumers(process, number, request_id, command), "ask a followed broker")
+                continue
             submit(process.connection(number), request_id, command)
         for number in batch.closed:
             connection = process.connections.pop(number, None)
             process.forget_snapshots(number)
             if connection is not None:
                 submit(connection, 0, CloseConnection())
+
+    async def _ask_consumers(
+        self, process: WebProcess, number: int, request_id: int, command: GetConsumerRunningInfo
+    ) -> None:
+        """Answer a question that the followed broker and its clients must answer."""
+        assert self._follower is not None
+        process.put(number, request_id, await self._follower.running_info(command))
 
     # --- Removing web processes ---
 

@@ -121,6 +121,8 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.ReplicateMember: following.not_followed,
     commands.ReportFollowing: following.not_followed,
     commands.GetLogEnd: following.not_followed,
+    commands.ReplicatePulls: following.not_followed,
+    commands.GetConsumerRunningInfo: following.not_followed,  # a follower answers it in place of its engine
 }
 """The processor of every command but those in ``GATHERED``."""
 
@@ -165,6 +167,7 @@ FOLLOWER_COMMANDS: frozenset[type[Command]] = frozenset(WALKS) | {
     commands.GetHold,
     commands.GetSnapshot,
     commands.GetAttached,
+    commands.GetConsumerRunningInfo,
 }
 """The commands that an engine that follows another broker's log carries out as any other engine does. It refuses all
 others, so that a new command cannot change a copy by accident."""
@@ -182,6 +185,7 @@ FOLLOWER_PROCESSORS: dict[type[Command], Processor] = {
     commands.AppendToCommitLog: replicate.append_to_commit_log,
     commands.ReplicateTables: replicate_tables.replicate_tables,
     commands.ReplicateMember: replicate_tables.replicate_member,
+    commands.ReplicatePulls: replicate_tables.replicate_pulls,
     commands.ReportFollowing: following.report_following,
     commands.GetLogEnd: replicate.get_log_end,
 }

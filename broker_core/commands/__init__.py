@@ -24,6 +24,7 @@ from broker_core.commands.observe import *
 from broker_core.commands.offsets import *
 from broker_core.commands.pop import *
 from broker_core.commands.replicate import *
+from broker_core.commands.running_info import *
 from broker_core.commands.topics import *
 
 AnyCommand = (
@@ -37,6 +38,7 @@ AnyCommand = (
     | OffsetCommand
     | PopCommand
     | ReplicateCommand
+    | RunningInfoCommand
     | TopicCommand
 )
 AnyReply = (
@@ -51,5 +53,6 @@ AnyReply = (
     | OffsetReply
     | PopReply
     | ReplicateReply
+    | RunningInfoReply
     | TopicReply
 )

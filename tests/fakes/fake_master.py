@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from broker_core.codes import RequestCode
+from broker_core.commands import MessageQueue
 from broker_core.formats import rocketmq_json
-from broker_core.remoting import auto_switch_transfer
+from broker_core.remoting import auto_switch_transfer, fastjson
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.ha_transfer import REPORT
 from broker_core.remoting.remoting_command import RemotingCommand
@@ -19,6 +20,7 @@ from tests.fakes.name_server import topic_config
 class FakeMaster:
     """``codes`` are the requests it got, ``reports`` what followers reported on its HA port.
 
+    ``running`` has the ConsumerRunningInfo of clients, ``pulled`` the pull offsets of ``offsets``.
     ``config`` and ``answers`` (by code) replace what it says; with ``enableControllerMode`` the HA port speaks the
     protocol of that mode, and ``learners`` are the handshakes. ``spoiled`` is sent by the HA port in place of the log.
     """
@@ -35,6 +37,8 @@ class FakeMaster:
         self.slaves: dict[int, str] = {}
         self.members: dict[str, list[str]] = {}
         self.offsets: dict[str, dict[int, int]] = {}
+        self.pulled: dict[str, dict[int, int]] = {}
+        self.running: dict[str, dict[str, Any]] = {}
         self.grown = asyncio.Event()
         self.address = ""
         self.ha_port = 0
@@ -73,6 +77,15 @@ class FakeMaster:
         if request.code == RequestCode.GET_CONSUMER_CONNECTION_LIST:
             members = self.members.get(request.ext_fields["consumerGroup"])
             return (206, b"") if members is None else (0, _json(_connections(members)))
+        if request.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP:
+            listed = self.members.get(request.ext_fields["consumerGroup"])
+            return (0, _json({"consumerIdList": listed})) if listed else (1, b"")
+        if request.code == RequestCode.GET_CONSUME_STATS:
+            return 0, fastjson.encode({"consumeTps": 0.0, "offsetTable": self._consume_stats(request)})
+        if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            info = self.running.get(request.ext_fields["clientId"])
+            stacks = {"jstack": "main\n\tat Listener"} if request.ext_fields["jstackEnable"] == "true" else {}
+            return (1, b"") if info is None else (0, fastjson.encode(info | stacks))
         if request.code == RequestCode.GET_TOPIC_STATS_INFO:
             return 0, self._topic_stats(request.ext_fields["topic"])
         table: dict[Any, Any] = {
@@ -107,6 +120,21 @@ class FakeMaster:
             RequestCode.GET_ALL_DELAY_OFFSET: {"offsetTable": {1: 0}},
         }
         return 0, _json(table[request.code])
+
+    def _consume_stats(self, request: RemotingCommand) -> dict[Any, Any]:
+        table: dict[Any, Any] = {}
+        for key, offsets in self.offsets.items():
+            topic, _, group = key.rpartition("@")
+            if group != request.ext_fields["consumerGroup"]:
+                continue
+            for queue, offset in offsets.items():
+                table[MessageQueue(topic=topic, broker_name="broker-a", queue_id=queue)] = {
+                    "brokerOffset": self.bench.context.store.max_offset(topic, queue),
+                    "consumerOffset": offset,
+                    "lastTimestamp": 0,
+                    "pullOffset": self.pulled.get(key, {}).get(queue, -1),
+                }
+        return table
 
     def _topic_stats(self, topic: str) -> bytes:
         """As RocketMQ writes it: the keys are objects."""

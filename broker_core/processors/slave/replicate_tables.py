@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.commands import Done, ReplicatedOffsets, ReplicateMember, ReplicateTables, Reply
+from broker_core.commands import Done, ReplicatedOffsets, ReplicateMember, ReplicatePulls, ReplicateTables, Reply
 from broker_core.commands.clients import HeartBeat
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.consumers.subscription_group_manager import is_system_group
@@ -13,6 +13,7 @@ from broker_core.errors import RequestError
 from broker_core.events import OffsetCommitted, SubscriptionGroupChanged, TopicChanged
 from broker_core.processors import client_manage
 from broker_core.processors.admin_broker import remove_topic
+from broker_core.processors.consumer_manage import group_queue_offset
 from broker_core.processors.context import Context, Request
 from broker_core.processors.slave.following import store_of
 from broker_core.topics import MAX_QUEUES, TopicConfig
@@ -121,6 +122,27 @@ def _replicate_offsets(context: Context, entry: ReplicatedOffsets, now: Now) -> 
         context.events.emit(
             OffsetCommitted, now, group, topic, queue_id, offset, -1 if previous is None else previous, "", end
         )
+
+
+def replicate_pulls(context: Context, request: Request, now: Now) -> Reply:
+    """Note which members have which messages. A message was handed to its client after it was stored."""
+    command: ReplicatePulls = request.command
+    for pull in command.pulls:
+        if context.topics.get(pull.topic) is None:
+            continue
+        at = group_queue_offset(context, pull.topic, pull.queue_id, pull.pull_offset - pull.handed, now)
+        context.pulls.replicate(
+            command.group,
+            pull.topic,
+            pull.queue_id,
+            pull.client_id,
+            pull.pull_offset,
+            pull.handed,
+            now.mono_ns,
+            pull.handed_ms_ago if at.lag_ms is None else min(pull.handed_ms_ago, at.lag_ms),
+            pull.pulled_ms_ago or 0,
+        )
+    return Done()
 
 
 def replicate_member(context: Context, request: Request, now: Now) -> Reply:

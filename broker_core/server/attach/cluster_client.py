@@ -10,7 +10,9 @@ import msgspec
 from broker_core.client.mq_client_api import MQClientAPI, parse_address
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.codes import RequestCode, ResponseCode
+from broker_core.commands import MessageQueue
 from broker_core.formats import rocketmq_json
+from broker_core.remoting import fastjson
 from broker_core.remoting.remoting_command import RemotingCommand
 
 T = TypeVar("T")
@@ -33,9 +35,15 @@ ALLOWED = frozenset(
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
         RequestCode.GET_CONSUMER_CONNECTION_LIST,
         RequestCode.GET_TOPIC_STATS_INFO,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
     )
 )
-"""Every request that is ever sent to a cluster. Each only reads: none registers, commits, locks or is a heartbeat."""
+"""Every request that is ever sent to a cluster. Each only reads: none registers, commits, locks or is a heartbeat.
+
+The last three are sent only when a person asks.
+"""
 
 
 class BrokerMembers(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,6 +56,12 @@ class BrokerMembers(msgspec.Struct, frozen=True, rename="camel"):
 
 class _ClusterInfo(msgspec.Struct, rename="camel"):
     broker_addr_table: dict[str, BrokerMembers] = {}
+
+
+class _ConsumerList(msgspec.Struct, rename="camel"):
+    """RocketMQ's GetConsumerListByGroupResponseBody."""
+
+    consumer_id_list: list[str] = []
 
 
 class Source(NamedTuple):
@@ -123,11 +137,11 @@ class ClusterClient:
     async def close(self) -> None:
         await self._api.close()
 
-    async def _call(self, address: str, code: RequestCode, **fields: Any) -> RemotingCommand:
+    async def _call(self, address: str, code: RequestCode, timeout_s: float = CALL_S, **fields: Any) -> RemotingCommand:
         if code not in ALLOWED:
             raise ValueError(f"a follower does not send request {code.name}")
         texts = {name: str(value) for name, value in fields.items()}
-        answer = await self._api.connection(address).invoke(code, texts, timeout_s=CALL_S)
+        answer = await self._api.connection(address).invoke(code, texts, timeout_s=timeout_s)
         if answer.code != ResponseCode.SUCCESS:
             raise MQBrokerException(answer.code, answer.remark, address)
         if len(answer.body) > MAX_BODY:
@@ -203,6 +217,51 @@ class ClusterClient:
                 return None
             raise
         return _read(dict[str, Any], address, answer.body)
+
+    # --- When a person asks
+
+    async def client_ids(self, address: str, group: str) -> set[str]:
+        """The ids of a group's members at this broker."""
+        try:
+            answer = await self._call(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
+        except MQBrokerException as error:
+            if error.response_code == ResponseCode.SYSTEM_ERROR:  # no consumer for this group
+                return set()
+            raise
+        return set(_read(_ConsumerList, address, answer.body).consumer_id_list)
+
+    async def consume_stats(self, address: str, group: str) -> dict[MessageQueue, dict[str, Any]]:
+        """RocketMQ's ConsumeStats: the entries of a group's queues at this broker, those of retries included."""
+        answer = await self._call(address, RequestCode.GET_CONSUME_STATS, consumerGroup=group)
+        return by_queue((await _read_object(address, answer.body)).get("offsetTable"))
+
+    async def running_info(
+        self, address: str, group: str, client_id: str, *, stacks: bool, timeout_s: float
+    ) -> dict[str | int | MessageQueue, Any]:
+        """A client's ConsumerRunningInfo, which the broker asks the client for."""
+        answer = await self._call(
+            address,
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            timeout_s,
+            consumerGroup=group,
+            clientId=client_id,
+            jstackEnable="true" if stacks else "false",
+        )
+        return await _read_object(address, answer.body)
+
+
+async def _read_object(address: str, body: bytes) -> dict[str | int | MessageQueue, Any]:
+    """A body whose keys may be queues."""
+    try:
+        return await asyncio.to_thread(fastjson.decode, body)
+    except ValueError as error:
+        raise MQClientException(f"the answer of {address} cannot be read: {error}") from error
+
+
+def by_queue(table: Any) -> dict[MessageQueue, dict[str, Any]]:
+    """The entries of a table whose keys are queues; empty if it is none."""
+    entries = table.items() if isinstance(table, dict) else ()
+    return {queue: entry for queue, entry in entries if isinstance(queue, MessageQueue) and isinstance(entry, dict)}
 
 
 def _read(kind: type[T], address: str, body: bytes) -> T:

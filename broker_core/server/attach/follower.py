@@ -20,9 +20,18 @@ import msgspec
 
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.clock import Clock
-from broker_core.commands import AppendToCommitLog, FollowState, GetLogEnd, LogEnd, ReportFollowing
+from broker_core.commands import (
+    AppendToCommitLog,
+    FollowState,
+    GetConsumerRunningInfo,
+    GetLogEnd,
+    LogEnd,
+    Reply,
+    ReportFollowing,
+)
 from broker_core.remoting.ha_transfer import Block, TransferError
 from broker_core.server.attach.cluster_client import MASTER_ID, BrokerMembers, ClusterClient, Source, candidates
+from broker_core.server.attach.consumer_questions import ConsumerQuestions
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
 from broker_core.server.attach.ha_client import HAClient
 from broker_core.server.attach.slave_synchronize import PERIOD_S, SlaveSynchronize
@@ -70,8 +79,9 @@ class Follower:
         self._cluster = ClusterClient(options.namesrv_addr)
         self._engine = EngineCalls(runner)
         self._tables = SlaveSynchronize(self._cluster, self._engine, clock)
+        self._questions = ConsumerQuestions(self._cluster, self._engine, clock, options.broker_name)
         self._state: FollowState = "connecting"
-        self._problem = self._disk_problem = ""
+        self._problem = self._disk_problem = self._absence = ""
         self._source: Source | None = None
         self._members: BrokerMembers | None = None
         self._discover_ns = 0
@@ -246,7 +256,7 @@ class Follower:
                         bytes_per_second=self._bytes_per_second,
                         tables_ms=self._tables.tables_ms,
                         members_ms=self._tables.members_ms,
-                        problem=self._problem or self._disk_problem or self._tables.problem,
+                        problem=self._problem or self._disk_problem or self._absence or self._tables.problem,
                     )
                 )
             await asyncio.sleep(REPORT_S)
@@ -255,25 +265,35 @@ class Follower:
         """Fetch tables from the master, or from the source while there is no master, and the end of the log."""
         while True:
             await asyncio.sleep(PERIOD_S if self._source is not None else REPORT_S)
-            source, members = self._source, self._members
+            source = self._source
             if source is None:
                 continue
             with suppress(OSError, MQClientException):
                 self._master_end = await self._cluster.max_offset(source.address)
             if self._clock.mono_ns() >= self._discover_ns:
-                members = await self._discover()
-            master = members.broker_addrs.get(MASTER_ID) if members is not None else None
-            await self._tables.synchronize(master or source.address)
+                await self._discover()
+            await self._tables.synchronize(self._asked_address)
+
+    @property
+    def _asked_address(self) -> str:
+        """The broker that knows tables and clients: the master, or the source while there is none; empty without."""
+        master = self._members.broker_addrs.get(MASTER_ID) if self._members is not None else None
+        return master or (self._source.address if self._source is not None else "")
+
+    async def running_info(self, command: GetConsumerRunningInfo) -> Reply:
+        """What the followed broker and its clients answer now: ConsumerRunningInfos or Failed."""
+        return await self._questions.answer(self._asked_address, command)
 
     def _note_discovery(self) -> None:
         self._discover_ns = self._clock.mono_ns() + int(DISCOVER_S * 1e9)
 
-    async def _discover(self) -> BrokerMembers | None:
+    async def _discover(self) -> None:
         """Ask again where the broker and its slaves are. While no name server answers, they are where they were."""
         self._note_discovery()
         with suppress(OSError, MQClientException):
-            self._members = (await self._cluster.brokers()).get(self._options.broker_name) or self._members
-        return self._members
+            members = (await self._cluster.brokers()).get(self._options.broker_name)
+            self._members = members or self._members
+            self._absence = "" if members else f"the name servers know no broker {self._options.broker_name} any more"
 
 
 def choose(sources: list[Source]) -> Source | None:

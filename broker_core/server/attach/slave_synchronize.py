@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from broker_core.client.mq_client_exception import MQClientException
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.clock import Clock
-from broker_core.codes import LANGUAGES, RequestCode
+from broker_core.codes import LANGUAGES, RequestCode, ResponseCode
 from broker_core.commands import (
     CloseConnection,
     ConsumerData,
@@ -103,14 +103,14 @@ class SlaveSynchronize:
                 self._due_ns[code] = begin_ns + max(int(PERIOD_S * 0.9e9), COST * took_ns)
                 await replicate(table)
             except (OSError, MQClientException, EngineRefused, ValueError, AttributeError, TypeError) as error:
-                problems.append(f"{code.name}: {error}")
+                problems.append(_problem(code.name, error))
         if not problems:
             self.tables_ms = self._clock.now().wall_ms
         try:
             await self._all_ends(address)
             await self._all_members(address)
         except (OSError, MQClientException, EngineRefused, msgspec.ValidationError) as error:
-            problems.append(f"members: {error}")
+            problems.append(_problem("members", error))
         self.problem = "; ".join(problems)
 
     # --- Tables -----------------------------------------------------------------------------------------------
@@ -229,6 +229,13 @@ class SlaveSynchronize:
             else:
                 self._engine.forget_client(client_id)
                 await self._engine.call(CloseConnection(), connection)
+
+
+def _problem(what: str, error: Exception) -> str:
+    """Why a part could not be fetched."""
+    if isinstance(error, MQBrokerException) and error.response_code == ResponseCode.NO_PERMISSION:
+        return f"access control refuses {what} ({error}); the log is followed without it"
+    return f"{what}: {error}"
 
 
 def _present(entry: dict[str, Any]) -> dict[str, Any]:

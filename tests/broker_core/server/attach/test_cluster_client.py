@@ -8,7 +8,7 @@ from broker_core.server.attach.cluster_client import ALLOWED, BrokerMembers, Clu
 from tests.fakes.fake_master import fake_master
 from tests.fakes.followed import SEGMENT, log_of, master
 
-READS = {21, 26, 28, 33, 43, 45, 106, 201, 202, 203}
+READS = {21, 26, 28, 33, 38, 43, 45, 106, 201, 202, 203, 208, 307}
 
 
 def test_the_list_of_requests_is_closed_and_only_reads() -> None:

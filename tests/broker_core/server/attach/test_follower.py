@@ -50,6 +50,7 @@ async def test_a_copy_follows_its_master_and_only_reads() -> None:
         await copy.until(lambda view: view.tables_ms and view.members_ms)
     assert set(leader.codes) <= {int(code) for code in ALLOWED}
     assert {21, 26, 28, 43, 45, 106, 201} <= set(leader.codes)
+    assert not {38, 208, 307} & set(leader.codes)  # these only when a person asks
     first, *others = leader.reports
     assert first == 1 and others and all(report < -SLAVE_MAX_BEHIND for report in others)
 
@@ -79,6 +80,17 @@ async def test_the_tables_come_from_the_new_master_after_a_switch(monkeypatch: p
             while copy.context.topics.get("only-at-the-new-master") is None:
                 await asyncio.sleep(0.005)
         assert (await copy.attached()).state == "following"
+
+
+async def test_a_broker_that_left_its_name_servers_is_shown_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_module, "DISCOVER_S", 0.01)
+    async with fake_master(master(20)) as leader, empty_copy() as copy, following(leader, copy):
+        await copy.until(lambda view: view.state == "following" and view.tables_ms)
+        leader.answers[RequestCode.GET_BROKER_CLUSTER_INFO] = 0, b'{"brokerAddrTable":{}}'
+        view = await copy.until(lambda view: view.problem)
+        assert (view.state, view.problem) == ("following", "the name servers know no broker broker-a any more")
+        leader.answers.clear()
+        await copy.until(lambda view: not view.problem)
 
 
 async def test_a_new_copy_begins_at_the_last_segment_unless_told_otherwise() -> None:
@@ -178,7 +190,8 @@ async def test_the_log_goes_on_while_tables_are_refused() -> None:
         leader.answers[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = 16, b""
         async with following(leader, copy):
             view = await copy.until(lambda view: view.confirmed and view.problem)
-    assert "GET_ALL_SUBSCRIPTIONGROUP_CONFIG" in view.problem and "answered NO_PERMISSION (16)" in view.problem
+    assert "access control refuses GET_ALL_SUBSCRIPTIONGROUP_CONFIG" in view.problem
+    assert "(16)" in view.problem and "the log is followed without it" in view.problem
     assert (view.state, view.tables_ms) == ("following", None)
 
 

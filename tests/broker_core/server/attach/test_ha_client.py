@@ -45,7 +45,7 @@ async def test_nothing_is_reported_before_a_whole_header_has_arrived(monkeypatch
     monkeypatch.setattr(ha_client, "SILENCE_S", 0.02)
     reporting: list[bool] = []
 
-    async def note(writer: asyncio.StreamWriter) -> None:
+    async def note(writer: asyncio.StreamWriter, report: bytes) -> None:
         reporting.append(True)
 
     monkeypatch.setattr(ha_client, "_report", note)

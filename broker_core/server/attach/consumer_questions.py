@@ -1,0 +1,198 @@
+"""Questions about a group that the followed broker and its clients answer now, because a person asked.
+
+    broker  --> who is in the group                       (GET_CONSUMER_LIST_BY_GROUP)
+    broker  --> committed offsets, and those of pulls     (GET_CONSUME_STATS)
+    broker  --> client: what it has, its stacks           (GET_CONSUMER_RUNNING_INFO, which the broker passes on)
+
+The answers also go to the engine, so that its verdicts know which client has messages without committing them.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.clock import Clock
+from broker_core.codes import ResponseCode
+from broker_core.commands import (
+    ConsumerRunningInfo,
+    ConsumerRunningInfos,
+    Failed,
+    GetConsumerRunningInfo,
+    MessageQueue,
+    ProcessQueueInfo,
+    PulledQueue,
+    ReplicatedPull,
+    ReplicatePulls,
+    Reply,
+)
+from broker_core.server.attach.cluster_client import ClusterClient, by_queue
+from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
+
+QUESTIONS = 2
+"""How many questions may be under way at a time."""
+CLIENTS = 50
+CLIENTS_AT_A_TIME = 4
+"""A broker has few threads that wait for clients."""
+CLIENT_S = 5.0
+ALL_S = 9.0
+"""Clients that were not asked within this time are not asked."""
+QUEUES = 2000
+QUEUES_A_TURN = 100
+STACK_CHARACTERS = 1 << 20
+PROPERTIES = 50
+
+
+class ConsumerQuestions:
+    """The questions under way at one followed broker."""
+
+    def __init__(self, cluster: ClusterClient, engine: EngineCalls, clock: Clock, broker_name: str) -> None:
+        self._cluster = cluster
+        self._engine = engine
+        self._clock = clock
+        self._broker_name = broker_name
+        self._under_way = 0
+
+    async def answer(self, address: str, command: GetConsumerRunningInfo) -> Reply:
+        """ConsumerRunningInfos, or Failed. ``address``: the broker to ask; empty if none is known."""
+        if not address:
+            return _failed("the followed broker is not known yet, so it cannot be asked")
+        if self._under_way >= QUESTIONS:
+            return _failed(f"{self._under_way} questions to {address} are under way; try again when they are answered")
+        self._under_way += 1
+        try:
+            return await self._ask(address, command)
+        except MQBrokerException as error:
+            if error.response_code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                return Failed(code=error.response_code, kind="not_found", remark=str(error))
+            return _failed(str(error))
+        except (OSError, MQClientException) as error:
+            return _failed(str(error))
+        finally:
+            self._under_way -= 1
+
+    async def _ask(self, address: str, command: GetConsumerRunningInfo) -> Reply:
+        end_ns = self._clock.mono_ns() + int(ALL_S * 1e9)
+        members = await self._cluster.client_ids(address, command.group)
+        if command.client_id and command.client_id not in members:
+            remark = f"client {command.client_id} is no member of group {command.group} at {address}"
+            return Failed(code=ResponseCode.QUERY_NOT_FOUND, kind="not_found", remark=remark)
+        stats = await self._cluster.consume_stats(address, command.group)
+        asked = [command.client_id] if command.client_id else sorted(members)[:CLIENTS]
+        rest = iter(asked)
+        clients: dict[str, ConsumerRunningInfo] = {}
+
+        async def ask_clients() -> None:
+            for client_id in rest:
+                clients[client_id] = await self._ask_client(address, command, client_id, end_ns)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CLIENTS_AT_A_TIME):
+                group.create_task(ask_clients())
+        queues = [self._pulled_queue(queue, entry) for queue, entry in islice(stats.items(), QUEUES)]
+        answers = [clients[client_id] for client_id in asked]
+        await self._replicate(command.group, queues, answers)
+        return ConsumerRunningInfos(
+            broker=self._broker_name,
+            group=command.group,
+            source=address,
+            asked_ms=self._clock.now().wall_ms,
+            members=len(members),
+            clients=answers,
+            queues=queues,
+            queues_total=len(stats),
+        )
+
+    async def _ask_client(
+        self, address: str, command: GetConsumerRunningInfo, client_id: str, end_ns: int
+    ) -> ConsumerRunningInfo:
+        left_s = (end_ns - self._clock.mono_ns()) / 1e9
+        if left_s <= 0:
+            return _no_answer(client_id, f"was not asked: the others took {ALL_S:g} s")
+        stacks = command.stacks and bool(command.client_id)
+        try:
+            body = await self._cluster.running_info(
+                address, command.group, client_id, stacks=stacks, timeout_s=min(left_s, CLIENT_S)
+            )
+        except (OSError, MQClientException) as error:
+            return _no_answer(client_id, str(error))
+        properties = body.get("properties")
+        stack = body.get("jstack")
+        return ConsumerRunningInfo(
+            client_id=client_id,
+            problem="",
+            properties={
+                str(name): str(value)
+                for name, value in islice(properties.items() if isinstance(properties, dict) else (), PROPERTIES)
+            },
+            queues=[
+                _process_queue(queue, entry)
+                for queue, entry in islice(by_queue(body.get("mqTable")).items(), QUEUES)
+                if queue.broker_name == self._broker_name
+            ],
+            stacks=stack[:STACK_CHARACTERS] if stacks and isinstance(stack, str) and stack else None,
+        )
+
+    def _pulled_queue(self, queue: MessageQueue, entry: Mapping[str, Any]) -> PulledQueue:
+        return PulledQueue(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            offset=_number(entry, "consumerOffset"),
+            pull_offset=_number(entry, "pullOffset"),
+            max_offset=_number(entry, "brokerOffset") or 0,
+        )
+
+    async def _replicate(self, group: str, queues: list[PulledQueue], answers: list[ConsumerRunningInfo]) -> None:
+        """Tell the engine which member has which messages."""
+        now_ms = self._clock.now().wall_ms
+        pulled = {(queue.topic, queue.queue_id): queue for queue in queues}
+        pulls = []
+        for client in answers:
+            for queue in client.queues:
+                known = pulled.get((queue.topic, queue.queue_id))
+                if known is None or known.offset is None or known.pull_offset is None:
+                    continue
+                handed = max(0, known.pull_offset - known.offset) if queue.cached else 0
+                pulls.append(
+                    ReplicatedPull(
+                        topic=queue.topic,
+                        queue_id=queue.queue_id,
+                        client_id=client.client_id,
+                        pull_offset=max(known.pull_offset, known.offset),
+                        handed=handed,
+                        handed_ms_ago=max(0, now_ms - queue.consumed_ms) if queue.consumed_ms is not None else 0,
+                        pulled_ms_ago=max(0, now_ms - queue.pulled_ms) if queue.pulled_ms is not None else None,
+                    )
+                )
+        for start in range(0, len(pulls), QUEUES_A_TURN):
+            try:
+                await self._engine.call(ReplicatePulls(group=group, pulls=pulls[start : start + QUEUES_A_TURN]))
+            except EngineRefused as error:
+                raise MQClientException(str(error)) from error
+
+
+def _failed(remark: str) -> Failed:
+    return Failed(code=ResponseCode.SERVICE_NOT_AVAILABLE, kind="unavailable", remark=remark, retry_after_ms=1000)
+
+
+def _no_answer(client_id: str, problem: str) -> ConsumerRunningInfo:
+    return ConsumerRunningInfo(client_id=client_id, problem=problem, properties={}, queues=[])
+
+
+def _process_queue(queue: MessageQueue, entry: Mapping[str, Any]) -> ProcessQueueInfo:
+    return ProcessQueueInfo(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        offset=_number(entry, "commitOffset"),
+        cached=_number(entry, "cachedMsgCount"),
+        pulled_ms=_number(entry, "lastPullTimestamp") or None,
+        consumed_ms=_number(entry, "lastConsumeTimestamp") or None,
+        locked=entry.get("locked") is True,
+    )
+
+
+def _number(entry: Mapping[str, Any], name: str) -> int | None:
+    """RocketMQ writes -1 for what it does not know."""
+    value = entry.get(name)
+    return value if type(value) is int and 0 <= value < 1 << 63 else None

@@ -72,7 +72,7 @@ class ConsumerRunningInfos(Reply, frozen=True):
 
 class ReplicatedPull(Shape, frozen=True):
     """What a member has of a queue: ``handed`` messages up to ``pull_offset``, the first one at least ``handed_ms_ago``
-    ago. It pulled ``pulled_ms_ago``, None if that is not known."""
+    ago. It pulled ``polled_ms_ago``, None if that is not known."""
 
     topic: str
     queue_id: int
@@ -80,7 +80,7 @@ class ReplicatedPull(Shape, frozen=True):
     pull_offset: int
     handed: int
     handed_ms_ago: int
-    pulled_ms_ago: int | None
+    polled_ms_ago: int | None
 
 
 class ReplicatePulls(Command, frozen=True):

@@ -147,14 +147,14 @@ class PullOffsetTable:
         handed: int,
         now_ns: int,
         handed_ms_ago: int,
-        pulled_ms_ago: int,
+        polled_ms_ago: int,
     ) -> None:
         """Note what a member of a followed broker has, of which the pulls are not known."""
         row = self.row(group, topic, queue_id)
         if row is None:
             row = self._add(group, topic, queue_id, LastPull("", 0, 0, "remoting", max(0, pull_offset - handed)))
         row.client_id, row.protocol, row.pull_offset, row.handed = client_id, "remoting", pull_offset, handed
-        row.mono_ns = max(1, now_ns - pulled_ms_ago * 1_000_000)
+        row.mono_ns = max(1, now_ns - polled_ms_ago * 1_000_000)
         row.handed_ns = max(1, now_ns - handed_ms_ago * 1_000_000) if handed else 0
 
     def moved(self, group: str, topic: str, queue_id: int, offset: int, end: int, now_ns: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from bridge import wire
 from bridge.engine_host import EngineHost
+from bridge.event_fanout import EventFanout
 from bridge.limits import Limits
 from broker_core.clock import SystemClock
 from broker_core.commands import (
@@ -13,6 +14,7 @@ from broker_core.commands import (
     Done,
     Failed,
     GetBroker,
+    GetConsumerRunningInfo,
     GetSnapshot,
     Held,
     Pulled,
@@ -24,6 +26,7 @@ from tests.bridge.conftest import new_host, pull, send, until
 from tests.fakes.engine import context_of
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import FAR, NotingLink, Web
+from tests.fakes.following import empty_copy
 
 
 @pytest.fixture
@@ -228,3 +231,33 @@ async def test_a_pause_of_the_loop_does_not_count_as_silence(tmp_path: Path, lin
     await web.answer(0, 1)
     assert link.messages["web"][-1].first == 1
     await host.stop()
+
+
+async def test_a_question_to_clients_is_answered_by_the_follower(link: NotingLink) -> None:
+    asked: list[GetConsumerRunningInfo] = []
+
+    class Asked:
+        """A follower that only answers questions."""
+
+        def start(self) -> None: ...
+
+        async def stop(self) -> None: ...
+
+        async def running_info(self, command: GetConsumerRunningInfo) -> Failed:
+            asked.append(command)
+            return Failed(code=1, kind="unavailable", remark="ask later")
+
+    async with empty_copy() as copy:
+        host = EngineHost(copy.runner, SystemClock(), QUICK, follower=Asked())  # type: ignore[arg-type]
+        host.fanout = EventFanout(copy.runner.engine, SystemClock(), QUICK, lambda _delta, _events: None)
+        host._accepting = True
+        web = Web(host, link)
+        web.ask((0, 1, GetConsumerRunningInfo(group="g")))
+        reply = await web.answer(0, 1)
+    assert asked == [GetConsumerRunningInfo(group="g")] and isinstance(reply, Failed) and reply.remark == "ask later"
+
+
+async def test_a_broker_of_its_own_asks_no_clients(web: Web) -> None:
+    web.ask((0, 1, GetConsumerRunningInfo(group="g")))
+    reply = await web.answer(0, 1)
+    assert isinstance(reply, Failed) and "has a store of its own" in reply.remark

@@ -70,6 +70,41 @@ def attached_view() -> dict[str, Any]:
     }
 
 
+def running_info(query: dict[str, list[str]]) -> dict[str, Any]:
+    """What two members answer of whom one does not consume; with ``client``, that one alone."""
+    now_ms = int(time.time() * 1000)
+    blocked = {"topic": "orders", "queue_id": 0, "offset": "912", "cached": 205, "locked": False}
+    idle = {"topic": "orders", "queue_id": 1, "offset": "912", "cached": 0, "locked": True}
+    clients: list[dict[str, Any]] = [
+        {
+            "client_id": "10.0.4.21@731",
+            "problem": "",
+            "properties": {
+                "PROP_CLIENT_VERSION": "V5_4_0",
+                "PROP_CONSUMER_START_TIMESTAMP": str(now_ms - 7_200_000),
+                "PROP_THREADPOOL_CORE_SIZE": "20",
+            },
+            "queues": [
+                blocked | {"pulled_ms": str(now_ms - 523_000), "consumed_ms": str(now_ms - 522_000)},
+                idle | {"pulled_ms": str(now_ms - 3_000), "consumed_ms": None},
+            ],
+            "stacks": None,
+        },
+        {"client_id": "10.0.4.22@90", "problem": "10.0.0.2:10911 answered 207: it did not answer within 5 s"}
+        | {"properties": {}, "queues": [], "stacks": None},
+    ]
+    wanted = query.get("client")
+    if wanted:
+        clients = [client for client in clients if [client["client_id"]] == wanted]
+        stack = "\n".join(
+            f"  com.example.orders.OrderListener.step{depth}(OrderListener.java:{depth})" for depth in range(40)
+        )
+        clients = [client | {"stacks": f"TID: 57 STATE: WAITING\n{stack}\n"} for client in clients]
+    queues = [{"topic": "orders", "queue_id": 0, "offset": "707", "pull_offset": "912", "max_offset": "912"}]
+    broker = {"broker": "broker-a", "group": "billing", "source": "10.0.0.2:10911", "asked_ms": str(now_ms)}
+    return {"brokers": [broker | {"members": 2, "clients": clients, "queues": queues, "queues_total": 1}]}
+
+
 HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
@@ -248,6 +283,9 @@ class StandIn:
         elif path.startswith("/api/v1/"):
             body = await read_body(receive)
             parts = [unquote(part) for part in path.removeprefix("/api/v1/").split("/")]
+            if parts[-1] == "running-info":
+                await answer(send, 200, running_info(parse_qs(scope["query_string"].decode())))
+                return
             await answer(send, *self.api(scope["method"], parts, json.loads(body) if body else None))
         else:
             await self.pages(scope, receive, send)

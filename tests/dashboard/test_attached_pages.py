@@ -34,8 +34,26 @@ def test_groups_of_a_copy_have_no_held_pulls_and_cannot_be_changed(open_page: Op
     expect(page.locator(".group-actions button").first).to_be_hidden()
 
 
+def test_the_members_of_a_group_answer_what_they_are_doing(open_page: OpenPage) -> None:
+    page = open_page("attached", path="/groups/billing")
+    page.get_by_role("button", name="Ask the members").first.click()
+    box = page.locator("#running-info-dialog")
+    expect(box.locator('[data-part="note"]')).to_contain_text("broker-a (10.0.0.2:10911) asked 2 members")
+    expect(box.locator("tr[data-problem]")).to_contain_text("orders@0")
+    expect(box.locator("section").nth(1)).to_contain_text("it did not answer within 5 s")
+    assert overflowing_widths(page, 390, 1280) == []
+    box.get_by_role("button", name="Threads").click()
+    expect(box.locator("pre")).to_contain_text("OrderListener.step7")
+    expect(box.locator("section")).to_have_count(1)
+    box.get_by_role("button", name="Close").click()
+    expect(box).to_be_hidden()
+
+
 def test_a_broker_of_our_own_is_shown_whole(open_page: OpenPage) -> None:
     page = open_page("working")
     expect(page.locator('[data-panel="holds"] [data-hold-id]').first).to_be_visible()
     expect(page.locator(".attached-bar")).to_have_count(0)
     expect(page.locator('[data-panel="attached"]')).to_be_hidden()
+    page = open_page("working", path="/groups/billing")
+    expect(page.locator('[data-panel="members"] tbody tr').first).to_be_visible()
+    expect(page.get_by_role("button", name="Ask the members")).to_have_count(0)

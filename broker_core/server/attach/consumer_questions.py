@@ -162,7 +162,7 @@ class ConsumerQuestions:
                         pull_offset=max(known.pull_offset, known.offset),
                         handed=handed,
                         handed_ms_ago=max(0, now_ms - queue.consumed_ms) if queue.consumed_ms is not None else 0,
-                        pulled_ms_ago=max(0, now_ms - queue.pulled_ms) if queue.pulled_ms is not None else None,
+                        polled_ms_ago=max(0, now_ms - queue.pulled_ms) if queue.pulled_ms is not None else None,
                     )
                 )
         for start in range(0, len(pulls), QUEUES_A_TURN):

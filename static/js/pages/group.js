@@ -8,6 +8,7 @@ import { capitalize, sum } from "../text/explain_group.js";
 import { GROUP_CHARTS, historyPanel } from "../panels/history.js";
 import { clientEventsPanel } from "../panels/client_events.js";
 import { groupActions } from "../panels/group_actions.js";
+import { runningInfo } from "../panels/attached/running_info.js";
 import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "../panels/group.js";
 
 const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago", "connected_at_ms",
@@ -72,7 +73,7 @@ async function ask() {
 
 startPage({
   ask, figures, group,
-  panels: [aboutPanel(), groupActions(group), verdictPanel(), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
+  panels: [aboutPanel(), groupActions(group), verdictPanel(runningInfo(group)), groupQueuesPanel(), membersPanel(), retriesPanel(), subscriptionsPanel(),
     clientEventsPanel({ link: false })],
   onError(error) {
     const missing = error.status === 404 || error.status === 400;

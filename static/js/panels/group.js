@@ -7,14 +7,20 @@ import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
 
-/** The group's state and the server's verdicts, the worst first. */
-export function verdictPanel() {
+/** Verdicts on which the clients know more, and what they are asked. */
+const ASKED = { listener_blocked: "Show its threads", stands_still: "Ask the members" };
+
+/** The group's state and the server's verdicts, the worst first. `ask(client)` asks clients; null if that is impossible. */
+export function verdictPanel(ask = null) {
   const { part } = panel("verdict");
   const rows = new KeyedRows(part("rows"), { create, update });
 
   function create() {
     const row = el("li", {}, el("p", { class: "verdict-sentence" }), el("p", { class: "verdict-advice" }));
     [row.sentence, row.advice] = row.children;
+    row.button = el("button", { type: "button", class: "button small", hidden: true });
+    row.button.addEventListener("click", () => ask(row.client));
+    row.append(row.button);
     return row;
   }
 
@@ -25,6 +31,9 @@ export function verdictPanel() {
     setText(row.sentence, text);
     setText(row.advice, advice);
     row.advice.hidden = !advice;
+    row.client = verdict.evidence?.client_id ?? "";
+    row.button.hidden = !ask || !ASKED[verdict.id];
+    setText(row.button, ASKED[verdict.id] ?? "");
   }
 
   return {

@@ -20,6 +20,7 @@ SMALL = frozenset(
         "limit",
         "id",
         "hold_id",
+        "cached",
         "held_ms",
         "held_us",
         "wake_us",

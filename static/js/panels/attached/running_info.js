@@ -1,0 +1,70 @@
+/** A dialog on the page of a group of attached brokers: what its clients answer when somebody asks them. */
+
+import { el, setText } from "../../dom.js";
+import { count } from "../../text/format.js";
+import { request } from "../../http.js";
+import { askedText, clientsOf } from "../../text/running_info.js";
+
+/** `ask(client)` asks all members, or one of them with the stacks of its threads; null where clients cannot be asked. */
+export function runningInfo(group) {
+  const box = document.getElementById("running-info-dialog");
+  if (!box) return null;
+  const part = (name) => box.querySelector(`[data-part="${name}"]`);
+  const path = `/groups/${encodeURIComponent(group)}/running-info`;
+  let asking = 0;
+
+  async function ask(client = "") {
+    const mine = ++asking;
+    show({ title: client || `Members of ${group}`, note: "Asking …" });
+    if (!box.open) box.showModal();
+    try {
+      const answer = await request("GET", client ? `${path}?client=${encodeURIComponent(client)}&stacks=true` : path);
+      if (mine !== asking) return;
+      const clients = clientsOf(answer, Date.now());
+      show({ note: askedText(answer), rows: clients.map((one) => clientRow(one, Boolean(client))),
+        empty: clients.length ? "" : "No member of the group is online." });
+    } catch (error) {
+      if (mine === asking) show({ problem: error.message });
+    }
+  }
+
+  function show({ title = null, note = "", problem = "", rows = [], empty = "" }) {
+    if (title !== null) setText(part("title"), title);
+    setText(part("note"), note || empty);
+    if (note && empty) setText(part("note"), `${empty} (${note})`);
+    setText(part("problem"), problem);
+    part("problem").hidden = !problem;
+    part("clients").replaceChildren(...rows);
+  }
+
+  function clientRow(client, isAlone) {
+    const threads = el("button", { type: "button", class: "button small" }, "Threads");
+    threads.addEventListener("click", () => ask(client.id));
+    const head = el("header", {}, el("h3", { class: "mono" }, client.id), ...(isAlone || client.problem ? [] : [threads]));
+    const row = el("section", {}, head, el("p", { class: "quiet" }, client.about));
+    if (client.problem) row.append(el("p", { class: "dialog-problem" }, client.problem));
+    else if (client.queues.length) row.append(queueTable(client.queues));
+    else row.append(el("p", { class: "quiet" }, "It has no queue of these brokers."));
+    if (isAlone && !client.problem) {
+      row.append(client.stacks ? el("pre", { class: "stacks", tabindex: "0", "aria-label": "Stacks of its threads" }, client.stacks)
+        : el("p", { class: "quiet" }, "It gave no stacks: only RocketMQ's Java client has them."));
+    }
+    return row;
+  }
+
+  function queueTable(queues) {
+    const names = ["queue", "not consumed", "not committed", "last consumed", "last pull"];
+    return el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Queues of the client, scrollable" },
+      el("table", { class: "rows running-table" }, el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name)))),
+        el("tbody", {}, ...queues.map((queue) => el("tr", { "data-problem": queue.cached > 0 && queue.handed > 0 },
+          el("td", { class: "mono" }, queue.place, ...(queue.locked ? [el("span", { class: "lock" }, "locked")] : [])),
+          el("td", { class: "num" }, count(queue.cached)), el("td", { class: "num" }, count(queue.handed)),
+          el("td", { class: "num" }, queue.consumed), el("td", { class: "num" }, queue.pulled))))));
+  }
+
+  part("again").addEventListener("click", () => ask());
+  part("close").addEventListener("click", () => box.close());
+  box.addEventListener("close", () => { asking += 1; });
+  for (const opener of document.querySelectorAll("[data-asks-members]")) opener.addEventListener("click", () => ask());
+  return ask;
+}

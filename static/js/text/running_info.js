@@ -1,0 +1,56 @@
+/** What clients of attached brokers answered about themselves, in words. */
+
+import { UNKNOWN, count, isKnown, span } from "./format.js";
+
+const number = (value) => (isKnown(value) ? Number(value) : null);
+const ago = (now, ms) => (isKnown(ms) ? `${span(Math.max(0, now - Number(ms)))} ago` : UNKNOWN);
+
+/**
+ * The clients of all brokers, those with messages first: {id, problem, stacks, about, queues: [{place, cached, handed,
+ * consumed, pulled}]}. `handed` messages are not committed. A client that one broker could ask has no problem.
+ */
+export function clientsOf({ brokers }, now) {
+  const several = brokers.length > 1;
+  const clients = new Map();
+  for (const broker of brokers) {
+    const pulled = new Map(broker.queues.map((queue) => [`${queue.topic}@${queue.queue_id}`, queue]));
+    for (const { client_id: id, problem, properties, queues, stacks } of broker.clients) {
+      const client = clients.get(id) ?? { id, problem: "", stacks: null, about: "", queues: [], answered: false };
+      clients.set(id, client);
+      client.answered ||= !problem;
+      client.problem = client.answered ? "" : problem;
+      client.stacks ??= stacks;
+      client.about ||= aboutText(properties, now);
+      for (const queue of queues) {
+        const name = `${queue.topic}@${queue.queue_id}`;
+        client.queues.push({ place: several ? `${name} at ${broker.broker}` : name, cached: number(queue.cached), locked: queue.locked,
+          handed: handedOut(pulled.get(name)), consumed: ago(now, queue.consumed_ms), pulled: ago(now, queue.pulled_ms) });
+      }
+    }
+  }
+  const waiting = (client) => client.queues.reduce((sum, { cached }) => sum + (cached ?? 0), 0);
+  for (const client of clients.values()) client.queues.sort((a, b) => (b.cached ?? 0) - (a.cached ?? 0) || (a.place < b.place ? -1 : 1));
+  return [...clients.values()].sort((a, b) => waiting(b) - waiting(a) || (a.id < b.id ? -1 : 1));
+}
+
+function handedOut(queue) {
+  if (!queue || !isKnown(queue.offset) || !isKnown(queue.pull_offset)) return null;
+  return Math.max(0, Number(queue.pull_offset) - Number(queue.offset));
+}
+
+function aboutText(properties, now) {
+  const { PROP_CLIENT_VERSION: version, PROP_CONSUMER_START_TIMESTAMP: started, PROP_THREADPOOL_CORE_SIZE: threads } = properties;
+  const parts = [version && version.replace(/^V/, "").replaceAll("_", "."), started && `started ${ago(now, started)}`,
+    threads && Number(threads) > 0 && `${count(Number(threads))} ${Number(threads) === 1 ? "thread" : "threads"}`];
+  return parts.filter(Boolean).join(", ");
+}
+
+/** What the answer says about itself: whom it asked, and what it leaves out. */
+export function askedText({ brokers, problems }) {
+  const members = brokers.map(({ members: all, clients, broker, source }) => {
+    const whom = clients.length < all ? `${count(clients.length)} of ${count(all)} members` : `${count(all)} ${all === 1 ? "member" : "members"}`;
+    return `${broker} (${source}) asked ${whom}`;
+  });
+  const away = Object.entries(problems ?? {}).map(([broker, problem]) => `${broker}: ${problem}`);
+  return [...members, ...away].join("; ");
+}

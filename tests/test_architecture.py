@@ -50,6 +50,7 @@ NO_TEST_OF_ITS_OWN = {
         "offsets",
         "pop",
         "replicate",
+        "running_info",
         "topics",
     )
 }

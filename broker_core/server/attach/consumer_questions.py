@@ -29,6 +29,7 @@ from broker_core.commands import (
 )
 from broker_core.server.attach.cluster_client import ClusterClient, by_queue
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
+from broker_core.tasks import end_task, start_task
 
 QUESTIONS = 2
 """How many questions may be under way at a time."""
@@ -87,9 +88,12 @@ class ConsumerQuestions:
             for client_id in rest:
                 clients[client_id] = await self._ask_client(address, command, client_id, end_ns)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(CLIENTS_AT_A_TIME):
-                group.create_task(ask_clients())
+        tasks = [start_task(ask_clients(), "ask clients") for _ in range(min(CLIENTS_AT_A_TIME, len(asked)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                await end_task(task)
         queues = [self._pulled_queue(queue, entry) for queue, entry in islice(stats.items(), QUEUES)]
         answers = [clients[client_id] for client_id in asked]
         await self._replicate(command.group, queues, answers)

@@ -20,7 +20,6 @@ from spark_jobs.lake.storage import files_of, filesystem_of, is_folder, is_local
 from spark_jobs.sources import poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
-from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import require_log_folder
 from spark_jobs.sources.poll_journal_files import read_file
@@ -142,7 +141,7 @@ def write_log(work: LogWork) -> LogDone:
     except FileNotFoundError:
         require_log_folder(work.path)
         return LogDone(work.start, work.end, [], gone=True)
-    source = Source(segment, DueTimes(Path(work.store)))
+    source = Source(segment, Path(work.store))
     walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
     last_offset, last_size, left_out = -1, 0, Counter[str]()
 

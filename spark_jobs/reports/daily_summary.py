@@ -88,17 +88,10 @@ def by_broker(facts: DataFrame, brokers: int) -> DataFrame:
 
 def as_rows(figures: DataFrame, *wanted: str) -> DataFrame:
     """A row for each figure, with its value as a double. Its minute is the beginning of its day or period."""
-    return figures.select(
-        "broker",
-        F.col("since_ts").alias("minute_ts"),
-        "day_ts",
-        "about",
-        F.inline(
-            F.array(
-                *(F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in wanted)
-            )
-        ),
-    )
+    ids = ("broker", "minute_ts", "day_ts", "about")
+    values = (F.col(name).cast("double").alias(name) for name in wanted)
+    rows = figures.withColumnRenamed("since_ts", "minute_ts").select(*ids, *values)
+    return rows.unpivot(ids, wanted, "figure", "value")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:

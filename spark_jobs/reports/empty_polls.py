@@ -43,12 +43,11 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"answers": answers(inputs.polls)}
 
 
-def _by(facts: DataFrame, *keys: str) -> DataFrame:
+def _sums(facts: DataFrame, *keys: str) -> DataFrame:
     return (
-        facts.groupBy("broker", *keys)
-        .agg(*(F.sum(name).alias(name) for name in _SUMS))
+        facts.groupBy(*keys)
+        .agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS))
         .select(
-            "broker",
             *keys,
             "answers",
             "empty",
@@ -59,42 +58,13 @@ def _by(facts: DataFrame, *keys: str) -> DataFrame:
     )
 
 
-def by_topic(facts: DataFrame) -> DataFrame:
-    """One row per topic."""
-    return _by(facts, "topic")
-
-
-def by_group(facts: DataFrame) -> DataFrame:
-    """One row per topic, group and protocol."""
-    return _by(facts, "topic", "group", "protocol")
-
-
-def by_status(facts: DataFrame) -> DataFrame:
-    """One row for each status, and how the answer came."""
-    return _by(facts, "status", "how")
-
-
-def by_minute(facts: DataFrame) -> DataFrame:
-    """One row for each minute and how the answers came."""
-    return _by(facts, "minute_ts", "how")
+def _by(*keys: str, worst: str = "") -> Table:
+    return Table("answers", lambda facts: _sums(facts, "broker", *keys), worst)
 
 
 def figures(facts: DataFrame, *keys: str) -> DataFrame:
     """The number of answers, and the share of empty ones."""
-    return (
-        facts.groupBy(*keys)
-        .agg(
-            F.coalesce(F.sum("answers"), F.lit(0)).alias("answers"),
-            F.sum("empty").alias("empty"),
-            F.sum("messages").alias("given"),
-        )
-        .select(
-            *keys,
-            "answers",
-            share("empty", "answers").alias("empty_share"),
-            F.round(F.try_divide("given", "answers"), 2).alias("messages_an_answer"),
-        )
-    )
+    return _sums(facts, *keys).drop("empty", "messages")
 
 
 REPORT = Report(
@@ -102,10 +72,10 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table("answers", by_topic, worst="empty"),
-        "by_group": Table("answers", by_group, worst="empty"),
-        "by_status": Table("answers", by_status, worst="empty"),
-        "by_minute": Table("answers", by_minute),
+        "by_topic": _by("topic", worst="empty"),
+        "by_group": _by("topic", "group", "protocol", worst="empty"),
+        "by_status": _by("status", "how", worst="empty"),
+        "by_minute": _by("minute_ts", "how"),
     },
     figures={"answers": figures},
     headlines=(

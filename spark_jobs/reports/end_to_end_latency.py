@@ -90,17 +90,10 @@ def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
 
 def on_their_way_out(deliveries: DataFrame) -> DataFrame:
     """A row for each delivery and stage, its time in ms."""
-    return deliveries.select(
-        "*",
-        F.inline(
-            F.array(
-                F.struct(
-                    F.lit("stored_to_delivered").alias("stage"), (F.col("at_ms") - F.col("store_ts")).alias("value")
-                ),
-                F.struct(F.lit("born_to_delivered").alias("stage"), (F.col("at_ms") - F.col("born_ts")).alias("value")),
-            )
-        ),
-    ).select(*KEYS, "value")
+    at = F.col("at_ms")
+    took = {"stored_to_delivered": at - F.col("store_ts"), "born_to_delivered": at - F.col("born_ts")}
+    ids = tuple(name for name in KEYS if name != "stage")
+    return deliveries.withColumns(took).unpivot(ids, tuple(took), "stage", "value")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:

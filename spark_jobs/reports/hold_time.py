@@ -8,48 +8,29 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, chosen, spread_table
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table, sums_table
 from spark_jobs.reports.steps import floored, share
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "held_us", "granted_ms")
-KEYS = ("broker", "measure", "topic", "group", "cause", "minute_ts")
+_IDS = ("broker", "topic", "group", "cause", "minute_ts")
+_SUMS = {"samples": "holds", "total": "held_us"}
 
 
-def holds(polls: DataFrame) -> DataFrame:
-    """A row for each hold: its length (us), and how much longer than granted it was; null unless it timed out."""
+def measures(polls: DataFrame) -> DataFrame:
+    """For each hold, its length (us), and if it timed out how much longer than granted it was: a row for each."""
     held, granted = F.col("held_us").cast("long"), F.col("granted_ms") * 1000
-    return polls.where("kind in ('woken', 'released')").select(
-        "broker",
-        "topic",
-        "group",
-        "cause",
+    holds = polls.where("kind in ('woken', 'released')").select(
+        *("broker", "topic", "group", "cause"),
         floored(F.col("at_ms")).alias("minute_ts"),
         held.alias("held"),
         F.when(F.col("cause") == "timeout", held - granted).alias("late"),
     )
-
-
-def with_measures(holds: DataFrame) -> DataFrame:
-    """The same as a row for each measure."""
-    return (
-        holds.select(
-            "*",
-            F.inline(
-                F.array(
-                    F.struct(F.lit("held").alias("measure"), F.col("held").alias("value")),
-                    F.struct(F.lit("late").alias("measure"), F.col("late").alias("value")),
-                )
-            ),
-        )
-        .where("value is not null")
-        .select(*KEYS, "value")
-    )
+    return holds.unpivot(_IDS, ("held", "late"), "measure", "value").where("value is not null")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """Samples of both measures by topic, group, cause and minute."""
-    measures = inputs.polls.transform(holds).transform(with_measures)
-    return {"holds": sampled(measures, *KEYS, value="value")}
+    return {"holds": sampled(measures(inputs.polls), "measure", *_IDS, value="value")}
 
 
 def by_cause(samples: DataFrame) -> DataFrame:
@@ -61,16 +42,6 @@ def by_cause(samples: DataFrame) -> DataFrame:
         .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
         .withColumn("of", of_broker)
         .select("broker", "cause", "holds", share("holds", "of").alias("holds_share"), "held_us")
-    )
-
-
-def over_time(samples: DataFrame) -> DataFrame:
-    """A row for each minute and cause: holds that ended in it, and the time that they lasted."""
-    return (
-        samples.where("measure = 'held'")
-        .groupBy("broker", "minute_ts", "cause")
-        .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
-        .select("broker", "minute_ts", "cause", "holds", "held_us")
     )
 
 
@@ -100,7 +71,7 @@ REPORT = Report(
         "by_cause": Table("holds", by_cause, worst="holds"),
         "spread_by_cause": spread_table("holds", "cause", "measure", unit="us"),
         "by_minute": spread_table("holds", "minute_ts", "measure", unit="us"),
-        "over_time": Table("holds", over_time),
+        "over_time": sums_table("holds", "minute_ts", "cause", sums=_SUMS, only="measure = 'held'"),
         "histogram": bars_table("holds", "cause", unit="us", only="measure = 'held'"),
     },
     figures={"holds": figures},

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import bucket_of, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table
+from spark_jobs.reports.spreads import bars_table, sums_table
 from spark_jobs.reports.steps import MINUTE_MS, floored
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "held_us", "wake_us", "granted_ms")
@@ -100,9 +100,12 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 _COLUMNS = ("requests", "saved_requests", "saved_share", "samples", *spread_columns("us"))
 
 
-def _by(facts: DataFrame, *more: str) -> DataFrame:
-    """Requests and delays; ``saved_requests`` are those that long polling did without, a share of the method's."""
-    keys = ("broker", *more)
+def _by(*keys: str) -> Table:
+    return Table("requests", lambda facts: savings(facts, "broker", *keys), worst="requests")
+
+
+def savings(facts: DataFrame, *keys: str) -> DataFrame:
+    """Requests and delays by method. ``saved_requests``: those that long polling did without, of all of the method."""
     requests = facts.groupBy(*keys, "method").agg(F.sum("requests").alias("requests"))
     beside = F.max(F.when(F.col("method") == LONG, F.col("requests"))).over(Window.partitionBy(*keys))
     saved = requests.select("*", F.when(F.col("method") != LONG, F.col("requests") - beside).alias("saved_requests"))
@@ -112,30 +115,6 @@ def _by(facts: DataFrame, *more: str) -> DataFrame:
         .withColumn("samples", F.coalesce("samples", F.lit(0)))
         .withColumn("saved_share", F.round(F.try_divide("saved_requests", "requests"), 4))
         .select(*keys, "method", *_COLUMNS)
-    )
-
-
-def by_topic(facts: DataFrame) -> DataFrame:
-    """One row per topic and method."""
-    return _by(facts, "topic")
-
-
-def by_group(facts: DataFrame) -> DataFrame:
-    """One row per topic, group and method."""
-    return _by(facts, "topic", "group")
-
-
-def by_method(facts: DataFrame) -> DataFrame:
-    """One row per method."""
-    return _by(facts)
-
-
-def by_minute(facts: DataFrame) -> DataFrame:
-    """One row per minute and method."""
-    return (
-        facts.groupBy("broker", "minute_ts", "method")
-        .agg(F.sum("requests").alias("requests"), F.sum("open_us").alias("open_us"))
-        .select("broker", "minute_ts", "method", "requests", "open_us")
     )
 
 
@@ -172,10 +151,10 @@ REPORT = Report(
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": Table("requests", by_topic, worst="requests"),
-        "by_method": Table("requests", by_method, worst="requests"),
-        "by_group": Table("requests", by_group, worst="requests"),
-        "by_minute": Table("requests", by_minute),
+        "by_topic": _by("topic"),
+        "by_method": _by(),
+        "by_group": _by("topic", "group"),
+        "by_minute": sums_table("requests", "minute_ts", "method", sums={"requests": "requests", "open_us": "open_us"}),
         "histogram": bars_table("requests", "method", unit="us"),
     },
     figures={"requests": figures},

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.histograms import sampled, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, spread_table
+from spark_jobs.reports.spreads import bars_table, spread_table, sums_table
 from spark_jobs.reports.steps import floored, reason, share, stored, stored_since
 from spark_jobs.reports.topics import DEAD, RETRY
-from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC
+from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC
 
 READS = (
     "physical_offset",
@@ -31,8 +31,7 @@ READS = (
 )
 _TRIES = ("fate", "topic", "group", "attempt", "minute_ts")
 _LATE = ("broker", "topic", "level", "minute_ts")
-
-
+_MESSAGES, _CAME_BACK = {"messages": "messages"}, "fate is not null"
 _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
 """The columns that are equal in a delayed message and its copy."""
 
@@ -139,24 +138,8 @@ def by_topic(stored: DataFrame) -> DataFrame:
 
 def by_group(stored: DataFrame) -> DataFrame:
     """One row per group that sent something back, and topic."""
-    return _tries(stored.where("fate is not null"), "broker", "topic", "group").select(
+    return _tries(stored.where(_CAME_BACK), "broker", "topic", "group").select(
         "broker", "topic", "group", "retries", "dead_letters", "most_attempts"
-    )
-
-
-def by_attempt(stored: DataFrame) -> DataFrame:
-    """One row per topic, group and number of retries: the messages that were tried so often."""
-    return (
-        stored.where("fate is not null")
-        .groupBy("broker", "topic", "group", "attempt", "fate")
-        .agg(F.sum("messages").alias("messages"))
-    )
-
-
-def by_minute(stored: DataFrame) -> DataFrame:
-    """One row per minute in which something was sent back or died."""
-    return (
-        stored.where("fate is not null").groupBy("broker", "minute_ts", "fate").agg(F.sum("messages").alias("messages"))
     )
 
 
@@ -195,8 +178,8 @@ REPORT = Report(
     tables={
         "by_topic": Table("stored", by_topic, worst="retries"),
         "by_group": Table("stored", by_group, worst="retries"),
-        "by_attempt": Table("stored", by_attempt),
-        "by_minute": Table("stored", by_minute),
+        "by_attempt": sums_table("stored", "topic", "group", "attempt", "fate", sums=_MESSAGES, only=_CAME_BACK),
+        "by_minute": sums_table("stored", "minute_ts", "fate", sums=_MESSAGES, only=_CAME_BACK),
         "delayed_by_level": Table("late", delayed_by_level),
         "delayed_by_topic": spread_table("late", "topic", "level", unit="ms"),
         "histogram": bars_table("late", "level", unit="ms"),

@@ -1,4 +1,4 @@
-"""Tables and figures of samples (``spark_jobs.reports.histograms``): how long something took, by various keys.
+"""Tables and figures that reports share, most of them of samples (``histograms``): how long something took.
 
 One table may have samples of several kinds. A column (``stage``, ``measure``, ``method``) says which kind a sample is.
 """
@@ -20,6 +20,17 @@ def spread_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:
         return spread(samples.where(only), *columns, unit=unit).select(*columns, "samples", *spread_columns(unit))
 
     return Table(of, spread_by, worst=f"p99_{unit}")
+
+
+def sums_table(of: str, *keys: str, sums: Mapping[str, str], only: str = "true") -> Table:
+    """Sums by broker and keys of the facts for which a condition is true. ``sums``: column of the facts to column."""
+    columns = ("broker", *keys)
+    return Table(
+        of,
+        lambda facts: (
+            facts.where(only).groupBy(*columns).agg(*(F.sum(part).alias(name) for part, name in sums.items()))
+        ),
+    )
 
 
 def bars_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:

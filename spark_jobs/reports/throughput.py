@@ -25,7 +25,8 @@ _KEYS = ("broker", "home", "segment", "topic", "queue_id", "born_host", "produce
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """One scan of the log: a row per segment, topic, queue, producer, minute and class of body sizes.
 
-    ``size_class``: the next power of two, bytes.
+    ``size_class``: the next power of two, bytes: bodies have at most as many, and more than half of it. ``kind``: of
+    the topic, as users' messages, retries, and the broker's own.
     """
     size_class = F.when(F.col("body_length") <= 1, 1).otherwise(
         F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1)))
@@ -45,13 +46,13 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         F.max("queue_offset").alias("max_queue_offset"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
     )
-    return {"stored": stored}
+    return {"stored": stored.withColumn("kind", kind_of(F.col("topic")))}
 
 
 def _sums(stored: DataFrame, *keys: str) -> DataFrame:
     """The facts by broker and fewer keys."""
     sums = stored.groupBy("broker", *keys).agg(
-        *(F.sum(name).alias(name) for name in ("messages", "bytes", "body_bytes")),
+        *(F.sum(name).alias(name) for name in _STORED),
         *(F.min(name).alias(name) for name in ("min_size", "first_store_ts", "min_queue_offset")),
         *(F.max(name).alias(name) for name in ("max_size", "last_store_ts", "max_queue_offset")),
         F.count_distinct("home", "queue_id").alias("queues"),
@@ -59,77 +60,20 @@ def _sums(stored: DataFrame, *keys: str) -> DataFrame:
     return sums.withColumn("mean_size", F.round(F.col("bytes") / F.col("messages"), 1))
 
 
-def by_topic(stored: DataFrame) -> DataFrame:
-    """One row per topic; sizes are those of whole records, in bytes."""
-    return _sums(stored, "topic").select(
-        "broker",
-        "topic",
-        kind_of(F.col("topic")).alias("kind"),
-        "messages",
-        "bytes",
-        "body_bytes",
-        "queues",
-        "min_size",
-        "mean_size",
-        "max_size",
-        "first_store_ts",
-        "last_store_ts",
-    )
+def _by(*keys: str, more: tuple[str, ...], worst: str = "", across: bool = True) -> Table:
+    """A row for each value of the keys, with more columns of ``_sums``. Sizes are those of whole records, in bytes."""
+    return Table("stored", lambda stored: _sums(stored, *keys).select("broker", *keys, *more), worst, across)
 
 
-def by_kind(stored: DataFrame) -> DataFrame:
-    """One row per kind of topic: users' messages, retries, and the broker's own, as those of transactions or pop."""
-    return _sums(stored.withColumn("kind", kind_of(F.col("topic"))), "kind").select(
-        "broker", "kind", "messages", "bytes", "body_bytes", "first_store_ts", "last_store_ts"
-    )
-
-
-def by_queue(stored: DataFrame) -> DataFrame:
-    """One row per queue, with the offsets that its messages span."""
-    return _sums(stored, "topic", "queue_id").select(
-        "broker",
-        "topic",
-        "queue_id",
-        "messages",
-        "bytes",
-        "body_bytes",
-        "min_queue_offset",
-        "max_queue_offset",
-        "first_store_ts",
-        "last_store_ts",
-    )
-
-
-def by_producer(stored: DataFrame) -> DataFrame:
-    """One row per topic, producer's address, and group where the message says it (those of transactions do)."""
-    return _sums(stored, "topic", "born_host", "producer_group").select(
-        "broker",
-        "topic",
-        "born_host",
-        "producer_group",
-        "messages",
-        "bytes",
-        "body_bytes",
-        "first_store_ts",
-        "last_store_ts",
-    )
-
-
-def by_minute(stored: DataFrame) -> DataFrame:
-    """One row per minute and topic in which something was stored."""
-    return _sums(stored, "minute_ts", "topic").select("broker", "minute_ts", "topic", "messages", "bytes", "body_bytes")
-
-
-def by_size(stored: DataFrame) -> DataFrame:
-    """One row per topic and class of body size: bodies of at most ``size_class`` bytes, and more than half of it."""
-    return _sums(stored, "topic", "size_class").select("broker", "topic", "size_class", "messages", "body_bytes")
+_STORED = ("messages", "bytes", "body_bytes")
+_TIMES = ("first_store_ts", "last_store_ts")
+_OF_TOPIC = (*_STORED, "queues", "min_size", "mean_size", "max_size", *_TIMES)
+_OF_QUEUE = (*_STORED, "min_queue_offset", "max_queue_offset", *_TIMES)
 
 
 def figures(stored: DataFrame, *keys: str) -> DataFrame:
     """Messages and bytes."""
-    return stored.groupBy(*keys).agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("messages", "bytes", "body_bytes"))
-    )
+    return stored.groupBy(*keys).agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _STORED))
 
 
 REPORT = Report(
@@ -137,12 +81,12 @@ REPORT = Report(
     polls=(),
     facts=facts,
     tables={
-        "by_topic": Table("stored", by_topic, worst="messages"),
-        "by_kind": Table("stored", by_kind, worst="messages"),
-        "by_queue": Table("stored", by_queue, worst="messages", across=False),
-        "by_producer": Table("stored", by_producer, worst="messages"),
-        "by_minute": Table("stored", by_minute),
-        "by_size": Table("stored", by_size),
+        "by_topic": _by("topic", "kind", more=_OF_TOPIC, worst="messages"),
+        "by_kind": _by("kind", more=(*_STORED, *_TIMES), worst="messages"),
+        "by_queue": _by("topic", "queue_id", more=_OF_QUEUE, worst="messages", across=False),
+        "by_producer": _by("topic", "born_host", "producer_group", more=(*_STORED, *_TIMES), worst="messages"),
+        "by_minute": _by("minute_ts", "topic", more=_STORED),
+        "by_size": _by("topic", "size_class", more=("messages", "body_bytes")),
     },
     figures={"stored": figures},
     headlines=(

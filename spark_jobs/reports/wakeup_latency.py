@@ -13,7 +13,7 @@ from spark_jobs.reports.spreads import bars_table, chosen, spread_table
 from spark_jobs.reports.steps import floored, reason
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "wake_us", "oldest_store_ms")
-KEYS = ("broker", "stage", "topic", "group", "cause", "minute_ts")
+_IDS = ("broker", "topic", "group", "cause", "minute_ts")
 
 
 def with_stages(polls: DataFrame) -> DataFrame:
@@ -35,17 +35,18 @@ def with_stages(polls: DataFrame) -> DataFrame:
     stored, wake = F.col("stored_us"), F.col("wake_us")
     until_woken = F.when(wake.isNotNull(), F.when(stored < 0, stored).otherwise(F.greatest(stored - wake, F.lit(0))))
     until_answered = F.when(stored < 0, stored).otherwise(F.greatest(stored, wake))
-    stages = F.array(
-        F.struct(F.lit("stored_to_woken").alias("stage"), until_woken.alias("value")),
-        F.struct(F.lit("woken_to_answered").alias("stage"), wake.alias("value")),
-        F.struct(F.lit("stored_to_answered").alias("stage"), until_answered.alias("value")),
+    return (
+        woken.withColumns(
+            {"stored_to_woken": until_woken, "woken_to_answered": wake, "stored_to_answered": until_answered}
+        )
+        .unpivot(_IDS, ("stored_to_woken", "woken_to_answered", "stored_to_answered"), "stage", "value")
+        .where("value is not null")
     )
-    return woken.select("*", F.inline(stages)).where("value is not null").select(*KEYS, "value")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """Samples of the stages by topic, group, cause and minute."""
-    stages = sampled(with_stages(inputs.polls), *KEYS, value="value")
+    stages = sampled(with_stages(inputs.polls), "stage", *_IDS, value="value")
     return {"stages": stages, "left_out": reason(stages.where("bucket = -1"), "clock_back")}
 
 

@@ -2,6 +2,7 @@
 
 import mmap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ import pyarrow as pa
 
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import BORN_HOST_V6, host_text
-from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, UNKNOWN, DueTimes
 from spark_jobs.sources.commit_log_records import WORD, Headers, Longs, Segment, items, joined
+from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC, UNKNOWN, due_times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,10 +86,10 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 class Source(NamedTuple):
-    """Where records are: their segment, and when those of them are due that are delayed."""
+    """Where records are: their segment, and its store, whose consume queues say when delayed messages are due."""
 
     segment: Segment
-    due_times: DueTimes
+    store: Path
 
 
 def record_batches(source: Source, headers: Headers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -192,9 +193,7 @@ class Columns:
         delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
         if len(delayed):
             part = Columns(source, self.headers.part(delayed), ())
-            times[delayed] = source.due_times.of(
-                part.number("queue_id"), part.number("queue_offset"), part.number("physical_offset")
-            )
+            times[delayed] = due_times(source.store, *map(part.number, ("queue_id", "queue_offset", "physical_offset")))
         return pa.array(times, mask=times == UNKNOWN)
 
 

@@ -11,7 +11,7 @@ Options: ``start`` and ``end`` (global offsets of records; without ``end``: wher
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,6 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
-from spark_jobs.sources.commit_log_due import DueTimes
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
@@ -32,13 +31,6 @@ FORMAT = "rocketmq_commitlog"
 def pruned(*columns: str) -> str:
     """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
     return ddl_of("commit log", COLUMN_TYPES, columns)
-
-
-class CommitLogPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
-    """One split: the bounds of the store's fields, and ranges of segments."""
-
-    def __init__(self, bounds: Bounds, ranges: Iterable[LogRange]) -> None:
-        super().__init__((tuple(bounds), tuple(map(tuple, ranges))))
 
 
 class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -71,7 +63,7 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
     def partitions(self) -> list[InputPartition]:
         plan = plan_log(self._store, start=self._start, end=self._end, split_bytes=self._split_bytes)
         bundles = bundled(plan.ranges, lambda found: found.stop - found.start)
-        return [CommitLogPartition(plan.bounds, bundle) for bundle in bundles]
+        return [InputPartition((tuple(plan.bounds), [*map(tuple, bundle)])) for bundle in bundles]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's records. A segment that retention has deleted since the plan was made is read as empty."""
@@ -87,6 +79,6 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         except FileNotFoundError:
             require_log_folder(log_range.path)
             return
-        source, left_out = Source(segment, DueTimes(self._store)), Counter[str]()
+        source, left_out = Source(segment, self._store), Counter[str]()
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, resume=True):
             yield from record_batches(source, bounds.plausible(segment, headers, left_out), self._columns)

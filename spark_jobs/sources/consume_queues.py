@@ -1,22 +1,32 @@
-"""The consume queues of a local store: where each queue ends, and the store time of a message by its queue offset.
+"""The consume queues of a store: where each queue ends, when a message was stored, and when a delayed one is due.
 
-Consume queues may be incomplete, stale, damaged, or in RocksDB. So what they say of a message is checked in the log.
+A unit in a queue of SCHEDULE_TOPIC_XXXX holds the deliver time (ms) in place of a tagsCode, or the address of an ext
+unit that does; nothing in the log says it. Consume queues may be incomplete, stale, damaged, or in RocksDB. So what
+they say of a message is checked in the log.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from broker_core.formats.commit_log_record import RecordError, decode
+from broker_core.formats.consume_queue_ext_unit import ADDRESS_BASE
 from broker_core.formats.consume_queue_unit import UNIT_SIZE
-from spark_jobs.sources.commit_log_due import UNIT
 from spark_jobs.sources.commit_log_files import entries
 
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+UNKNOWN = -1
+UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; more than any broker stores as one record."""
+_LAST_ADDRESS = -(1 << 31) - 1
+"""A tagsCode is a 32-bit hash or a time; whatever is below is an address."""
+_TAGS_CODE_AT, _EXT_HEAD = 2, 20
+Longs = NDArray[np.int64]
 
 
 class QueueEnd(NamedTuple):
@@ -33,15 +43,12 @@ def consume_queue_ends(store: Path) -> Iterator[QueueEnd]:
     for queue in store.glob("consumequeue/*/*"):
         if not queue.name.isdecimal():
             continue
-        for file in reversed(entries(str(queue))):
-            try:
-                units = np.memmap(file.path, UNIT, "r", shape=(file.size // UNIT_SIZE,))
-            except (OSError, ValueError):  # deleted, empty, or no file
-                continue
+        for base, octets in _files(queue, newest_first=True):
+            units = _units(octets)
             # The rest of a file is preallocated, so units that have a size come first.
             count = bisect_left(range(len(units)), True, key=lambda index: units["size"][index] <= 0)
-            if count and file.name.isdecimal():
-                end = int(file.name) // UNIT_SIZE + count
+            if count:
+                end = base // UNIT_SIZE + count
                 yield QueueEnd(queue.parent.name, int(queue.name), end, int(units["offset"][count - 1]))
                 break
 
@@ -60,6 +67,55 @@ def store_time(store: Path, topic: str, queue_id: int, queue_offset: int) -> int
     if record is None or (record.topic, record.queue_id, record.queue_offset) != (topic, queue_id, queue_offset):
         return None
     return record.store_timestamp
+
+
+def due_times(store: Path, queue_ids: Longs, queue_offsets: Longs, physical_offsets: Longs) -> Longs:
+    """When each of these records of SCHEDULE_TOPIC_XXXX is due, ms.
+
+    UNKNOWN where its unit is gone, stale or not made yet, and on a machine that does not see the store.
+    """
+    due = np.full(len(queue_ids), UNKNOWN, np.int64)
+    for queue_id in np.unique(queue_ids).tolist():
+        mine = np.flatnonzero(queue_ids == queue_id)
+        folder = Path(SCHEDULE_TOPIC) / str(queue_id)
+        codes = np.full(len(mine), UNKNOWN, np.int64)
+        for base, octets in _files(store / "consumequeue" / folder):
+            units = _units(octets)
+            index = queue_offsets[mine] - base // UNIT_SIZE
+            inside = np.flatnonzero((index >= 0) & (index < len(units)))
+            found = units[index[inside]]
+            fresh = (found["offset"] == physical_offsets[mine[inside]]) & (found["size"] > 0)
+            codes[inside[fresh]] = found["tags_code"][fresh]
+        addresses = codes <= _LAST_ADDRESS
+        codes[addresses] = _ext_tags_codes(store / "consumequeue_ext" / folder, codes[addresses] - ADDRESS_BASE)
+        due[mine] = np.where(codes > 0, codes, UNKNOWN)
+    return due
+
+
+def _ext_tags_codes(folder: Path, positions: Longs) -> Longs:
+    """The tagsCode of the ext units at these positions of their queue."""
+    codes = np.full(len(positions), UNKNOWN, np.int64)
+    for base, octets in _files(folder) if len(positions) else ():
+        if len(octets) < _EXT_HEAD:  # no unit has room in it
+            continue
+        at = positions - base
+        inside = np.flatnonzero((at >= 0) & (at <= len(octets) - _EXT_HEAD))
+        anywhere: NDArray[Any] = np.ndarray((len(octets) - 7,), ">i8", octets, strides=(1,))
+        codes[inside] = anywhere[at[inside] + _TAGS_CODE_AT]
+    return codes
+
+
+def _files(folder: Path, *, newest_first: bool = False) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """(position of its first byte in the queue, bytes) of every file of a queue that is there and not empty."""
+    for path in sorted(folder.glob("[0-9]" * 20), reverse=newest_first):
+        try:
+            yield int(path.name), np.asarray(np.memmap(path, np.uint8, "r"))
+        except (OSError, ValueError):  # deleted, empty, or no file
+            continue
+
+
+def _units(octets: NDArray[np.uint8]) -> NDArray[Any]:
+    return octets[: len(octets) // UNIT_SIZE * UNIT_SIZE].view(UNIT)
 
 
 def _bytes_at(folder: Path, position: int, size: int) -> bytes:

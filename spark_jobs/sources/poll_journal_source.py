@@ -31,13 +31,6 @@ def pruned(*columns: str) -> str:
     return ddl_of("poll journal", COLUMN_TYPES, columns)
 
 
-class PollJournalPartition(InputPartition):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
-    """One split: the paths of some files."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        super().__init__(tuple(paths))
-
-
 class PollJournalSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
     """The format ``glassmq_poll_journal``."""
 
@@ -68,7 +61,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
 
     def partitions(self) -> list[InputPartition]:
         files, _ = find_files(self._store)
-        return [PollJournalPartition([file.path for file in part]) for part in split(files, self._split_bytes)]
+        return [InputPartition([file.path for file in part]) for part in split(files, self._split_bytes)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The entries of the split's files. A file that was removed since the plan was made is read as empty."""

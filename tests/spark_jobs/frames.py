@@ -99,3 +99,8 @@ def one(frame: "DataFrame") -> dict[str, Any]:
     (row,) = frame.collect()
     found: dict[str, Any] = row.asDict()
     return found
+
+
+def table(report: Report, name: str, facts: "DataFrame") -> "DataFrame":
+    """One of the report's tables."""
+    return report.tables[name].make(facts)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.reports import empty_polls
-from tests.spark_jobs.frames import inputs, rows
+from tests.spark_jobs.frames import inputs, rows, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,18 +30,18 @@ JOURNAL = [
 
 def test_answers_by_this_and_that(spark: "SparkSession") -> None:
     facts = empty_polls.REPORT.facts(inputs(spark, empty_polls.REPORT, journal=JOURNAL))["answers"].persist()
-    assert rows(empty_polls.by_topic(facts)) == [("orders", 4, 2, 0.5, 6, 1.5)]
-    assert rows(empty_polls.by_group(facts), "group", "protocol", "answers", "empty") == [
+    assert rows(table(empty_polls.REPORT, "by_topic", facts)) == [("orders", 4, 2, 0.5, 6, 1.5)]
+    assert rows(table(empty_polls.REPORT, "by_group", facts), "group", "protocol", "answers", "empty") == [
         ("g", "http", 2, 1),
         ("g", "remoting", 1, 1),
         ("h", "http", 1, 0),
     ]
-    assert rows(empty_polls.by_status(facts), "status", "how", "answers") == [
+    assert rows(table(empty_polls.REPORT, "by_status", facts), "status", "how", "answers") == [
         ("FOUND", "at once", 2),
         ("OFFSET_OVERFLOW_ONE", "at once", 1),
         ("OFFSET_OVERFLOW_ONE", "timeout", 1),
     ]
-    assert rows(empty_polls.by_minute(facts), "minute_ts", "how", "empty_share") == [
+    assert rows(table(empty_polls.REPORT, "by_minute", facts), "minute_ts", "how", "empty_share") == [
         (0, "at once", 0.3333),
         (60_000, "timeout", 1.0),
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.reports import hold_time
-from tests.spark_jobs.frames import inputs, rows
+from tests.spark_jobs.frames import inputs, rows, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def test_holds_and_how_late_time_outs_are(spark: "SparkSession") -> None:
         ("channel_gone", 1, 0.3333, 7_000),
         ("timeout", 1, 0.3333, 15_000_050),
     ]
-    assert rows(hold_time.over_time(facts)) == [
+    assert rows(table(hold_time.REPORT, "over_time", facts)) == [
         (0, "arrival", 1, 2_000),
         (0, "timeout", 1, 15_000_050),
         (60_000, "channel_gone", 1, 7_000),

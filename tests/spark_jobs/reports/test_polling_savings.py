@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.reports import polling_savings
 from spark_jobs.reports.polling_savings import INTERVALS_US, LONG
-from tests.spark_jobs.frames import inputs, polls, rows
+from tests.spark_jobs.frames import inputs, polls, rows, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,9 @@ def test_a_time_out_that_came_late_was_not_granted_more(spark: "SparkSession", h
 def test_a_pull_answered_at_once_is_one_request_in_every_model(spark: "SparkSession") -> None:
     journal = [{"kind": "answered_at_once", "at_ms": 1, "messages": 2, "held_us": 0}, {"kind": "committed", "at_ms": 1}]
     facts = polling_savings.facts(inputs(spark, polling_savings.REPORT, journal=journal))["requests"]
-    assert rows(polling_savings.by_method(facts), "method", "requests", "saved_requests", "samples") == [
+    assert rows(
+        table(polling_savings.REPORT, "by_method", facts), "method", "requests", "saved_requests", "samples"
+    ) == [
         (LONG, 1, None, 0),
         (SHORT, 1, 0, 0),
         (SHORTER, 1, 0, 0),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.reports import retries
 from spark_jobs.reports.steps import about
-from tests.spark_jobs.frames import inputs, rows
+from tests.spark_jobs.frames import inputs, rows, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,13 +28,13 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
     facts = REPORT.facts(inputs(spark, REPORT, log=log))["stored"].persist()
     assert rows(retries.by_topic(facts)) == [("%RETRY%h", 0, 1, None, 0, 0), ("orders", 2, 2, 1.0, 1, 3)]
     assert rows(retries.by_group(facts)) == [("%RETRY%h", "h", 1, 0, 0), ("orders", "g", 2, 1, 3)]
-    assert rows(retries.by_attempt(facts), "group", "attempt", "fate", "messages") == [
+    assert rows(table(REPORT, "by_attempt", facts), "group", "attempt", "fate", "messages") == [
         ("h", 0, "retry", 1),
         ("g", 1, "retry", 1),
         ("g", 2, "retry", 1),
         ("g", 3, "dead letter", 1),
     ]
-    assert rows(retries.by_minute(facts)) == [(0, "dead letter", 1), (0, "retry", 2), (60_000, "retry", 1)]
+    assert rows(table(REPORT, "by_minute", facts)) == [(0, "dead letter", 1), (0, "retry", 2), (60_000, "retry", 1)]
     assert rows(retries.try_figures(facts)) == [(3, 1)]
     facts.unpersist()
 

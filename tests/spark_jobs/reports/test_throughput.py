@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F
 
 from spark_jobs.reports import throughput
 from tests.fakes import golden_store
-from tests.spark_jobs.frames import MINUTE, inputs, rows
+from tests.spark_jobs.frames import MINUTE, inputs, rows, table
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 
 if TYPE_CHECKING:
@@ -47,16 +46,18 @@ def facts(spark: "SparkSession") -> "DataFrame":
 
 
 def test_by_topic(facts: "DataFrame") -> None:
-    assert rows(throughput.by_topic(facts)) == [
+    assert rows(table(throughput.REPORT, "by_topic", facts)) == [
         ("a", "messages", 5, 1800, 517, 2, 100, 360.0, 600, 10, 3 * MINUTE),
         ("b", "messages", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE),
     ]
     assert rows(throughput.figures(facts)) == [(6, 2100, 519)]
 
 
-def test_by_kind(facts: "DataFrame") -> None:
-    own = facts.withColumn("topic", F.lit("RMQ_SYS_TRANS_HALF_TOPIC"))
-    assert rows(throughput.by_kind(facts.unionAll(own.select(*facts.columns))), "kind", "messages", "bytes") == [
+def test_by_kind(spark: "SparkSession", facts: "DataFrame") -> None:
+    log = [message | {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"} for message in MESSAGES]
+    own = throughput.facts(inputs(spark, throughput.REPORT, log=log))["stored"]
+    by_kind = table(throughput.REPORT, "by_kind", facts.unionAll(own))
+    assert rows(by_kind, "kind", "messages", "bytes") == [
         ("messages", 6, 2100),
         ("transaction", 6, 2100),
     ]
@@ -64,11 +65,15 @@ def test_by_kind(facts: "DataFrame") -> None:
 
 def test_by_queue(facts: "DataFrame") -> None:
     columns = ("topic", "queue_id", "messages", "min_queue_offset", "max_queue_offset")
-    assert rows(throughput.by_queue(facts), *columns) == [("a", 0, 4, 5, 8), ("a", 1, 1, 7, 7), ("b", 0, 1, 0, 0)]
+    assert rows(table(throughput.REPORT, "by_queue", facts), *columns) == [
+        ("a", 0, 4, 5, 8),
+        ("a", 1, 1, 7, 7),
+        ("b", 0, 1, 0, 0),
+    ]
 
 
 def test_by_producer(facts: "DataFrame") -> None:
-    assert rows(throughput.by_producer(facts), "topic", "born_host", "producer_group", "messages") == [
+    assert rows(table(throughput.REPORT, "by_producer", facts), "topic", "born_host", "producer_group", "messages") == [
         ("a", "10.0.0.1", None, 2),
         ("a", "10.0.0.2", None, 3),
         ("b", "10.0.0.1", "tx", 1),
@@ -76,7 +81,7 @@ def test_by_producer(facts: "DataFrame") -> None:
 
 
 def test_by_minute(facts: "DataFrame") -> None:
-    assert rows(throughput.by_minute(facts)) == [
+    assert rows(table(throughput.REPORT, "by_minute", facts)) == [
         (0, "a", 2, 300, 1),
         (MINUTE, "a", 1, 400, 3),
         (MINUTE, "b", 1, 300, 2),
@@ -86,7 +91,7 @@ def test_by_minute(facts: "DataFrame") -> None:
 
 
 def test_sizes_are_classed_by_the_next_power_of_two(facts: "DataFrame") -> None:
-    assert rows(throughput.by_size(facts), "topic", "size_class", "messages") == [
+    assert rows(table(throughput.REPORT, "by_size", facts), "topic", "size_class", "messages") == [
         ("a", 1, 2),
         ("a", 4, 1),
         ("a", 256, 1),

@@ -26,8 +26,8 @@ from spark_jobs.sources.commit_log_columns import (
     record_batches,
     slices,
 )
-from spark_jobs.sources.commit_log_due import SCHEDULE_TOPIC, DueTimes
 from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
+from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
 
@@ -38,7 +38,7 @@ def opened(root: Path) -> tuple[Source, Headers]:
     """The first segment of a store, and all of its records."""
     segment = Segment.open(str(segment_path(root, 0)), 0)
     headers = next(iter(RecordWalk(segment, 0, segment.size, resume=False)))
-    return Source(segment, DueTimes(root)), headers
+    return Source(segment, root), headers
 
 
 @pytest.mark.parametrize("born_host", ["10.1.2.3", "2001:db8::1"])
@@ -115,7 +115,7 @@ TOPICS = [
 
 def columns_of(data: bytes, *wanted: str, store: Path = Path("nowhere")) -> Columns:
     segment = segment_of(data)
-    return Columns(Source(segment, DueTimes(store)), headers_of(segment), wanted)
+    return Columns(Source(segment, store), headers_of(segment), wanted)
 
 
 def log_with_topics(topics: Sequence[bytes]) -> bytes:
@@ -138,7 +138,7 @@ def test_topics_of_some_of_the_records() -> None:
     data = log_with_topics(TOPICS)
     columns = columns_of(data)
     for chosen in (slice(2, 5), slice(11, 12), np.arange(12) % 5 == 3, slice(0)):
-        part = Columns(Source(segment_of(data), DueTimes(Path("nowhere"))), columns.headers.part(chosen), ())
+        part = Columns(Source(segment_of(data), Path("nowhere")), columns.headers.part(chosen), ())
         names = [topic.decode("utf-8", "replace") for topic in np.array(TOPICS, object)[chosen]]
         assert part.column("topic").to_pylist() == names
 
@@ -147,9 +147,9 @@ def test_no_records_have_columns_too() -> None:
     segment = segment_of(log_with_topics([b"a"]))
     none = headers_of(segment).part(slice(0))
     names = [name for name in COLUMN_TYPES if name != "body"]
-    (batch,) = record_batches(Source(segment, DueTimes(Path("nowhere"))), none, names)
+    (batch,) = record_batches(Source(segment, Path("nowhere")), none, names)
     assert (batch.num_rows, batch.schema) == (0, arrow_schema(names))
-    assert list(record_batches(Source(segment, DueTimes(Path("nowhere"))), none, ["body", "topic"])) == []
+    assert list(record_batches(Source(segment, Path("nowhere")), none, ["body", "topic"])) == []
 
 
 def test_the_due_time_of_a_delayed_message_comes_from_its_queue(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StructType
 
 from broker_core.formats import commit_log_record
-from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_source import (
-    CommitLogPartition,
     CommitLogReader,
     CommitLogSource,
     pruned,
@@ -142,4 +141,4 @@ def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) ->
     segment_path(tmp_path, 0).unlink()
     found = [row["physical_offset"] for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     assert found == [at for _, _, at, _ in written.records if at >= SEGMENT]
-    assert list(reader.read(CommitLogPartition(Bounds(), ()))) == []
+    assert list(reader.read(InputPartition(None))) == []

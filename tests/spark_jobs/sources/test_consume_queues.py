@@ -1,8 +1,12 @@
-"""What consume queues tell of queues and messages."""
+"""What consume queues tell of queues and messages, and of the due times of delayed ones."""
 
 from pathlib import Path
 
-from spark_jobs.sources.consume_queues import consume_queue_ends, store_time
+import numpy as np
+import pytest
+
+from broker_core.formats import consume_queue_ext_unit, consume_queue_unit
+from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC, UNKNOWN, consume_queue_ends, due_times, store_time
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
 
@@ -34,3 +38,69 @@ def test_a_unit_that_names_another_message_is_not_believed(driven: Path, tmp_pat
     queue.mkdir(parents=True)
     (queue / "0").symlink_to(driven / "consumequeue" / "orders" / "1")
     assert store_time(tmp_path, "orders", 0, 0) is None
+
+
+DUE = 1_700_000_005_000
+FILE_UNITS = 4
+
+
+def write_queue(store: Path, queue_id: int, units: list[tuple[int, int, int]], first: int = 0) -> None:
+    """Units from the queue offset ``first`` on, in files of four."""
+    folder = store / "consumequeue" / SCHEDULE_TOPIC / str(queue_id)
+    folder.mkdir(parents=True)
+    for start in range(0, len(units), FILE_UNITS):
+        data = b"".join(consume_queue_unit.UNIT.pack(*unit) for unit in units[start : start + FILE_UNITS])
+        name = f"{(first + start) * consume_queue_unit.UNIT_SIZE:020d}"
+        (folder / name).write_bytes(data.ljust(FILE_UNITS * consume_queue_unit.UNIT_SIZE, b"\0"))
+
+
+def due(store: Path, *records: tuple[int, int, int]) -> list[int]:
+    """Due times of records given as (queue id, queue offset, physical offset)."""
+    return due_times(store, *np.array(records, np.int64).reshape(-1, 3).T).tolist()
+
+
+def test_the_due_time_comes_from_the_unit_of_the_record(tmp_path: Path) -> None:
+    write_queue(tmp_path, 0, [(100 * index, 90, DUE + index) for index in range(6)], first=8)
+    write_queue(tmp_path, 3, [(5000, 90, DUE + 77)])
+    assert due(tmp_path, (0, 13, 500), (3, 0, 5000), (0, 8, 0)) == [DUE + 5, DUE + 77, DUE]
+
+
+def test_a_record_without_its_own_unit_has_no_due_time(tmp_path: Path) -> None:
+    write_queue(tmp_path, 0, [(100, 90, DUE)], first=8)
+    elsewhere, not_made_yet, deleted, no_queue = (0, 8, 101), (0, 9, 0), (0, 3, 100), (9, 8, 100)
+    assert due(tmp_path, elsewhere, not_made_yet, deleted, no_queue) == [UNKNOWN] * 4
+    assert due(tmp_path) == []
+
+
+def test_the_due_time_comes_from_the_ext_unit_that_a_queue_refers_to(tmp_path: Path) -> None:
+    folder = tmp_path / "consumequeue_ext" / SCHEDULE_TOPIC / "1"
+    folder.mkdir(parents=True)
+    first = consume_queue_ext_unit.encode(DUE + 1, 0, b"abc")
+    (folder / f"{0:020d}").write_bytes((first + consume_queue_ext_unit.encode(DUE + 2, 0)).ljust(64, b"\0"))
+    (folder / f"{64:020d}").write_bytes(consume_queue_ext_unit.encode(DUE + 3, 0))
+    write_queue(
+        tmp_path,
+        1,
+        [
+            (100 * index, 90, consume_queue_ext_unit.ADDRESS_BASE + at)
+            for index, at in enumerate((0, len(first), 64, 300))
+        ],
+    )
+    assert due(tmp_path, (1, 0, 0), (1, 1, 100), (1, 2, 200), (1, 3, 300)) == [DUE + 1, DUE + 2, DUE + 3, UNKNOWN]
+
+
+@pytest.mark.parametrize("size", [1, 6, 19])
+def test_an_ext_file_too_short_for_a_unit_gives_no_due_time(tmp_path: Path, size: int) -> None:
+    folder = tmp_path / "consumequeue_ext" / SCHEDULE_TOPIC / "1"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020d}").write_bytes(b"\1" * size)
+    write_queue(tmp_path, 1, [(0, 90, consume_queue_ext_unit.ADDRESS_BASE)])
+    assert due(tmp_path, (1, 0, 0)) == [UNKNOWN]
+
+
+def test_the_golden_store_has_them_in_ext_units(golden: Path) -> None:
+    records = [(0, 0, 2070008), (1, 0, 2070327), (2, 0, 2070646), (2, 1, 2073747)]
+    stored = [1795252821052, 1795252821055, 1795252821056, 1795252822717]
+    assert due(golden / "clean-shutdown", *records) == [
+        at + delay for at, delay in zip(stored, (1000, 2000, 3000, 3000), strict=True)
+    ]

@@ -26,6 +26,8 @@ from api.resources import (
     metrics,
     offsets,
     pulls,
+    receipts,
+    receives,
     report_schedules,
     reports,
     running_info,
@@ -86,6 +88,8 @@ _DOCUMENTS = (
 _RESOURCES = (
     messages,
     pulls,
+    receives,
+    receipts,
     topics,
     verdicts,
     groups,

@@ -29,6 +29,7 @@ from broker_core.commands import (
     Failed,
     Held,
     Notice,
+    PopMessage,
     PullMessage,
     Reply,
 )
@@ -44,6 +45,13 @@ def _time_out(call: Call, timeout_ms: int) -> None:
             f"the broker's engine did not answer within {timeout_ms} ms; the command may or may not have been executed"
         )
     )
+
+
+def _hold_ms(command: Command) -> int:
+    """How long the engine may hold a command, ms."""
+    if isinstance(command, PullMessage):
+        return command.suspend_timeout_ms
+    return command.poll_ms if isinstance(command, PopMessage) else 0
 
 
 def _found_no_room(reply: Reply) -> bool:
@@ -212,7 +220,7 @@ class BatchingPort:
         """Send one command of one connection and return its reply."""
         if timeout_ms is None:
             timeout_ms = self.limits.call_timeout_ms
-            timeout_ms += command.suspend_timeout_ms if isinstance(command, PullMessage) else 0
+            timeout_ms += _hold_ms(command)
         reply = await self._call_once(connection, request_id, command, timeout_ms, on_held)
         if _found_no_room(reply):
             again = partial(self._call_once, connection, request_id, command, timeout_ms)
@@ -260,6 +268,7 @@ class BatchingPort:
             isinstance(command, PullMessage),
             future,
             on_held,
+            may_wait=isinstance(command, PopMessage),
         )
         if self._away_reason:
             raise self._unavailable()
@@ -274,10 +283,10 @@ class BatchingPort:
             self._end_call(connection, call)
 
     def _end_call(self, connection: BatchingConnection, call: Call) -> None:
-        """Close a call. If it is a sent pull without an answer, the engine is told to release its hold."""
+        """Close a call. If it may be held and was sent, and has no answer, the engine is told to release its hold."""
         connection.calls.discard(call)
         answered = self._calls.end(call)
-        if call.is_pull and call.batch and not answered and not connection.closed and not self._away_reason:
+        if call.may_wait and call.batch and not answered and not connection.closed and not self._away_reason:
             cancel = wire.encode_command(CancelPull(request_id=call.request_id))
             if self._calls.add_unanswered(Call(call.connection, 0, cancel, call.deadline_ms, False, None, None)):
                 self._pump.wake()

@@ -18,9 +18,23 @@ HEAD_BYTES = 1024
 
 
 class Call:
-    """One command under way. ``batch`` is 0 until it is sent; ``future`` is None if nobody waits for the reply."""
+    """One command under way. ``batch`` is 0 until it is sent; ``future`` is None if nobody waits for the reply.
 
-    __slots__ = ("batch", "connection", "deadline_ms", "future", "is_pull", "on_held", "raw", "request_id", "size")
+    The engine may hold a command that ``may_wait``. A pull also changes nothing; a pop changes what is invisible.
+    """
+
+    __slots__ = (
+        "batch",
+        "connection",
+        "deadline_ms",
+        "future",
+        "is_pull",
+        "may_wait",
+        "on_held",
+        "raw",
+        "request_id",
+        "size",
+    )
 
     def __init__(
         self,
@@ -31,6 +45,8 @@ class Call:
         is_pull: bool,
         future: asyncio.Future[Reply] | None,
         on_held: OnHeld | None,
+        *,
+        may_wait: bool = False,
     ) -> None:
         self.connection = connection
         self.request_id = request_id
@@ -38,6 +54,7 @@ class Call:
         self.size = len(raw)
         self.deadline_ms = deadline_ms
         self.is_pull = is_pull
+        self.may_wait = may_wait or is_pull
         self.future = future
         self.on_held = on_held
         self.batch = 0

@@ -20,7 +20,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     peer_silence_ms: int = 10_000
     """The engine closes a web process's connections after this long without a message from it."""
     call_timeout_ms: int = 10_000
-    """Default time-out of a call; for a pull, its suspend time is added."""
+    """Default time-out of a call; for a pull or a pop, the time of its hold is added."""
     clock_grace_ms: int = 5000
     """How far the clocks of web and engine may differ before the engine refuses a call as too late."""
 

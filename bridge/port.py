@@ -31,6 +31,7 @@ from broker_core.errors import (
 )
 from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
+from broker_core.formats.pop_check_point import NORMAL, RETRY, ExtraInfo, popped_topic
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
 from broker_core.verdicts.group_state import PATIENCE_MS, State
@@ -41,8 +42,10 @@ __all__ = [
     "BROKER",
     "GROUP",
     "INFLATED_BYTES_MAX",
+    "NORMAL",
     "OPTION_DESCRIPTIONS",
     "PATIENCE_MS",
+    "RETRY",
     "TIERS",
     "TOPIC",
     "BrokerError",
@@ -51,6 +54,7 @@ __all__ = [
     "Delta",
     "EnginePort",
     "EventBatch",
+    "ExtraInfo",
     "History",
     "Kind",
     "Message",
@@ -74,6 +78,7 @@ __all__ = [
     "event_types",
     "inflate_messages",
     "judge",
+    "popped_topic",
     "raise_failed",
     "security_headers",
     "start_task",
@@ -160,7 +165,7 @@ class PortConnection(Protocol):
     ) -> Reply:
         """Send a command and await the answer. Raises BrokerError and its subclasses, PortUnavailable, PortTimeout.
 
-        The default time-out is 10 s; for a pull, its suspend time is added. With a ``request_id`` from
+        The default time-out is 10 s; for a pull or a pop, the time of its hold is added. With a ``request_id`` from
         ``next_request_id``, a later ``CancelPull`` can cancel this call.
         """
         ...
@@ -180,7 +185,7 @@ class EnginePort(Protocol):
     async def stop(self) -> None: ...
 
     async def call(self, command: Command, *, timeout_ms: int | None = None) -> Reply:
-        """Send a command that belongs to no particular client (any command except a pull)."""
+        """Send a command that belongs to no particular client (any command except a pull or a pop)."""
         ...
 
     def connection(self) -> PortConnection:

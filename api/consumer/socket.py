@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from api.consumer import receiving
 from api.consumer.membership import Membership
 from api.consumer.permits import Buffer, Place
 from api.http import brokers
@@ -25,6 +26,7 @@ from api.http.limits import (
     MAX_PULLED_BODIES,
     MAX_PULLS_PER_SOCKET,
     MAX_READS_PER_SOCKET,
+    MAX_RECEIVES_PER_SOCKET,
 )
 from api.http.problems import Problem, move_pointer, problem_of
 from api.http.request import expect
@@ -36,6 +38,7 @@ from api.websockets.frames import (
     SUBPROTOCOL,
     SUPPORTED,
     Ack,
+    Acknowledge,
     Cancel,
     Cancelled,
     Commit,
@@ -43,6 +46,7 @@ from api.websockets.frames import (
     ConsumerRequest,
     HeldFrame,
     Hello,
+    Lease,
     Limits,
     Nack,
     Permit,
@@ -52,6 +56,7 @@ from api.websockets.frames import (
     PublishedFrame,
     Pull,
     PulledFrame,
+    ReceiveFrame,
     Subscribe,
     Unsubscribe,
     Unsubscribed,
@@ -74,6 +79,9 @@ class ConsumerSocket(Socket):
         super().__init__(scope, receive, send)
         self._client_id = ""
         self._pulls: dict[int | str, int] = {}
+        """The pulls and receives under way: frame id -> request id."""
+        self._receives: set[int] = set()
+        """The request ids of receives."""
         self._cancelled: set[int] = set()
         self.places = asyncio.Semaphore(MAX_READS_PER_SOCKET)
         self.buffer = Buffer(MAX_BUFFERED)
@@ -102,13 +110,17 @@ class ConsumerSocket(Socket):
 
     async def handle(self, request: Any, size: int) -> None:
         match request:
-            case Pull():
+            case Pull() | ReceiveFrame():
                 await self._open_connection()
                 self._start_pull(request)
             case Publish():
                 self._start_publish(request, size)
             case Commit():
                 await self._commit(request)
+            case Acknowledge():
+                self.put(await receiving.acknowledge(request, self.broker_asked))
+            case Lease():
+                self.put(await receiving.change_lease(request, self.broker_asked))
             case Cancel():
                 await self._cancel(request)
             case Ping():
@@ -165,23 +177,32 @@ class ConsumerSocket(Socket):
                 await membership.unsubscribe(request.id)
                 self.put(Unsubscribed(id=request.id))
 
-    # pull, cancel
+    # pull, receive, cancel
 
-    def _start_pull(self, pull: Pull) -> None:
+    def _start_pull(self, pull: Pull | ReceiveFrame) -> None:
         if pull.id in self._pulls or (self._membership is not None and pull.id in self._membership):
             raise _id_taken("pull" if pull.id in self._pulls else "subscription", pull.id)
         if len(self._pulls) >= MAX_PULLS_PER_SOCKET:
             raise Problem(
                 429,
-                f"{MAX_PULLS_PER_SOCKET} pulls are under way on this socket, the maximum",
+                f"{MAX_PULLS_PER_SOCKET} pulls and receives are under way on this socket, the maximum",
+                code=ResponseCode.FLOW_CONTROL,
+                retry_after_s=1,
+            )
+        if isinstance(pull, ReceiveFrame) and len(self._receives) >= MAX_RECEIVES_PER_SOCKET:
+            raise Problem(
+                429,
+                f"{MAX_RECEIVES_PER_SOCKET} receives are under way on this socket, the maximum",
                 code=ResponseCode.FLOW_CONTROL,
                 retry_after_s=1,
             )
         request_id = self._connection.next_request_id()
         self._pulls[pull.id] = request_id
+        if isinstance(pull, ReceiveFrame):
+            self._receives.add(request_id)
         self.start(self._pull(pull, request_id), f"pull of {pull.topic}")
 
-    async def _pull(self, pull: Pull, request_id: int) -> None:
+    async def _pull(self, pull: Pull | ReceiveFrame, request_id: int) -> None:
         place = Place(self.places)
 
         def on_held(held: commands.Held) -> None:
@@ -194,9 +215,15 @@ class ConsumerSocket(Socket):
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
                 return
-            command = self._pull_command(pull)
-            reply = await self._connection.call(command, on_held=on_held, request_id=request_id)
-            await self._send_in_turn(pull, command, expect(reply, commands.Pulled))
+            if isinstance(pull, ReceiveFrame):
+                pop = receiving.pop_command(pull, self._client_id)
+                reply = await self._connection.call(pop, on_held=on_held, request_id=request_id)
+                popped = expect(reply, commands.Popped)
+                await receiving.send_received(self, self._connection, self._broker, pull, pop.poll_ms, popped)
+            else:
+                command = self._pull_command(pull)
+                reply = await self._connection.call(command, on_held=on_held, request_id=request_id)
+                await self._send_in_turn(pull, command, expect(reply, commands.Pulled))
         except (BrokerError, Problem) as error:
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
@@ -205,6 +232,7 @@ class ConsumerSocket(Socket):
         finally:
             place.give_back()
             self._cancelled.discard(request_id)
+            self._receives.discard(request_id)
             del self._pulls[pull.id]
 
     def _pull_command(self, pull: Pull) -> commands.PullMessage:
@@ -251,7 +279,7 @@ class ConsumerSocket(Socket):
         if request_id is None:
             raise Problem(
                 404,
-                f"no pull with the id {cancel.id!r} is under way on this socket",
+                f"no pull or receive with the id {cancel.id!r} is under way on this socket",
                 code=ResponseCode.QUERY_NOT_FOUND,
                 pointer="/id",
             )

@@ -124,11 +124,16 @@ class Share:
         try:
             await self._memory.wait_and_take(size, ANSWER_WAIT_SECONDS)
         except TimeoutError as error:
-            raise Problem(
-                503,
-                f"no room for an answer of about {size} bytes: other clients have not read their answers yet; "
-                "ask for less at once, or try again",
-                code=ResponseCode.SYSTEM_BUSY,
-                retry_after_s=1,
-            ) from error
+            raise no_room(size) from error
         self.size = size
+
+
+def no_room(size: int) -> Problem:
+    """The refusal of an answer of about ``size`` bytes."""
+    return Problem(
+        503,
+        f"no room for an answer of about {size} bytes: other clients have not read their answers yet; "
+        "ask for less at once, or try again",
+        code=ResponseCode.SYSTEM_BUSY,
+        retry_after_s=1,
+    )

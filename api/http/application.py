@@ -13,7 +13,7 @@ import msgspec
 from django.db import OperationalError
 
 from api.http import brokers
-from api.http.answer_memory import AnswerMemory, Share
+from api.http.answer_memory import AnswerMemory, Share, no_room
 from api.http.asgi import Receive, Scope, Send
 from api.http.limits import SMALL_ANSWER
 from api.http.problems import Problem, problem_of
@@ -98,17 +98,21 @@ class HttpApplication:
             return self._other_method(method, methods), []
         request = await self._read_request(route, path_values, scope, receive, send)
         encode = partial(self._encode, params=request.params)
-        if method not in ("GET", "HEAD"):  # a change cannot be repeated; its answer is small
-            share = Share(AnswerMemory())
+        uncounted = Share(AnswerMemory())
         while True:
             answer = await route.handler(request)
             if answer is None:
                 return None, []
-            parts, size = await _parts(answer, encode, share)
+            # A change cannot be repeated. Its answer is small, unless it has messages, which can be given back.
+            is_counted = method in ("GET", "HEAD") or answer.give_back is not None
+            parts, size = await _parts(answer, encode, share if is_counted else uncounted)
             if parts is not None:
                 answer.body = None  # its records would stay in memory until the client has read the parts
                 answer.status = answer.status or route.status
                 return answer, parts
+            if answer.give_back is not None:
+                await answer.give_back()
+                raise no_room(size)
             del answer  # there is no room for it: call the handler again when there is
             await share.replace(size)
 

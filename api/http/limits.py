@@ -26,6 +26,19 @@ MAX_WAIT_MS: Final = 30_000
 DEFAULT_PULL_MESSAGES: Final = 32
 MAX_PULL_MESSAGES: Final = 1024
 
+# One receive, and its receipts
+MAX_RECEIVED: Final = 32
+"""RocketMQ's limit for one pop."""
+DEFAULT_LEASE_MS: Final = 60_000
+MIN_LEASE_MS: Final = 1000
+MAX_LEASE_MS: Final = 12 * 3_600_000
+MAX_RECEIPT: Final = 512
+"""Longest receipt, characters: six numbers and the name of a broker."""
+MAX_RECEIPTS: Final = 256
+"""Receipts in one request. Each may be a record of the revive log."""
+MAX_RECEIPTS_BODY: Final = 256 * KIB
+"""Largest request body with receipts, bytes."""
+
 # What answers hold in memory
 SMALL_ANSWER: Final = 64 * KIB
 """Larger answers are counted in MAX_UNREAD_ANSWERS, and are sent in parts of about this size, bytes."""
@@ -47,6 +60,8 @@ MAX_SENT_FRAME: Final = 33 * MIB
 """Largest frame that the server sends, bytes: one message with a body of 16 MiB, the largest that maxMessageSize allows
 and that a compressed body may inflate to. JSON at most doubles it, and has the message's properties beside it."""
 MAX_PULLS_PER_SOCKET: Final = 1000
+MAX_RECEIVES_PER_SOCKET: Final = 8
+"""Receives under way. Their messages wait for the client to read, up to 4 MiB or one message each."""
 MAX_PUBLISHES_PER_SOCKET: Final = 1000
 MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
 """Frames of publishes that wait for the broker, bytes; one more is refused."""

@@ -34,7 +34,8 @@ class Answer(msgspec.Struct, kw_only=True, gc=False):
     """What a handler returns.
 
     ``body`` is encoded as JSON, after it is read if it is a ``Reading``; ``content`` is sent as it is; ``file`` is read
-    part by part while it is sent. With none of them, the answer has no body.
+    part by part while it is sent. With none of them, the answer has no body. ``give_back`` is called if there is no
+    room for the body: the handler has taken messages, and cannot be called again.
     """
 
     body: Any = None
@@ -43,6 +44,7 @@ class Answer(msgspec.Struct, kw_only=True, gc=False):
     content_type: str = "application/json"
     status: int = 0
     headers: dict[str, str] = {}
+    give_back: Callable[[], Awaitable[None]] | None = None
 
 
 class Request(Generic[P]):

@@ -67,6 +67,7 @@ INT64_FIELDS = frozenset(
         "born_time_ms",
         "last_store_time_ms",
         "suspended_at_ms",
+        "lease_ends_ms",
         "deadline_ms",
         "started_at_ms",
         "uptime_ms",

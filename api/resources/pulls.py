@@ -6,7 +6,7 @@ pull's connection to the engine is closed, which releases its hold at once.
 
 import asyncio
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -103,15 +103,6 @@ async def read_pull(pulled: commands.Pulled, broker: str, max_bytes: int = INFLA
 def pull_result(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
     """The engine's answer in the API's shape, with messages whose bodies take ``max_bytes``, or with one message."""
     messages, left_out = render_messages(stored_messages(pulled.records, broker), max_bytes)
-    hold = None
-    if pulled.hold is not None:
-        hold = HoldResult(
-            id=pulled.hold.hold_id,
-            held_ms=pulled.hold.held_us // 1000,
-            held_us=pulled.hold.held_us,
-            wake_us=pulled.hold.wake_us,
-            wake_cause=pulled.hold.wake_cause,
-        )
     return PullResult(
         broker=broker,
         status=_STATUS[pulled.code],
@@ -120,7 +111,20 @@ def pull_result(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_
         min_offset=pulled.min_offset,
         max_offset=pulled.max_offset,
         effective_wait_ms=pulled.suspend_timeout_ms,
-        hold=hold,
+        hold=hold_result(pulled.hold),
+    )
+
+
+def hold_result(outcome: commands.HoldOutcome | None) -> HoldResult | None:
+    """How the hold ended, in the API's shape; None without a hold."""
+    if outcome is None:
+        return None
+    return HoldResult(
+        id=outcome.hold_id,
+        held_ms=outcome.held_us // 1000,
+        held_us=outcome.held_us,
+        wake_us=outcome.wake_us,
+        wake_cause=outcome.wake_cause,
     )
 
 
@@ -151,7 +155,7 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     broker = await brokers.single_broker(request.params.broker, request.params.topic)
     connection = broker.port.connection()
     try:
-        reply = await _answer_or_gone(connection, _command(request, wait_ms), request)
+        reply = await answer_or_gone(connection, _command(request, wait_ms), request, waits=wait_ms > 0)
     finally:
         connection.close()
     if reply is None:
@@ -164,13 +168,17 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     return Answer(body=Reading([pulled.records], lambda: pull_result(pulled, broker.name)), headers=headers)
 
 
-async def _answer_or_gone(
-    connection: PortConnection, command: commands.PullMessage, request: Request[PullParams]
+async def answer_or_gone(
+    connection: PortConnection,
+    command: commands.PullMessage | commands.PopMessage,
+    request: Request[Any],
+    *,
+    waits: bool,
 ) -> commands.Reply | None:
-    """The engine's answer, or None if the client disconnected first."""
-    if not command.suspend_timeout_ms:
+    """The engine's answer to a command that it may hold, or None if the client disconnected first."""
+    if not waits:
         return await connection.call(command)
-    answer = start_task(connection.call(command), f"pull {command.topic}", expected=(BrokerError,))
+    answer = start_task(connection.call(command), f"wait for messages of {command.topic}", expected=(BrokerError,))
     gone = start_task(client_gone(request.receive), "wait for the client to disconnect")
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)

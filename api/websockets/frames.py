@@ -9,15 +9,18 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http.limits import (
+    DEFAULT_LEASE_MS,
     DEFAULT_PULL_MESSAGES,
     DEFAULT_WAIT_MS,
     IDLE_SECONDS,
     MAX_FRAME,
     MAX_IDEMPOTENCY_KEY,
+    MAX_LEASE_MS,
     MAX_MESSAGE_BODY,
     MAX_MESSAGES_PER_PUBLISH,
     MAX_PUBLISHES_PER_SOCKET,
     MAX_PULLS_PER_SOCKET,
+    MAX_RECEIVES_PER_SOCKET,
     MAX_SENT_FRAME,
     MAX_SUBSCRIPTIONS_PER_SOCKET,
     MAX_UNSENT,
@@ -41,6 +44,8 @@ from api.http.schemas import (
 )
 from api.resources.broker import SnapshotView
 from api.resources.pulls import PullResult
+from api.resources.receipts import AckOutcome, LeaseOutcome, Receipts
+from api.resources.receives import LeaseMs, ReceiveNumber, ReceiveResult
 from bridge.port import commands
 
 SUBPROTOCOL = "rmq.v1.json"
@@ -82,8 +87,40 @@ class Pull(ClientFrame, frozen=True, kw_only=True):
     group: OptionalGroupName = ""
 
 
+class ReceiveFrame(ClientFrame, frozen=True, kw_only=True):
+    """Receive with a lease, as over HTTP: without queues and offsets. Answered by received."""
+
+    id: FrameId
+    topic: TopicName
+    group: GroupName
+    n: ReceiveNumber = 1
+    wait_ms: int = DEFAULT_WAIT_MS
+    lease_ms: LeaseMs = DEFAULT_LEASE_MS
+    filter: Expression = "*"
+    filter_type: Literal["tag", "sql92"] = "tag"
+
+
+class Acknowledge(ClientFrame, frozen=True, kw_only=True):
+    """The received messages with these receipts are consumed. (`ack` is for messages of a subscription.)"""
+
+    id: FrameId
+    topic: TopicName
+    group: GroupName
+    receipts: Receipts
+
+
+class Lease(ClientFrame, frozen=True, kw_only=True):
+    """Hide received messages for `lease_ms` from now on. With 0, the group gets them again at once."""
+
+    id: FrameId
+    topic: TopicName
+    group: GroupName
+    receipts: Receipts
+    lease_ms: Annotated[int, Meta(ge=0, le=MAX_LEASE_MS)]
+
+
 class Cancel(ClientFrame, frozen=True, kw_only=True):
-    """Release the hold of the pull with this id."""
+    """Release the hold of the pull or receive with this id."""
 
     id: FrameId
 
@@ -177,7 +214,22 @@ class Unsubscribe(ClientFrame, frozen=True, kw_only=True):
     id: FrameId
 
 
-ConsumerRequest = Hello | Pull | Cancel | Commit | Publish | Ping | Subscribe | Permit | Ack | Nack | Unsubscribe
+ConsumerRequest = (
+    Hello
+    | Pull
+    | Cancel
+    | Commit
+    | Publish
+    | Ping
+    | Subscribe
+    | Permit
+    | Ack
+    | Nack
+    | Unsubscribe
+    | ReceiveFrame
+    | Acknowledge
+    | Lease
+)
 SUPPORTED = [
     "hello",
     "pull",
@@ -190,6 +242,9 @@ SUPPORTED = [
     "ack",
     "nack",
     "unsubscribe",
+    "receive",
+    "acknowledge",
+    "lease",
 ]
 
 
@@ -204,6 +259,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int = MAX_MESSAGE_BODY
     max_messages_per_publish: int = MAX_MESSAGES_PER_PUBLISH
     max_pulls: int = MAX_PULLS_PER_SOCKET
+    max_receives: int = MAX_RECEIVES_PER_SOCKET
     max_publishes: int = MAX_PUBLISHES_PER_SOCKET
     max_subscriptions: int = MAX_SUBSCRIPTIONS_PER_SOCKET
     max_permits: int = MAX_WINDOW
@@ -222,7 +278,7 @@ class Welcome(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class HeldFrame(ServerFrame, frozen=True, kw_only=True):
-    """The pull found nothing and waits in the pullRequestTable, until `deadline_ms` at the latest."""
+    """The pull or receive found nothing and waits in the pullRequestTable, until `deadline_ms` at the latest."""
 
     id: FrameId
     hold_id: int
@@ -230,7 +286,7 @@ class HeldFrame(ServerFrame, frozen=True, kw_only=True):
 
 
 class Woken(ServerFrame, frozen=True, kw_only=True):
-    """The hold ended; its `pulled` follows."""
+    """The hold ended; its `pulled` or `received` follows."""
 
     id: FrameId
     hold_id: int
@@ -247,8 +303,29 @@ class PulledFrame(PullResult, frozen=True, kw_only=True, gc=False, tag_field="ty
     id: FrameId
 
 
+class ReceivedFrame(ReceiveResult, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag):
+    """The answer of a receive, as that of the HTTP call. Its bodies take 4 MiB together at most, or it has one message.
+    What did not fit is given back at once."""
+
+    id: FrameId
+
+
+class Acknowledged(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The outcome of each receipt of an acknowledge, in their order."""
+
+    id: FrameId
+    outcomes: list[AckOutcome]
+
+
+class Leased(ServerFrame, frozen=True, kw_only=True, omit_defaults=False):
+    """The outcome of each receipt of a lease, in their order."""
+
+    id: FrameId
+    outcomes: list[LeaseOutcome]
+
+
 class Cancelled(ServerFrame, frozen=True, kw_only=True):
-    """The pull was cancelled; nothing else follows for it."""
+    """The pull or receive was cancelled; nothing else follows for it."""
 
     id: FrameId
 
@@ -323,6 +400,9 @@ ConsumerAnswer = (
     | HeldFrame
     | Woken
     | PulledFrame
+    | ReceivedFrame
+    | Acknowledged
+    | Leased
     | Cancelled
     | Committed
     | Assigned

@@ -6,6 +6,8 @@ acknowledges in time is given again.
 
 from typing import Any, Literal
 
+from msgspec import field
+
 from broker_core.commands.base import Command, Protocol, Reply, Shape
 from broker_core.commands.messages import HoldOutcome
 
@@ -15,7 +17,7 @@ class PopMessage(Command, frozen=True):
 
     A ``queue_id`` below 0 means all queues. The messages are invisible for ``invisible_ms``. A new group begins at the
     first message, with ``from_max`` at the last one, unless the first is still in memory. Without an ``expression``,
-    every message matches.
+    every message matches. With ``report_hold``, a pop that is held is answered Held first.
     """
 
     topic: str
@@ -30,6 +32,7 @@ class PopMessage(Command, frozen=True):
     order: bool = False
     client_id: str = ""
     protocol: Protocol = "http"
+    report_hold: bool = False
 
 
 class PoppedQueue(Shape, frozen=True):
@@ -73,16 +76,19 @@ class AckMessage(Command, frozen=True):
 
 
 class Acknowledged(Reply, frozen=True):
-    """The number of messages that will not be given again. ``late`` messages are not in the check point: they were
-    acknowledged before, or their invisible time is over."""
+    """The number of messages that will not be given again. ``late`` offsets are not in the check point: their messages
+    were acknowledged before, or their invisible time is over."""
 
     messages: int
-    late: int = 0
+    late: list[int] = field(default_factory=list)
 
 
 class ChangeInvisibleTime(Command, frozen=True):
     """Make a popped message invisible for ``invisible_ms`` from now on. -> InvisibleTimeChanged; Failed NO_MESSAGE if
-    it is not invisible any more."""
+    it is not invisible any more.
+
+    ``unseen``: no consumer got the message, so this delivery is not counted as one of its attempts.
+    """
 
     consumer_group: str
     topic: str
@@ -91,6 +97,7 @@ class ChangeInvisibleTime(Command, frozen=True):
     pop_time_ms: int
     offset: int
     invisible_ms: int
+    unseen: bool = False
 
 
 class InvisibleTimeChanged(Reply, frozen=True):

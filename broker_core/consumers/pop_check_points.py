@@ -35,7 +35,8 @@ Key = tuple[int, int, int]
 class CheckPoint(msgspec.Struct, eq=False, gc=False):
     """One check point. ``waiting`` are the queue offsets that are not acknowledged. ``pop_time`` is wall time, ms.
 
-    ``is_void``: its topic or group was deleted, so that nobody gets the messages again.
+    ``is_void``: its topic or group was deleted, so that nobody gets the messages again. ``is_unseen``: nobody got them.
+    A start forgets that, so it counts an attempt.
     """
 
     group: str
@@ -49,6 +50,7 @@ class CheckPoint(msgspec.Struct, eq=False, gc=False):
     revive_offset: int = -1
     tick: int = 0
     is_void: bool = False
+    is_unseen: bool = False
 
     @property
     def key(self) -> Key:

@@ -2,7 +2,11 @@
 
 The log is the topic ``rmq_sys_REVIVE_LOG_<cluster>``. The tag of a message says what its body is: ``ck`` a
 PopCheckPoint, ``ack`` an AckMsg with one offset, ``bAck`` one with several.
+
+A consumer names a popped message by its extraInfo: RocketMQ's ExtraInfoUtil, a receipt in the web API.
 """
+
+from typing import NamedTuple
 
 import msgspec
 from msgspec import field
@@ -78,6 +82,39 @@ def decode_ack(body: bytes) -> AckMsg | None:
         return None
 
 
+NORMAL, RETRY = "0", "1"
+"""The kinds of topics in an extraInfo: the topic itself, and ``%RETRY%<group>_<topic>``."""
+
+
+class ExtraInfo(NamedTuple):
+    """The eight words that name a popped message: its check point, and its place."""
+
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    kind: str
+    broker: str
+    queue_id: int
+    offset: int
+
+    def encode(self) -> str:
+        """The words, with blanks between them."""
+        return " ".join(map(str, self))
+
+    @classmethod
+    def decode(cls, text: str) -> "ExtraInfo":
+        """ValueError for a text that ``encode`` does not return. The numbers may be wrong nevertheless."""
+        words = text.split(" ")
+        kind, broker = words[4:6] if len(words) == len(cls._fields) else ("", "")
+        numbers = [int(word) for word in words[:4] + words[6:]]
+        start_offset, pop_time_ms, invisible_ms, revive_queue, queue_id, offset = numbers
+        info = cls(start_offset, pop_time_ms, invisible_ms, revive_queue, kind, broker, queue_id, offset)
+        if kind not in (NORMAL, RETRY) or min(numbers) < 0 or max(numbers) >> 63 or info.encode() != text:
+            raise ValueError(text)
+        return info
+
+
 def revive_topic(cluster: str) -> str:
     """The topic of the revive log."""
     return REVIVE_TOPIC_PREFIX + cluster
@@ -86,3 +123,8 @@ def revive_topic(cluster: str) -> str:
 def pop_retry_topic(topic: str, group: str) -> str:
     """The topic from which a group pops a message again. RocketMQ's buildPopRetryTopic."""
     return f"%RETRY%{group}_{topic}"
+
+
+def popped_topic(kind: str, topic: str, group: str) -> str:
+    """The topic of this kind (``NORMAL``, ``RETRY``) from which a group popped a message of ``topic``."""
+    return topic if kind == NORMAL else pop_retry_topic(topic, group)

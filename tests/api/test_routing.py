@@ -1,6 +1,9 @@
 """What the server mounts."""
 
 import json
+import re
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import httpx
@@ -10,7 +13,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from api.routing import API_PREFIXES, ROUTES, close_websockets, websocket_urlpatterns
-from tests.conftest import Manage
+from tests.conftest import PROJECT, Manage
 from tests.fakes.fake_port import FakePort
 from tests.fakes.websocket import WebsocketCommunicator
 
@@ -110,6 +113,39 @@ def test_publish_hold_and_wake_across_http_and_websocket(site: str) -> None:
         consumer.send(json.dumps(subscribe | {"id": 8, "filter": "color = 'red'"}))
         consumer.send(json.dumps({"type": "permit", "id": 8, "n": 5}))
         assert heard(consumer, "message")["body"] == "rose"
+        receive_over_both(http, consumer)
+        assert output_of_the_guides_consumer(site) == "hi\nsky\nrose\nlast\nhello\n"
+
+
+def receive_over_both(http: httpx.Client, consumer: ClientConnection) -> None:
+    """Group pop gets the messages that are there over HTTP, and the next one over the socket, which waits for it."""
+    group = {"topic": "orders", "group": "pop"}
+    first = http.post("/topics/orders/receive", json={"group": "pop", "n": 32}).json()["messages"]
+    assert [message["body"] for message in first] == ["hi", "sky", "rose"]
+    consumer.send(json.dumps({"type": "receive", "id": 9, **group}))
+    hold_id = heard(consumer, "held")["hold_id"]
+    (held,) = [hold for hold in http.get("/holds").json()["holds"] if hold["group"] == "pop"]
+    assert (held["id"], held["client_id"], held["queue_id"], held["protocol"]) == (hold_id, "c-1", -1, "websocket")
+    http.post("/topics/orders/messages", json={"body": "last"}).raise_for_status()
+    (last,) = heard(consumer, "received")["messages"]
+    consumer.send(json.dumps({"type": "acknowledge", "id": 10, **group, "receipts": [first[0]["receipt"]]}))
+    assert heard(consumer, "acknowledged")["outcomes"][0]["outcome"] == "acknowledged"
+    acked = http.post("/topics/orders/ack", json={"group": "pop", "receipts": [last["receipt"], first[0]["receipt"]]})
+    assert [outcome["outcome"] for outcome in acked.json()["outcomes"]] == ["acknowledged", "late"]
+    with pytest.raises(httpx.ReadTimeout):
+        http.post("/topics/orders/receive", json={"group": "pop"}, timeout=0.3)
+    assert [hold for hold in http.get("/holds").json()["holds"] if hold["group"] == "pop"] == []
+
+
+def output_of_the_guides_consumer(site: str) -> str:
+    """What the Python program of docs/api.md prints."""
+    guide = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    program = program.replace("localhost:8000", site)
+    program = program.replace("httpx.Client(", f"httpx.Client(headers={{'Authorization': 'Bearer {TOKEN}'}}, ")
+    with redirect_stdout(StringIO()) as printed:
+        exec(program, {})
+    return printed.getvalue()
 
 
 def test_without_the_token_nothing_but_the_probes(site: str) -> None:

@@ -24,6 +24,7 @@ from broker_core.commands import (
     Held,
     Notice,
     OutgoingMessage,
+    PopMessage,
     PullMessage,
     Reply,
     SendMessage,
@@ -32,6 +33,7 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.fake_engine import QUICK, FakeEngine, NotingWatcher, delta
 
 PULL = PullMessage(topic="t", queue_id=0, queue_offset=0, suspend_timeout_ms=15_000)
+POP = PopMessage(topic="t", consumer_group="g", poll_ms=15_000)
 SEND = SendMessage(topic="t", messages=[OutgoingMessage(body=b"x" * 1000)])
 
 
@@ -146,9 +148,10 @@ async def test_the_deadline_is_sent_with_the_command() -> None:
     engine, clock = FakeEngine(), VirtualClock()
     async with started(engine, clock=clock) as port:
         await port.call(PULL)
+        await port.call(POP)
         await port.call(SEND)
         deadlines = [deadline - clock.now().wall_ms for batch in engine.batches for _, _, deadline, _ in batch.requests]
-        assert deadlines == [25_000, 10_000]
+        assert deadlines == [25_000, 25_000, 10_000]
 
 
 @pytest.mark.parametrize(
@@ -158,20 +161,21 @@ async def test_the_deadline_is_sent_with_the_command() -> None:
         lambda call: None,  # its deadline
     ],
 )
-async def test_an_abandoned_pull_is_cancelled_at_the_engine(
-    end: Callable[["asyncio.Task[Reply]"], None],
+@pytest.mark.parametrize("command", [PULL, POP], ids=["pull", "pop"])
+async def test_what_may_be_held_and_is_abandoned_is_cancelled_at_the_engine(
+    end: Callable[["asyncio.Task[Reply]"], None], command: Command
 ) -> None:
     engine = FakeEngine(silent)
     async with started(engine) as port:
         connection = port.connection()
-        call = asyncio.create_task(connection.call(PULL, request_id=7, timeout_ms=50))
+        call = asyncio.create_task(connection.call(command, request_id=7, timeout_ms=50))
         await engine.until(lambda: len(engine.batches) == 1)
         end(call)
         with pytest.raises((asyncio.CancelledError, PortTimeout)):
             await call
         await engine.until(lambda: len(engine.batches) == 2)
-        ((number, request_id, _, command),) = engine.batches[1].requests
-        assert (number, request_id, command) == (connection.number, 0, CancelPull(request_id=7))
+        ((number, request_id, _, cancel),) = engine.batches[1].requests
+        assert (number, request_id, cancel) == (connection.number, 0, CancelPull(request_id=7))
 
 
 async def test_a_call_that_was_cancelled_before_it_was_sent_is_not_sent() -> None:
@@ -451,6 +455,16 @@ async def test_a_lost_connection_ends_sent_calls() -> None:
         await engine.until(lambda: len(engine.batches) == 1)
         engine.on_lost("cut")
         with pytest.raises(PortUnavailable, match="cut"):
+            await call
+
+
+async def test_a_pop_whose_answer_is_lost_may_have_been_executed() -> None:
+    engine = FakeEngine(silent)
+    async with started(engine) as port:
+        call = call_soon(port, POP)
+        await engine.until(lambda: len(engine.batches) == 1)
+        engine.on_lost("cut")
+        with pytest.raises(PortTimeout, match="may or may not have been executed"):
             await call
 
 

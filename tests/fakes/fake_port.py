@@ -1,8 +1,8 @@
 """An engine port that gives scripted replies, without an engine, a clock or a socket.
 
-``replies`` maps a command's type to a reply, an error, or a function of the command that returns one of them. A pull
-without a scripted reply, or with a function that returns None, is held until the test calls ``wake`` or the connection
-closes.
+``replies`` maps a command's type to a reply, an error, or a function of the command that returns one of them. A pull or
+pop without a scripted reply, or with a function that returns None, is held until the test calls ``wake`` or the
+connection closes.
 """
 
 import asyncio
@@ -301,7 +301,7 @@ class HeldCall:
     def __init__(
         self,
         hold_id: int,
-        command: commands.PullMessage,
+        command: Any,
         request_id: int,
         connection: "FakeConnection",
         future: "asyncio.Future[commands.Reply]",
@@ -335,7 +335,7 @@ class FakeConnection:
     ) -> commands.Reply:
         port = self._port
         request_id = request_id or self.next_request_id()
-        if isinstance(command, commands.PullMessage):
+        if isinstance(command, commands.PullMessage | commands.PopMessage):
             port.commands.append(command)
             reply = await port.scripted(command)
             return await port.hold(self, command, request_id, on_held) if reply is None else raise_failed(reply)
@@ -403,7 +403,7 @@ class FakePort:
     async def hold(
         self,
         connection: FakeConnection,
-        command: commands.PullMessage,
+        command: Any,
         request_id: int,
         on_held: Callable[[commands.Held], None] | None,
     ) -> commands.Reply:

@@ -48,7 +48,7 @@ def ack(bench: Bench, reply: c.Popped, *offsets: int) -> c.Acknowledged:
     return answer
 
 
-def change(bench: Bench, reply: c.Popped, offset: int, invisible_ms: int) -> c.Reply:
+def change(bench: Bench, reply: c.Popped, offset: int, invisible_ms: int, *, unseen: bool = False) -> c.Reply:
     queue = reply.queues[0]
     return bench.call(
         c.ChangeInvisibleTime(
@@ -59,6 +59,7 @@ def change(bench: Bench, reply: c.Popped, offset: int, invisible_ms: int) -> c.R
             pop_time_ms=reply.pop_time_ms,
             offset=offset,
             invisible_ms=invisible_ms,
+            unseen=unseen,
         )
     )
 

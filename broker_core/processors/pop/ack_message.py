@@ -30,9 +30,9 @@ def ack_message(context: Context, request: Request, now: Now) -> Reply:
         append(context, [acknowledgement(context, point, offsets, now)], now)
         for offset in offsets:
             context.check_points.acknowledge(point, offset)
-    late = len(given) - len(offsets)
+    late = [offset for offset in given if offset not in waiting]
     context.counters.messages_acknowledged += len(offsets)
-    context.counters.acknowledged_late += late
+    context.counters.acknowledged_late += len(late)
     return Acknowledged(messages=len(offsets), late=late)
 
 
@@ -56,6 +56,7 @@ def change_invisible_time(context: Context, request: Request, now: Now) -> Reply
         invisible_ms=command.invisible_ms,
         waiting=[offset],
         revive_queue=old.revive_queue,
+        is_unseen=command.unseen,
     )
     messages = [check_point_message(context, point, now, again=True), acknowledgement(context, old, [offset], now)]
     stored = append(context, messages, now)

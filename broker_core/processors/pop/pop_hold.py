@@ -16,8 +16,8 @@ def poll_time(asked_ms: int) -> int:
     return min(asked_ms, MAX_POLL_MS)
 
 
-def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -> bool:
-    """Hold a pop that found nothing. False if too many are held already."""
+def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -> PopRequest | None:
+    """Hold a pop that found nothing. None if too many are held already."""
     holds, options = context.holds, context.options
     of_client = holds.count_of_connection(request.connection)
     if (
@@ -25,7 +25,7 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
         or of_client >= options.max_holds_per_connection
         or holds.count_of_pops(pop.topic, pop.group, pop.queue_id) >= POLLING_SIZE
     ):
-        return False
+        return None
     if of_client and holds.is_held(request.connection, request.request_id):
         raise RequestError(f"request {request.request_id} of this connection is held already")
     granted = poll_time(poll_ms)
@@ -63,7 +63,7 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
         now.wall_ms + granted,
         filter_text(pop.message_filter),
     )
-    return True
+    return held
 
 
 def wake_next(context: Context, pop: Pop) -> None:

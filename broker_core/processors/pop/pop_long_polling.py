@@ -128,7 +128,7 @@ def notification(context: Context, request: Request, now: Now) -> Reply | None:
         return Notified(has_message=True)
     if command.poll_ms <= 0 or context.draining:
         return Notified(has_message=False)
-    if not hold(context, request, pop, command.poll_ms, now):
+    if hold(context, request, pop, command.poll_ms, now) is None:
         return Notified(has_message=False, polling_full=True)
     return None
 

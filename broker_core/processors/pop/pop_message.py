@@ -11,14 +11,14 @@ import msgspec
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import HoldOutcome, PopMessage, Popped, PoppedQueue, Reply
+from broker_core.commands import Held, HoldOutcome, PopMessage, Popped, PoppedQueue, Reply
 from broker_core.consumers.pop_check_points import MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_QUEUE, CheckPoint
 from broker_core.errors import RequestError, UnavailableError
 from broker_core.events import MessagesDelivered, PullAnswered, PullReceived
 from broker_core.filters.filter_factory import make_filter
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats import commit_log_record, message_properties
-from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.formats.pop_check_point import RETRY, ExtraInfo, pop_retry_topic
 from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
@@ -57,7 +57,7 @@ class Found(msgspec.Struct, gc=False):
 
 
 def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
-    """Answer a pop, or hold it and return None."""
+    """Answer a pop, or hold it and return None (Held if it has ``report_hold``)."""
     command: PopMessage = request.command
     group, client_id = command.consumer_group, command.client_id or context.client_id_of(request.connection)
     context.counters.pulls_received += 1
@@ -76,10 +76,12 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
     found = look(context, pop, now)
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
     if not found.messages and poll_time(command.poll_ms) > 0:
-        if hold(context, request, pop, command.poll_ms, now):
+        held = hold(context, request, pop, command.poll_ms, now)
+        if held is not None:
             if found.is_unfinished:
                 wake_next(context, pop)
-            return None
+            deadline_ms = now.wall_ms + held.suspend_timeout_ms
+            return Held(hold_id=held.hold_id, deadline_ms=deadline_ms) if command.report_hold else None
         context.counters.pulls_answered_at_once += 1
         return _nothing(pop, ResponseCode.POLLING_FULL, found, now)
     context.counters.pulls_answered_at_once += 1
@@ -316,9 +318,15 @@ def free_pop_time(context: Context, group: str, places: list[tuple[str, int, int
 
 def _retries(context: Context, pop: Pop, point: CheckPoint, records: bytes) -> bytes:
     """Records of the retry topic as RocketMQ sends them: with the topic that was asked for, and their check point."""
-    front = (
-        f"{point.start_offset} {point.pop_time} {pop.invisible_ms} {point.revive_queue} 1 "
-        f"{context.options.broker_name} {point.queue_id}"
+    info = ExtraInfo(
+        start_offset=point.start_offset,
+        pop_time_ms=point.pop_time,
+        invisible_ms=pop.invisible_ms,
+        revive_queue=point.revive_queue,
+        kind=RETRY,
+        broker=context.options.broker_name,
+        queue_id=point.queue_id,
+        offset=0,
     )
     return b"".join(
         commit_log_record.encode(
@@ -327,7 +335,7 @@ def _retries(context: Context, pop: Pop, point: CheckPoint, records: bytes) -> b
             queue_offset=record.queue_offset,
             physical_offset=record.physical_offset,
             body=record.body,
-            properties=_with_check_point(record.properties, f"{front} {record.queue_offset}"),
+            properties=_with_check_point(record.properties, info._replace(offset=record.queue_offset).encode()),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp=record.born_timestamp,

@@ -124,7 +124,8 @@ def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now
     properties = put(record.properties, added)
     config = context.subscription_groups.get(point.group)
     limit = config.retry_max_times if config is not None else 16
-    is_dead = record.reconsume_times >= limit or not has_room(properties, POP_CK_ROOM)
+    is_exhausted = record.reconsume_times >= limit and not point.is_unseen
+    is_dead = is_exhausted or not has_room(properties, POP_CK_ROOM)
     if is_dead:
         name = DLQ_PREFIX + point.group
         create_back_topic(context, name, DLQ_QUEUES, now)
@@ -141,6 +142,8 @@ def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now
                 TopicChanged, now, name, "created", made.read_queue_nums, made.write_queue_nums, made.perm
             )
     copy = make_next_try(record, name, 0, properties)
+    if point.is_unseen:
+        copy.reconsume_times = record.reconsume_times
     return copy, Retry(point.group, 0, copy.reconsume_times, "exhausted" if is_dead else None)
 
 

@@ -27,7 +27,7 @@ from broker_core.commands import (
     SetMessageRequestMode,
 )
 from broker_core.errors import RequestError
-from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.formats.pop_check_point import NORMAL, RETRY, pop_retry_topic
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import (
     Header,
@@ -49,7 +49,6 @@ MAX_BITS = 512
 """Bytes of a bit set of offsets."""
 MAX_MESSAGES = 32
 """Of a check point."""
-NORMAL, RETRY, RETRY_V2 = "0", "1", "2"
 
 
 class PopMessageRequestHeader(Header):
@@ -118,15 +117,15 @@ def encode_popped(reply: Popped, request: RemotingCommand, identity: Identity) -
 # --- Acknowledging ----------------------------------------------------------------------------------------------------
 
 
-class ExtraInfo(NamedTuple):
+class CheckPointPlace(NamedTuple):
     """What a message's extraInfo says about its check point."""
 
     start_offset: int
     pop_time_ms: int
 
 
-def read_extra_info(text: str) -> ExtraInfo:
-    """RequestError (INVALID_PARAMETER) for a text that no pop was answered with."""
+def read_extra_info(text: str) -> CheckPointPlace:
+    """RequestError (INVALID_PARAMETER) for a text that no pop was answered with. The last word may be missing."""
     parts = text.split(" ")
     try:
         start_offset, pop_time, _, revive_queue = map(int, parts[:4])
@@ -135,7 +134,7 @@ def read_extra_info(text: str) -> ExtraInfo:
             f"extraInfo {text[:100]!r} is not what a pop was answered with: it has 7 or 8 words, the first 4 numbers"
         ) from error
     _require_unordered(revive_queue)
-    return ExtraInfo(start_offset, pop_time)
+    return CheckPointPlace(start_offset, pop_time)
 
 
 def _require_unordered(revive_queue: int) -> None:

@@ -43,6 +43,9 @@ async def test_hello(socket: Client, port: FakePort) -> None:
         "ack",
         "nack",
         "unsubscribe",
+        "receive",
+        "acknowledge",
+        "lease",
     ]
     assert welcome["limits"]["max_frame_bytes"] == 6 << 20
     assert port.commands[-1] == commands.OpenConnection(client_id="c-1", protocol="websocket", remote="127.0.0.1:0")

@@ -50,6 +50,9 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
         "put_topic": {},
         "resend": {},
         "patch_config": {"longPollingEnable": True},
+        "receive": {"group": "G"},
+        "ack": {"group": "G", "receipts": ["x"]},
+        "lease": {"group": "G", "receipts": ["x"], "lease_ms": 0},
     }
     body = bodies.get(route.handler.__name__)
     query = {"pull": "?offset=0", "find_messages": "?topic=T&key=k", "search_offset": "?timestamp_ms=1"}

@@ -5,7 +5,21 @@ import pytest
 
 from api.http import schemas
 from api.http.schemas import INT64_FIELDS, CommittedOffset, copied, with_int64_as_text
-from api.resources import attached, broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics
+from api.resources import (
+    attached,
+    broker,
+    clients,
+    groups,
+    health,
+    holds,
+    messages,
+    offsets,
+    publishing,
+    pulls,
+    receipts,
+    receives,
+    topics,
+)
 from api.resources.publishing import Published
 from bridge.port import commands
 
@@ -44,6 +58,10 @@ SMALL = frozenset(
         "waiting",
         "unknown_queues",
         "handed",
+        "n",
+        "wait_ms",
+        "lease_ms",
+        "rest",
     }
 )
 """Whole numbers that need no 64 bits."""
@@ -58,7 +76,21 @@ def int_fields(shape: type[msgspec.Struct]) -> set[str]:
     }
 
 
-RESOURCES = (attached, broker, clients, groups, health, holds, messages, offsets, publishing, pulls, topics)
+RESOURCES = (
+    attached,
+    broker,
+    clients,
+    groups,
+    health,
+    holds,
+    messages,
+    offsets,
+    publishing,
+    pulls,
+    receipts,
+    receives,
+    topics,
+)
 SHAPES = [
     shape
     for module in (schemas, commands, *RESOURCES)

@@ -40,6 +40,9 @@ FROM_CLIENT = {
     "unsubscribe",
     "publish",
     "ping",
+    "receive",
+    "acknowledge",
+    "lease",
 }
 FROM_SERVER = {
     "welcome",
@@ -55,6 +58,9 @@ FROM_SERVER = {
     "assigned",
     "message",
     "unsubscribed",
+    "received",
+    "acknowledged",
+    "leased",
 }
 
 

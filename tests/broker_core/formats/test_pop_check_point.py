@@ -1,12 +1,17 @@
 """Records of the revive log: RocketMQ's JSON, read and written."""
 
+import pytest
+
 from broker_core.formats.pop_check_point import (
+    RETRY,
     AckMsg,
+    ExtraInfo,
     PopCheckPoint,
     decode_ack,
     decode_check_point,
     encode,
     pop_retry_topic,
+    popped_topic,
     revive_topic,
 )
 
@@ -57,3 +62,14 @@ def test_an_invalid_record_is_none() -> None:
 def test_names() -> None:
     assert revive_topic("DefaultCluster") == "rmq_sys_REVIVE_LOG_DefaultCluster"
     assert pop_retry_topic("orders", "g") == "%RETRY%g_orders"
+
+
+def test_an_extra_info_is_read_only_as_it_was_written() -> None:
+    text = "100 1700000000000 60000 0 1 broker-a 2 101"
+    info = ExtraInfo.decode(text)
+    assert (info.start_offset, info.kind, info.broker, info.queue_id, info.offset) == (100, RETRY, "broker-a", 2, 101)
+    assert info.encode() == text and popped_topic(info.kind, "orders", "g") == "%RETRY%g_orders"
+    changed = [text + " 1", text[:-4], "+" + text, text.replace("100", "-1"), text.replace("100", "9" * 19)]
+    for wrong in ["", "x", text.replace(" 1 ", " 2 "), *changed]:
+        with pytest.raises(ValueError, match=r".*"):
+            ExtraInfo.decode(wrong)

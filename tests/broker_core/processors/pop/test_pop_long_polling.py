@@ -163,6 +163,16 @@ def test_a_deleted_topic_ends_its_pops() -> None:
     assert bodies(take(bench)) == [b"x"]
 
 
+def test_a_held_pop_is_reported_to_the_client_that_wants_it() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    request = waiting(bench, report_hold=True, poll_ms=2000)
+    assert bench.replies["c", request] == [c.Held(hold_id=1, deadline_ms=bench.clock.now().wall_ms + 2000)]
+    bench.send("orders", b"x")
+    assert bodies(popped(bench, request)) == [b"x"]
+
+
 def test_a_stop_answers_held_pops_without_messages() -> None:
     bench = Bench()
     bench.send("orders", b"old")

@@ -10,7 +10,7 @@ from broker_core.formats.message_properties import decode as properties_of
 from broker_core.processors.pop import pop_revive
 from tests.fakes.engine import Bench, records, send
 from tests.fakes.members import events
-from tests.fakes.pops import RETRY, ack, bodies, restart, take
+from tests.fakes.pops import RETRY, ack, bodies, change, restart, take
 
 
 @pytest.mark.covers("pop-due")
@@ -255,3 +255,21 @@ def test_a_clock_that_is_set_back_hides_nothing_for_longer() -> None:
     again = restart(bench)
     again.tick(61_000)
     assert bodies(take(again)) == [b"x"]
+
+
+def test_a_message_that_nobody_saw_keeps_its_attempts() -> None:
+    """The last attempt is not used up either, however often the answer could not carry the message."""
+    bench = Bench()
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "retryMaxTimes": 1}))
+    bench.send("orders", b"x")
+    take(bench)
+    bench.tick(61_000)
+    for _ in range(3):
+        reply = take(bench)
+        (record,) = decode_all(reply.records)
+        assert record.reconsume_times == 1 and reply.queues[0].topic == RETRY
+        change(bench, reply, reply.queues[0].start_offset, 0, unseen=True)
+        bench.tick(20)
+    take(bench)
+    bench.tick(61_000)
+    assert take(bench).code == 210 and len(events(bench, MessageDeadLettered)) == 1

@@ -67,7 +67,7 @@ def test_an_acknowledgement() -> None:
         consumer_group="g", topic="T", queue_id=0, start_offset=7, pop_time_ms=1_700_000_000_000, offsets=[8]
     )
     assert decoded(Q.ACK_MESSAGE) == expected
-    assert answer(Q.ACK_MESSAGE, c.Acknowledged(messages=0, late=1)).code == 0
+    assert answer(Q.ACK_MESSAGE, c.Acknowledged(messages=0, late=[1])).code == 0
 
 
 @pytest.mark.parametrize("info", ["", "1", "a b c d", "7 1700000000000 60000", "7  60000 0", "x" * 5000])

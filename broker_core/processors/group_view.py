@@ -41,7 +41,8 @@ from broker_core.processors.why.live_state import (
     progress_fields,
 )
 from broker_core.topics import PERM_READ
-from broker_core.verdicts.verdict import plural
+from broker_core.verdicts.clients import LATE_HEARTBEAT_MS
+from broker_core.verdicts.verdict import plural, span
 from broker_core.walk import Steps, pieces_of
 
 MAX_QUEUES = 2000
@@ -342,7 +343,8 @@ def _why(
     nobody = "the group has no member" if context.consumers.get(group) is None else "no member subscribes to the topic"
     if lock is not None and owner is not None and lock != owner and state == "not_polling":
         return f"{lock} has it locked; {owner} waits for the lock"
-    return _why_not_held(state, owner, nobody, last, online, _is_without_permits(context, group, last), now)
+    late = _late_heartbeat(context, group, owner, now) if state == "not_polling" else ""
+    return late or _why_not_held(state, owner, nobody, last, online, _is_without_permits(context, group, last), now)
 
 
 def _why_of_pops(
@@ -364,6 +366,17 @@ def _is_without_permits(context: Context, group: str, last: LastPull | None) -> 
         return False
     _, windows = info.windows.get(last.client_id, (0, []))
     return bool(windows) and not any(window.permits for window in windows)
+
+
+def _late_heartbeat(context: Context, group: str, owner: str | None, now: Now) -> str:
+    """What the verdict says of an owner that is frozen; empty if its heartbeats come."""
+    member = context.consumers.members(group).get(owner or "")
+    if member is None or member.last_heartbeat_ms is None:
+        return ""
+    since_ms = now.wall_ms - member.last_heartbeat_ms
+    if since_ms <= LATE_HEARTBEAT_MS:
+        return ""
+    return f"{owner} has sent no heartbeat for {span(since_ms)}: its process is frozen or its network is cut"
 
 
 def _why_not_held(
@@ -389,4 +402,4 @@ def _why_not_held(
         return f"{who} pulled {since_s} s ago; its permits are used up, so it does not pull now"
     if state == "polling":
         return f"{who} pulled a moment ago and will pull again"
-    return f"{who} pulled {since_s} s ago and has not pulled since: it is paused or busy with its messages"
+    return f"{who} pulled {since_s} s ago and has not pulled since: it is suspended, or busy with its messages"

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { badge, channelText, conditionText, evaluationText, firingText, listsAll, nothingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
+import { badge, channelText, conditionText, evaluationText, firingText, nothingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
 
 const rule = { what: "lag", threshold: 1000, states: [], group: "*", topic: "*", for_s: 0, channels: [] };
 
@@ -59,10 +59,4 @@ test("nothing fires only where all was looked at a short time ago", () => {
   for (const evaluated of [null, 1_000]) {
     assert.equal(nothingText({ evaluated_ms: evaluated, now_ms: 1_010_000, problems: [] }), "It is not known whether anything fires.");
   }
-});
-
-test("an alert that ends after a later one is new to the history", () => {
-  const list = [{ id: 9 }, { id: 7 }];
-  assert.equal(listsAll(list, [{ id: 9 }]), true);
-  assert.equal(listsAll(list, [{ id: 9 }, { id: 8 }]), false);
 });

@@ -313,7 +313,7 @@ def broken() -> FakeGroups:
         "offset": 1100,
         "pull_offset": 1140,
         "lag_ms": 61_000,
-        "why": f"{JAVA[0]} pulled 45 s ago and has not pulled since: it is paused or busy with its messages",
+        "why": f"{JAVA[0]} has sent no heartbeat for 1 min 17 s: its process is frozen or its network is cut",
     }
     queues = [
         queue("orders", 0, JAVA[0], **stuck),

@@ -1,6 +1,6 @@
 /** The Alerts page: what fires, rules, channels, silences, and what fired. */
 
-import { channelText, conditionText, evaluationText, firingText, listsAll, nothingText, sentText, targetText, timeText } from "../text/alerts_text.js";
+import { channelText, conditionText, evaluationText, firingText, nothingText, sentText, targetText, timeText } from "../text/alerts_text.js";
 import { channelDialog, removeDialog, ruleDialog, silenceDialog } from "./alert_forms.js";
 import { KeyedRows, el, panel, setText } from "../dom.js";
 import { count, isoTime, millis, span, visible } from "../text/format.js";
@@ -10,8 +10,11 @@ import { Poller } from "../poll.js";
 
 const EVERY_MS = 5_000;
 const SHOWN = 200;
+const ENDED = 50;
+const OLDER = 100;
+const MOST_ENDED = 1_000;
 const page = document.querySelector("main");
-const state = { alerts: [], rules: [], channels: [], silences: [], history: [], next: undefined };
+const state = { alerts: [], rules: [], channels: [], silences: [], ended: ENDED };
 
 const ruleOf = (number) => state.rules.find((rule) => rule.id === number);
 const td = (kind, ...children) => el("td", { role: "cell", class: kind }, ...children);
@@ -170,20 +173,13 @@ async function test(channel, node, outcome) {
 panel("rules").part("add").addEventListener("click", () => rules.open(null));
 panel("channels").part("add").addEventListener("click", () => channels.open(null));
 panel("silences").part("add").addEventListener("click", () => silences.open({ rule: null, group: "*" }));
-history.part("older").addEventListener("click", () => act(async () => {
-  const older = await requestOfAll("GET", `/alerts?state=resolved&limit=100&before=${state.next}`);
-  state.history = state.history.concat(older.alerts);
-  state.next = older.next;
-  showHistory();
-}));
-
-function showHistory() {
-  history.show(state.history);
-  history.part("older").hidden = state.next === undefined;
-}
+history.part("older").addEventListener("click", () => {
+  state.ended = Math.min(state.ended + OLDER, MOST_ENDED);
+  poller.soon(0);
+});
 
 async function ask() {
-  const paths = [`/alerts?limit=${SHOWN}`, "/alerts/rules", "/alerts/channels", "/alerts/silences", "/alerts?state=resolved&limit=50"];
+  const paths = [`/alerts?limit=${SHOWN}`, "/alerts/rules", "/alerts/channels", "/alerts/silences", `/alerts?state=resolved&limit=${state.ended}`];
   return Promise.all(paths.map((path) => requestOfAll("GET", path)));
 }
 
@@ -199,11 +195,10 @@ function show([now, ofRules, ofChannels, ofSilences, ended]) {
   ruleRows.show(state.rules.map((rule) => ({ ...rule, channelNames: rule.channels.map((number) => names.get(number)).filter(Boolean) })));
   channelRows.show(state.channels);
   silenceRows.show(state.silences.map((silence) => ({ ...silence, ruleName: silence.rule === null ? "every rule" : ruleOf(silence.rule)?.name ?? "a deleted rule" })));
-  if (!state.history.length || !listsAll(state.history, ended.alerts)) {
-    state.history = ended.alerts;
-    state.next = ended.next;
-  }
-  showHistory();
+  history.show(ended.alerts);
+  history.part("older").hidden = ended.next === undefined || state.ended >= MOST_ENDED;
+  history.part("more").hidden = ended.next === undefined || state.ended < MOST_ENDED;
+  setText(history.part("more"), `The newest ${count(MOST_ENDED)}. GET /api/v1/alerts?state=resolved has the others.`);
   const late = evaluationText(now.evaluated_ms, now.now_ms);
   const notes = [...(late ? [late] : []), ...now.problems];
   const list = page.querySelector('[data-part="notes"]');

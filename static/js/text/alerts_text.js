@@ -82,12 +82,6 @@ export function nothingText({ evaluated_ms: evaluatedMs, now_ms: nowMs, problems
   return problems.length ? "Nothing fires, as far as is known." : "Nothing fires.";
 }
 
-/** Whether a list has all of these alerts. One that began before others may end after them. */
-export function listsAll(list, alerts) {
-  const known = new Set(list.map(({ id }) => id));
-  return alerts.every(({ id }) => known.has(id));
-}
-
 /** "2 critical · 1 warning", or when the rules were evaluated last: the reason to believe that nothing fires. */
 export function firingText({ critical, warning, info }, evaluatedMs) {
   const parts = [["critical", critical], ["warning", warning], ["info", info]].filter(([, number]) => number);

@@ -1,0 +1,71 @@
+"""The Alerts page, over answers that the test makes."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, Route, expect
+
+NOW_MS = 1_795_000_000_000
+
+
+class Alerts:
+    """The API's alerts: ``ended`` of them, numbered from 1; the newest is the first of a page."""
+
+    def __init__(self, ended: int) -> None:
+        self.ended = ended
+
+    def answer(self, route: Route) -> None:
+        url = urlsplit(route.request.url)
+        query = parse_qs(url.query)
+        lists: dict[str, Any] = {"rules": [], "channels": [], "silences": []}
+        name = url.path.rsplit("/", 1)[-1]
+        if name in lists:
+            route.fulfill(json={name: lists[name]})
+            return
+        numbers = range(self.ended, 0, -1) if query.get("state") == ["resolved"] else range(0)
+        page = numbers[: int(query["limit"][0])]
+        more = {"next": page[-1]} if len(page) < len(numbers) else {}
+        route.fulfill(
+            json={
+                "firing": {"critical": 0, "warning": 0, "info": 0},
+                "alerts": [self._ended(number) for number in page],
+                "now_ms": NOW_MS,
+                "evaluated_ms": NOW_MS,
+                "problems": [],
+            }
+            | more
+        )
+
+    def _ended(self, number: int) -> dict[str, Any]:
+        return {
+            "id": number,
+            "rule": 1,
+            "rule_name": "Group stalls",
+            "severity": "warning",
+            "broker": "broker-a",
+            "group": f"g{number}",
+            "topic": "",
+            "text": "stalled",
+            "fired_ms": NOW_MS - 60_000,
+            "resolved_ms": NOW_MS,
+        }
+
+
+def test_older_alerts_stay_when_another_one_ends(open_page: Callable[..., Page]) -> None:
+    alerts = Alerts(180)
+    page = open_page("idle", path="/topics")
+    page.route("**/api/v1/alerts**", alerts.answer)
+    page.goto(page.url.replace("/topics", "/alerts"))
+    rows, older = page.locator('[data-panel="history"] tbody tr'), page.get_by_role("button", name="Show older")
+    expect(rows).to_have_count(50)
+    older.click()
+    expect(rows).to_have_count(150)
+    alerts.ended = 181
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the page asks again at once
+    expect(rows.first).to_contain_text("g181")
+    expect(rows).to_have_count(150)
+    older.click()
+    expect(rows).to_have_count(181)
+    expect(older).to_be_hidden()
+    page.unroute("**/api/v1/alerts**")

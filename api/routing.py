@@ -16,6 +16,7 @@ from api.resources import (
     broker,
     clients,
     dead_letters,
+    direct_consumption,
     events,
     groups,
     health,
@@ -87,6 +88,7 @@ _DOCUMENTS = (
 )
 _RESOURCES = (
     messages,
+    direct_consumption,
     pulls,
     receives,
     receipts,

@@ -79,8 +79,14 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
         runner = EngineRunner(open_engine, clock)
         return EngineHost(runner, clock, limits, follower=Follower(runner, clock, follow_options(settings)))
     runner = EngineRunner(open_engine, clock, journal=PollJournal(files, clock))
+    sessions = BrokerSessions(runner, Identity(options.broker_name, options.broker_id))
     return EngineHost(
-        runner, clock, limits, remoting=make_remoting(settings, runner), routes=make_routes(settings, runner, clock)
+        runner,
+        clock,
+        limits,
+        remoting=make_remoting(settings, runner, sessions),
+        sessions=sessions,
+        routes=make_routes(settings, runner, clock),
     )
 
 
@@ -96,15 +102,14 @@ def follow_options(settings: Any) -> FollowOptions:
     )
 
 
-def make_remoting(settings: Any, runner: EngineRunner) -> RemotingServer | None:
-    """The server for RocketMQ's clients; None if ``GLASSMQ_BROKER_PORT`` is 0.
+def make_remoting(settings: Any, runner: EngineRunner, sessions: BrokerSessions) -> RemotingServer | None:
+    """The server for RocketMQ's clients, which get ``sessions``; None if ``GLASSMQ_BROKER_PORT`` is 0.
 
     RocketMQ clients before 4.6 use the port that is lower by two, the "VIP channel", which works the same.
     """
     port, options = settings.GLASSMQ_BROKER_PORT, settings.GLASSMQ_OPTIONS
     if port == 0:
         return None
-    sessions = BrokerSessions(runner, Identity(options.broker_name, options.broker_id))
     return RemotingServer(
         sessions.make_session,
         settings.GLASSMQ_BROKER_HOST,

@@ -16,14 +16,19 @@ from bridge.transport import Link
 from bridge.web_process import WebProcess
 from broker_core.clock import Clock
 from broker_core.codes import ResponseCode
-from broker_core.commands import CloseConnection, Failed, GetConsumerRunningInfo, GetSnapshot
+from broker_core.commands import CloseConnection, Failed, GetConsumerRunningInfo, GetSnapshot, RelayToConsumer
 from broker_core.server.attach.follower import Follower
 from broker_core.server.broker_routes import BrokerRoutes
+from broker_core.server.broker_session import BrokerSessions
+from broker_core.server.consume_message_directly import consume_message_directly
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.remoting_server import CannotServe, RemotingServer
 from broker_core.tasks import start_task
 
 log = logging.getLogger(__name__)
+
+MAX_RELAYS = 64
+"""Questions of web processes that wait for the answers of RocketMQ's clients."""
 
 
 class EngineHost:
@@ -41,13 +46,17 @@ class EngineHost:
         limits: Limits | None = None,
         *,
         remoting: RemotingServer | None = None,
+        sessions: BrokerSessions | None = None,
         routes: BrokerRoutes | None = None,
         follower: Follower | None = None,
     ) -> None:
+        """``sessions`` are those of the clients of ``remoting``."""
         self.runner = runner
         self.remoting = remoting
         self.routes = routes
         self._follower = follower
+        self._sessions = sessions
+        self._relays = 0
         self.limits = limits or Limits()
         self.malformed = 0
         self.batches_dropped = 0
@@ -176,6 +185,21 @@ class EngineHost:
         assert self._follower is not None
         process.put(number, request_id, await self._follower.running_info(command))
 
+    def relay(self, process: WebProcess, connection: int, request_id: int, relay: RelayToConsumer) -> None:
+        """Have a client consume a message, and answer with its result."""
+        if self._relays >= MAX_RELAYS:
+            process.put(connection, request_id, _TOO_MANY_RELAYS)
+            return
+        self._relays += 1
+        start_task(self._relay(process, connection, request_id, relay), f"ask client {relay.client_id}")
+
+    async def _relay(self, process: WebProcess, connection: int, request_id: int, relay: RelayToConsumer) -> None:
+        try:
+            reply = await consume_message_directly(self._sessions, relay)
+        finally:
+            self._relays -= 1
+        process.put(connection, request_id, reply)
+
     # --- Removing web processes ---
 
     def link_lost(self, link: Link) -> None:
@@ -234,6 +258,12 @@ class EngineHost:
             process.put_observed(raw_delta, raw_events)
 
 
+_TOO_MANY_RELAYS = Failed(
+    code=ResponseCode.SYSTEM_BUSY,
+    kind="unavailable",
+    retry_after_ms=1000,
+    remark=f"{MAX_RELAYS} questions wait for the answers of clients; ask again later",
+)
 _TOO_LATE = Failed(
     code=ResponseCode.SYSTEM_BUSY,
     kind="unavailable",

@@ -13,7 +13,7 @@ from bridge.limits import Limits
 from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
 from broker_core.codes import ResponseCode
-from broker_core.commands import Failed, Pulled, Records, Reply
+from broker_core.commands import Failed, Pulled, Records, RelayToConsumer, Reply
 from broker_core.server.engine_runner import Connection, EngineRunner
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,10 @@ class ProcessHost(Protocol):
     fanout: EventFanout
     batches_dropped: int
     replies_dropped: int
+
+    def relay(self, process: "WebProcess", connection: int, request_id: int, relay: RelayToConsumer) -> None:
+        """Have a client consume a message, and answer with its result."""
+        ...
 
     def cut_off(self, process: "WebProcess", reason: str) -> None:
         """Release everything of this process and close its connection."""
@@ -104,7 +108,9 @@ class WebProcess:
     def _on_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
         """Take the replies and notices of one turn. No client waits for those with request id 0."""
         for connection, request_id, reply in replies:
-            if request_id:
+            if type(reply) is RelayToConsumer:
+                self._host.relay(self, connection.key, request_id, reply)
+            elif request_id:
                 self.put(connection.key, request_id, reply)
 
     def put(self, connection: int, request_id: int, reply: Reply) -> None:

@@ -48,6 +48,7 @@ WALKS: dict[type[Command], Walk] = {
     commands.GetTopics: admin_broker.get_topics,
     commands.GetQueues: admin_broker.get_queues,
     commands.ViewMessage: query_message.view_message,
+    commands.ConsumeMessageDirectly: query_message.consume_message_directly,
     commands.QueryMessageByTime: query_message.query_message_by_time,
     commands.GetMessageTimeline: message_timeline.get_message_timeline,
     commands.GetTopicConfigs: admin_broker.get_topic_configs,

@@ -1,6 +1,7 @@
 """Requests of brokers to a client."""
 
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from broker_core.client.message import MAX_BODY, Message, decode_messages
@@ -25,19 +26,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_DIRECT_CALLS = 16
+"""Calls of listeners that administrators asked for, at once. One that never returns counts until the program ends."""
+
 
 class ClientRemotingProcessor:
     """RocketMQ's ClientRemotingProcessor.
 
     It serves NOTIFY_CONSUMER_IDS_CHANGED, CHECK_TRANSACTION_STATE, RESET_CONSUMER_CLIENT_OFFSET,
-    GET_CONSUMER_STATUS_FROM_CLIENT, GET_CONSUMER_RUNNING_INFO and PUSH_REPLY_MESSAGE_TO_CLIENT. Other requests are
-    answered REQUEST_CODE_NOT_SUPPORTED.
+    GET_CONSUMER_STATUS_FROM_CLIENT, GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY and
+    PUSH_REPLY_MESSAGE_TO_CLIENT. Other requests are answered REQUEST_CODE_NOT_SUPPORTED.
     """
 
     def __init__(self, instance: "MQClientInstance") -> None:
         self._instance = instance
+        self._direct_calls = 0
 
-    def process_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+    def process_request(
+        self, address: str, request: RemotingCommand
+    ) -> RemotingCommand | Awaitable[RemotingCommand] | None:
         """The answer to a request of the broker at ``address``; None for a request that has none."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._instance.rebalance_service.wakeup()
@@ -52,6 +59,8 @@ class ClientRemotingProcessor:
             return self._status(request)
         if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             return self._running_info(request)
+        if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
+            return self._consume_message_directly(request)
         if request.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
             return self._receive_reply_message(address, request)
         log.info("%s asked %d, which this client does not serve", address, request.code)
@@ -102,6 +111,27 @@ class ClientRemotingProcessor:
         if consumer is None:
             return self._no_consumer(request, "consumerGroup")
         return request.response(ResponseCode.SUCCESS, body=fastjson.encode(consumer.running_info()))
+
+    async def _consume_message_directly(self, request: RemotingCommand) -> RemotingCommand:
+        """Call a group's listener with the message in the request, and return its ConsumeMessageDirectlyResult."""
+        consumer = self._instance.consumers.get(request.ext_fields.get("consumerGroup", ""))
+        if consumer is None:
+            return self._no_consumer(request, "consumerGroup")
+        try:
+            (message,) = decode_messages(request.body, request.ext_fields.get("brokerName", ""))
+        except (RecordError, ValueError) as error:
+            return request.response(ResponseCode.SYSTEM_ERROR, f"the message cannot be read: {error}")
+        if self._direct_calls >= MAX_DIRECT_CALLS:
+            busy = f"{MAX_DIRECT_CALLS} messages that administrators sent are being consumed; try again later"
+            return request.response(ResponseCode.SYSTEM_BUSY, busy)
+        self._direct_calls += 1
+        try:
+            result = await consumer.consume_message_directly(message)
+        finally:
+            self._direct_calls -= 1
+        if result is None:
+            return request.response(ResponseCode.SYSTEM_ERROR, f"the consumer of {consumer.group} has no listener")
+        return request.response(ResponseCode.SUCCESS, body=fastjson.encode(result))
 
     def _receive_reply_message(self, address: str, request: RemotingCommand) -> RemotingCommand:
         """Pass a reply to the request that waits for it. As in RocketMQ, it is no error if none does."""

@@ -1,7 +1,7 @@
 """The requests of a client, as calls. Each address has one connection."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 import msgspec
@@ -68,7 +68,7 @@ class MQClientAPI:
 
     def __init__(
         self,
-        on_request: Callable[[str, RemotingCommand], RemotingCommand | None],
+        on_request: Callable[[str, RemotingCommand], RemotingCommand | Awaitable[RemotingCommand] | None],
         on_open: Callable[[str], None] = lambda address: None,
     ) -> None:
         self._on_request = on_request

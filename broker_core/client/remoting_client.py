@@ -5,7 +5,7 @@ answer = await client.invoke(RequestCode.REGISTER_BROKER, fields, body, timeout_
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import NamedTuple, cast
 
@@ -24,8 +24,8 @@ TURN_BYTES = 64 << 10
 
 _epochs = count(1)
 
-OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
-"""Handles a request of the server; returns the answer, or None for a request that has none."""
+OnRequest = Callable[[RemotingCommand], "RemotingCommand | Awaitable[RemotingCommand] | None"]
+"""Handles a request of the server; returns the answer, or what will be the answer, or None if there is none."""
 
 
 class RemotingClient:
@@ -286,7 +286,16 @@ class _Connection(asyncio.Protocol):
         if self._owner.on_request is None:
             return
         answer = self._owner.on_request(request)
-        if answer is None or request.is_oneway or self.is_closing:
+        if isinstance(answer, RemotingCommand):
+            self._answer(request, answer)
+        elif answer is not None:
+            start_task(self._answer_later(request, answer), f"answer request {request.code}")
+
+    async def _answer_later(self, request: RemotingCommand, answer: Awaitable[RemotingCommand]) -> None:
+        self._answer(request, await answer)
+
+    def _answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
+        if request.is_oneway or self.is_closing:
             return
         try:
             self._transport.write(answer.encode())

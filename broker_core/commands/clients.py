@@ -8,6 +8,8 @@ from broker_core.commands.base import Command, Notice, Protocol, Reply, Shape
 
 ConsumeType = Literal["CONSUME_PASSIVELY", "CONSUME_ACTIVELY", "CONSUME_POP"]
 MessageModel = Literal["CLUSTERING", "BROADCASTING"]
+CMResult = Literal["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"]
+"""RocketMQ's CMResult: what a listener returned, in the order of its ordinals."""
 
 
 class OpenConnection(Command, frozen=True):
@@ -199,6 +201,47 @@ class ProducerConnections(Reply, frozen=True):
     groups: dict[str, list[ClientView]]
 
 
+class ConsumeMessageDirectly(Command, frozen=True):
+    """CONSUME_MESSAGE_DIRECTLY: have a member of ``group`` consume a message now. -> RelayToConsumer
+
+    The message is looked up as by ViewMessage. Failed: CONSUMER_NOT_ONLINE if the client is not a member,
+    QUERY_NOT_FOUND for an unknown message. The client's listener may take ``timeout_ms``.
+    """
+
+    group: str
+    client_id: str
+    message_id: str
+    topic: str = ""
+    timeout_ms: int = 10_000
+
+
+class RelayToConsumer(Reply, frozen=True):
+    """The engine's part of ConsumeMessageDirectly: ``record`` is for this client.
+
+    The process of the engine asks the client, and answers ConsumedDirectly. ``version`` is the client's.
+    """
+
+    group: str
+    client_id: str
+    version: int
+    message_id: str
+    topic: str
+    record: bytes
+    timeout_ms: int
+
+
+class ConsumedDirectly(Reply, frozen=True):
+    """RocketMQ's ConsumeMessageDirectlyResult: what the client's listener returned, and how long it took.
+
+    ``remark`` is the listener's error, with CR_THROW_EXCEPTION. ``order``: the client consumes in order.
+    """
+
+    result: CMResult
+    remark: str
+    spent_ms: int
+    order: bool
+
+
 ClientCommand = (
     OpenConnection
     | CloseConnection
@@ -211,6 +254,7 @@ ClientCommand = (
     | GetClients
     | GetConsumerConnections
     | GetProducerConnections
+    | ConsumeMessageDirectly
 )
 ClientReply = (
     HeartBeatDone
@@ -220,4 +264,6 @@ ClientReply = (
     | Clients
     | ConsumerConnections
     | ProducerConnections
+    | RelayToConsumer
+    | ConsumedDirectly
 )

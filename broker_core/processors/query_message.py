@@ -1,18 +1,32 @@
 """Single messages, by id and by key. RocketMQ's QueryMessageProcessor."""
 
+import msgspec
+
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import QueryMessage, QueryMessageByTime, Records, Reply, ViewMessage
-from broker_core.errors import NotFoundError, RequestError
+from broker_core.commands import (
+    ConsumeMessageDirectly,
+    QueryMessage,
+    QueryMessageByTime,
+    Records,
+    RelayToConsumer,
+    Reply,
+    ViewMessage,
+)
+from broker_core.consumers.subscription_group_manager import retry_topic
+from broker_core.errors import ConflictError, NotFoundError, RequestError
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
 from broker_core.formats.message_properties import UNIQ_KEY
 from broker_core.processors.context import Context, Request
+from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.walk import Steps
 
 MAX_MSGS_NUM_BATCH = 64
 MAX_BYTES = 8 * 1024 * 1024
 MAX_KEY_LENGTH = 255
+COMPUTED = ("size", "magic", "body_crc")
+"""Fields of a record that follow from the others."""
 
 
 def view_message(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -27,6 +41,37 @@ def view_message(context: Context, request: Request, now: Now) -> Steps[Reply]:
             pointer="/physical_offset",
         )
     return Records(records=record)
+
+
+def consume_message_directly(context: Context, request: Request, now: Now) -> Steps[Reply]:
+    command: ConsumeMessageDirectly = request.command
+    group, client_id = command.group, command.client_id
+    client = context.consumers.members(group).get(client_id)
+    if client is None:
+        raise NotFoundError(
+            f"client {client_id} is not a member of group {group} at this broker",
+            code=ResponseCode.CONSUMER_NOT_ONLINE,
+            pointer="/client_id",
+        )
+    if client.protocol != "remoting":
+        raise ConflictError(
+            f"client {client_id} is connected by {client.protocol}; only RocketMQ's clients can be asked",
+            pointer="/client_id",
+        )
+    record = yield from find_message(context, command.message_id, command.topic)
+    stored = commit_log_record.decode(record, check_crc=False)
+    if stored.topic == DLQ_PREFIX + group:  # a Java client restores the first topic of what its retry topic has
+        fields = msgspec.structs.asdict(stored) | {"topic": retry_topic(group)}
+        record = commit_log_record.encode(**{name: fields[name] for name in fields if name not in COMPUTED})
+    return RelayToConsumer(
+        group=group,
+        client_id=client_id,
+        version=client.version,
+        message_id=command.message_id,
+        topic=stored.topic,
+        record=record,
+        timeout_ms=command.timeout_ms,
+    )
 
 
 def find_message(context: Context, message_id: str, topic: str) -> Steps[bytes]:

@@ -23,6 +23,7 @@ from broker_core.commands import (
     HeartBeatDone,
     Notice,
     OpenConnection,
+    RelayToConsumer,
     Reply,
     ReplyMessage,
 )
@@ -311,6 +312,17 @@ class BrokerSession:
                 return await call
         finally:
             self._calls.pop(opaque, None)
+
+    async def consume_message_directly(self, relay: RelayToConsumer) -> RemotingCommand:
+        """Have this client consume a message; ``invoke`` says what it raises."""
+        fields = {
+            "consumerGroup": relay.group,
+            "clientId": relay.client_id,
+            "msgId": relay.message_id,
+            "topic": relay.topic,
+            "brokerName": self._identity.broker_name,
+        }
+        return await self.invoke(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, relay.record, relay.timeout_ms / 1000)
 
     def _take_answer(self, response: RemotingCommand) -> None:
         """Handle an answer of the client. It is no error if its caller no longer waits."""

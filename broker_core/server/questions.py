@@ -46,6 +46,7 @@ WHOLE_TABLES: dict[type[Command], tuple[str, ...]] = dict.fromkeys(_ALWAYS, ()) 
     commands.GetSubscriptionGroups: ("group",),
     commands.QueryConsumerOffset: ("topic",),
     commands.ViewMessage: ("topic", "physical_offset"),
+    commands.ConsumeMessageDirectly: ("topic",),
 }
 """Questions about whole tables or all recent events, unless one of the named fields is set, which narrows them to one
 thing. They change nothing."""

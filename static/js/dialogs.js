@@ -4,10 +4,11 @@ import { setText } from "./dom.js";
 
 /**
  * The dialog with that id. `submit(form, signal)` promises the change; its error is shown in the dialog, which is closed
- * when it succeeds. `signal` is aborted when the dialog is closed before. A button with data-opens="id" opens the dialog; `opened(form)` is called before. `canSubmit(form)` is asked
- * after every input whether the change may be made.
+ * when it succeeds, unless it `keepsOpen` to show the result. `signal` is aborted when the dialog is closed before. A
+ * button with data-opens="id" opens the dialog; `opened(form)` is called before. `canSubmit(form)` is asked after every
+ * input whether the change may be made.
  */
-export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }) {
+export function dialog(id, { submit, opened = () => {}, canSubmit = () => true, keepsOpen = false }) {
   const box = document.getElementById(id);
   const form = box.querySelector("form");
   const part = (name) => box.querySelector(`[data-part="${name}"]`);
@@ -57,7 +58,7 @@ export function dialog(id, { submit, opened = () => {}, canSubmit = () => true }
   form.addEventListener("input", check);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (!button.disabled && await run((signal) => submit(form, signal))) box.close();
+    if (!button.disabled && await run((signal) => submit(form, signal)) && !keepsOpen) box.close();
   });
   return { part, form, run, check, open, problem };
 }

@@ -8,7 +8,19 @@ from bridge import wire
 from bridge.engine_host import EngineHost
 from bridge.transport import TransportFull
 from bridge.web_process import PROCESS_SHARE
-from broker_core.commands import NOTICE_ID, ConsumerIdsChanged, Done, Failed, GetBroker, GetTopics, Pulled, Topics
+from broker_core.commands import (
+    NOTICE_ID,
+    ConsumedDirectly,
+    ConsumerIdsChanged,
+    Done,
+    Failed,
+    GetBroker,
+    GetTopics,
+    Pulled,
+    RelayToConsumer,
+    Reply,
+    Topics,
+)
 from broker_core.server.delayed_commands import DelayedCommands
 from broker_core.server.engine_runner import MAX_QUESTIONS, Connection
 from tests.bridge.conftest import new_host, pull, send, until
@@ -48,6 +60,33 @@ async def test_notices_are_sent_and_unrequested_replies_are_not(host: EngineHost
     process.sink([(connection, 0, Done()), (connection, NOTICE_ID, notice)])
     assert await web.answer(5, NOTICE_ID) == notice
     assert (5, 0) not in web.link.replies()
+
+
+async def test_a_clients_answer_is_the_reply_and_few_are_waited_for(
+    host: EngineHost, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumed = ConsumedDirectly(result="CR_SUCCESS", remark="", spent_ms=1, order=False)
+    gate = asyncio.Event()
+
+    async def ask_client(sessions: object, relay: RelayToConsumer) -> Reply:
+        await gate.wait()
+        return consumed
+
+    monkeypatch.setattr("bridge.engine_host.consume_message_directly", ask_client)
+    monkeypatch.setattr("bridge.engine_host.MAX_RELAYS", 1)
+    web.ask((5, 1, GetBroker()))
+    await web.answer(5, 1)
+    process = host._processes["web"]
+    relay = RelayToConsumer(
+        group="g", client_id="c", version=493, message_id="M", topic="T", record=b"r", timeout_ms=1000
+    )
+    process.sink([(process.connection(5), 2, relay), (process.connection(5), 3, relay)])
+    refused = await web.answer(5, 3)
+    assert isinstance(refused, Failed) and "ask again later" in refused.remark
+    gate.set()
+    assert await web.answer(5, 2) == consumed
+    process.sink([(process.connection(5), 4, relay)])
+    assert await web.answer(5, 4) == consumed, "there is room again"
 
 
 async def test_a_repeated_batch_is_executed_once(web: Web) -> None:

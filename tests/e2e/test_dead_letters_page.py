@@ -7,6 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 
+from broker_core.client import DefaultMQPushConsumer
+from tests.conftest import Manage
 from tests.e2e.conftest import Broker
 from tests.e2e.test_group_members import member
 
@@ -105,3 +107,60 @@ def test_cancel_stops_sending_and_no_other_preview_changes_what_is_sent(page: Pa
 def test_a_group_without_dead_letters(broker: Broker, page: Page) -> None:
     page.goto(f"{broker.address}/groups/nobody/dead-letters")
     expect(page.get_by_text("The group has no dead letters.")).to_be_visible()
+
+
+class Member(threading.Thread):
+    """A RocketMQ client of a group, until ``leave``. Its listener raises an error for every message."""
+
+    def __init__(self, namesrv: str, group: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._place = namesrv, group, topic
+        self.client_id = ""
+        self.topics: list[str] = []
+        self.joined, self._left = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        asyncio.run(self._consume())
+
+    async def _consume(self) -> None:
+        namesrv, group, topic = self._place
+
+        def listener(messages: list[Any], context: Any) -> None:
+            self.topics.append(messages[0].topic)
+            raise ValueError(f"no {MARKUP}")
+
+        consumer = DefaultMQPushConsumer(group, namesrv_addr=namesrv)
+        consumer.subscribe(topic)
+        consumer.register_message_listener(listener)
+        async with consumer:
+            self.client_id = consumer.instance.client_id
+            self.joined.set()
+            await asyncio.to_thread(self._left.wait)
+
+    def leave(self) -> None:
+        self._left.set()
+        self.join(30)
+
+
+def test_a_client_consumes_a_dead_letter_directly(broker: Broker, page: Page, shared_manage: Manage) -> None:
+    broker.publish("tried", "again")
+    run(give_up(broker, "tried", 1))
+    page.goto(f"{broker.address}/groups/tried-readers/dead-letters")
+    page.get_by_role("button", name="Have a client consume").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("No client of tried-readers is online.")
+    expect(dialog.get_by_role("button", name="Consume")).to_be_disabled()
+    dialog.get_by_role("button", name="Close").click()
+    only = Member(f"127.0.0.1:{shared_manage.environment['GLASSMQ_NAMESRV_PORT']}", "tried-readers", "tried")
+    only.start()
+    assert only.joined.wait(30)
+    try:
+        page.get_by_role("button", name="Have a client consume").click()
+        expect(dialog.get_by_label("Client")).to_contain_text(f"{only.client_id} (Python")
+        dialog.get_by_role("button", name="Consume").click()
+        result = dialog.get_by_role("status")
+        expect(result).to_contain_text(f"{only.client_id} answered CR_THROW_EXCEPTION after")
+        expect(result).to_contain_text(f"ValueError: no {MARKUP}")
+        assert only.topics == ["tried"] and page.title() != "owned"
+    finally:
+        only.leave()

@@ -204,6 +204,10 @@ class DefaultMQPullConsumer(MQAdminImpl):
             group=self.group, consume_type="CONSUME_ACTIVELY", subscriptions=list(self.subscriptions.values())
         )
 
+    async def consume_message_directly(self, message: MessageExt) -> dict[str, Any] | None:
+        """None: there is no listener."""
+        return None
+
     def running_info(self) -> dict[str, Any]:
         """RocketMQ's ConsumerRunningInfo: it has no queues."""
         return {

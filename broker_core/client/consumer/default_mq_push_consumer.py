@@ -28,6 +28,7 @@ from broker_core.client.consumer.consume_message_concurrently_service import (
     ConsumeMessageConcurrentlyService,
     MessageListener,
 )
+from broker_core.client.consumer.consume_message_directly import consume_message_directly
 from broker_core.client.consumer.consume_message_orderly_service import (
     ConsumeMessageOrderlyService,
     MessageListenerOrderly,
@@ -198,6 +199,11 @@ class DefaultMQPushConsumer(PullingConsumer):
             self.instance.events.emit(
                 MessagesConsumed(now_ns, self.group, queue, messages, consumed, now_ns - began_ns)
             )
+
+    async def consume_message_directly(self, message: MessageExt) -> dict[str, Any] | None:
+        """RocketMQ's ConsumeMessageDirectlyResult of one call of the listener, beside its other calls."""
+        assert self._listener is not None  # start() requires one
+        return await consume_message_directly(self._listener, message, self.instance.clock, orderly=self.orderly)
 
     def release(self, queue: MessageQueue) -> None:
         """In order: the listener has returned for a queue that was given up meanwhile."""

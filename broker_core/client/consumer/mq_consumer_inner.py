@@ -7,6 +7,8 @@ from broker_core.commands import ConsumerData, MessageQueue, SubscriptionData
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from broker_core.client.message import MessageExt
+
 
 class OffsetStore(Protocol):
     """RocketMQ's OffsetStore. Offsets are of the next message to consume."""
@@ -51,6 +53,9 @@ class MQConsumerInner(Protocol):
 
     def consumer_data(self) -> ConsumerData:
         """What heartbeats say about this consumer."""
+
+    async def consume_message_directly(self, message: "MessageExt") -> dict[str, Any] | None:
+        """RocketMQ's ConsumeMessageDirectlyResult of the listener; None for a consumer that has none."""
 
     def running_info(self) -> dict[str, Any]:
         """RocketMQ's ConsumerRunningInfo."""

@@ -234,6 +234,10 @@ class PullingConsumer(ABC):
             subscriptions=list(self.subscriptions.values()),
         )
 
+    async def consume_message_directly(self, message: MessageExt) -> dict[str, Any] | None:
+        """None: there is no listener."""
+        return None
+
     def running_info(self) -> dict[str, Any]:
         """RocketMQ's ConsumerRunningInfo, without consumption figures by topic."""
         return consumer_running_info(self, self.consume_type, self.consume_threads)

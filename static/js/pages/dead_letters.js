@@ -1,5 +1,6 @@
 /** The dead letters of one group: look at them, and send one or all to the group again. */
 
+import { consumeDialog } from "./consume_directly.js";
 import { dialog } from "../dialogs.js";
 import { KeyedRows, cell, el, setText } from "../dom.js";
 import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
@@ -18,6 +19,7 @@ const resendPath = `/groups/${encodeURIComponent(group)}/dead-letters/resend`;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 const rows = new KeyedRows(part("rows"), { create, update: () => {} });
 const list = { found: [], next: null, total: null, elsewhere: 0 };
+const consume = consumeDialog();
 let wanted = { from: 0, to: 0 };
 
 function create(message) {
@@ -26,6 +28,9 @@ function create(message) {
   const tries = message.reconsume_times;
   const again = el("button", { type: "button", class: "button small", "aria-label": `Send the dead letter at offset ${message.queue_offset} again` }, "Send again …");
   again.addEventListener("click", () => preview(Number(message.queue_offset), Number(message.queue_offset) + 1));
+  const now = el("button", { type: "button", class: "button small own-only", "aria-label": `Have a client consume the dead letter at offset ${message.queue_offset}` }, "Consume …");
+  now.disabled = Boolean(message.problem);
+  now.addEventListener("click", () => consume.open(message));
   return el("tr", { role: "row", "data-dead-letter": message.queue_offset },
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
     el("td", { role: "cell", class: "num", "data-label": "offset" }, count(message.queue_offset)),
@@ -34,7 +39,7 @@ function create(message) {
     cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
     cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
     cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))),
-    cell("more-cell", null, again));
+    el("td", { role: "cell", class: "more-cell" }, again, now));
 }
 
 async function load() {

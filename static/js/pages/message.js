@@ -1,5 +1,6 @@
 /** The page of one message: time line, body, properties. */
 
+import { consumeDialog } from "./consume_directly.js";
 import { el, setAttribute, setText } from "../dom.js";
 import { clockTime, count, dateTime, isoTime, plural, visible } from "../text/format.js";
 import { request } from "../http.js";
@@ -15,6 +16,7 @@ const MOST_STEPS = 200;
 const id = document.body.dataset.message;
 const topic = new URLSearchParams(location.search).get("topic") ?? "";
 const part = (name, panel = "") => document.querySelector(`${panel && `[data-panel="${panel}"] `}[data-part="${name}"]`);
+const consume = consumeDialog();
 const shown = { message: null, view: "", limit: FIRST_SHOWN };
 
 async function load() {
@@ -61,6 +63,7 @@ function showMessage(message) {
   const views = viewsOf(message);
   for (const button of part("views").children) button.disabled = !views.includes(button.dataset.view);
   shown.message = message;
+  part("consume").disabled = Boolean(message.problem);
   if (!views.includes(shown.view)) shown.view = views[0];
   showBody();
 }
@@ -116,4 +119,5 @@ part("more").addEventListener("click", () => {
   showBody();
 });
 part("refresh").addEventListener("click", load);
+part("consume").addEventListener("click", () => consume.open(shown.message));
 load();

@@ -49,6 +49,7 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
         "reset_offsets": {"topic": "T", "to": "min"},
         "put_topic": {},
         "resend": {},
+        "consume_directly": {"group": "g", "client_id": "c"},
         "patch_config": {"longPollingEnable": True},
         "receive": {"group": "G"},
         "ack": {"group": "G", "receipts": ["x"]},

@@ -56,7 +56,7 @@ def test_requests_that_are_not_served_are_refused() -> None:
     async def story(cluster: VirtualCluster) -> None:
         cluster.add_broker()
         consumer = consumer_of(cluster, Inbox())
-        assert ask(consumer, 309, {}).code == 3
+        assert ask(consumer, 12345, {}).code == 3
         assert ask(consumer, 40, {"consumerGroup": "g"}) is None
 
     run_virtually(story)

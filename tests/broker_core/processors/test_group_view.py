@@ -9,7 +9,7 @@ from broker_core import walk
 from broker_core.formats.message_properties import encode
 from broker_core.processors import group_view
 from tests.fakes.engine import Bench
-from tests.fakes.members import connect, failure, join
+from tests.fakes.members import beats, connect, failure, join
 
 
 def detail(bench: Bench, group: str = "g") -> c.ConsumerGroupDetail:
@@ -144,7 +144,7 @@ def test_a_queue_of_a_frozen_member_says_what_the_verdict_says() -> None:
     assert "suspended, or busy" in why(bench)
     bench.tick(1000)
     assert why(bench) == "A has sent no heartbeat for 46 s: its process is frozen or its network is cut"
-    join(bench, "A")
+    beats(bench, "A")
     assert "suspended, or busy" in why(bench), "it sends heartbeats again"
 
 

@@ -7,9 +7,11 @@ import pytest
 from broker_core import commands as c
 from broker_core.codes import ResponseCode
 from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import encode
 from broker_core.processors import query_message
 from tests.fakes.engine import Bench
+from tests.fakes.members import failure, join
 
 
 def test_by_key() -> None:
@@ -137,3 +139,43 @@ def test_a_search_by_time_names_what_is_wrong() -> None:
     bench.send("orders", b"1")
     none = bench.call(c.QueryMessageByTime(topic="orders", max_num=0))
     assert isinstance(none, c.Failed) and none.pointer == "/limit"
+
+
+def directly(client_id: str, message_id: str, topic: str = "") -> c.ConsumeMessageDirectly:
+    return c.ConsumeMessageDirectly(group="g", client_id=client_id, message_id=message_id, topic=topic)
+
+
+def test_a_message_for_one_client_of_a_group() -> None:
+    bench = Bench()
+    sent = bench.send("orders", b"1").messages[0]
+    join(bench, "A")
+    reply = bench.call(directly("A", sent.message_id, "orders"))
+    assert isinstance(reply, c.RelayToConsumer)
+    assert (reply.client_id, reply.version, reply.topic, reply.timeout_ms) == ("A", 493, "orders", 10_000)
+    (record,) = decode_all(reply.record)
+    assert (record.topic, record.body) == ("orders", b"1")
+    missing = failure(bench, directly("A", "nothing", "orders"))
+    assert (missing.kind, missing.pointer) == ("not_found", "/message_id")
+    for unknown in (directly("B", sent.message_id), c.ConsumeMessageDirectly(group="h", client_id="A", message_id="x")):
+        refused = failure(bench, unknown)
+        assert (refused.code, refused.kind, refused.pointer) == (206, "not_found", "/client_id")
+    join(bench, "web", connection="W", protocol="websocket", version=0)
+    assert failure(bench, directly("web", sent.message_id)).kind == "conflict"
+
+
+def test_a_dead_letter_is_consumed_as_the_copy_that_a_resend_makes() -> None:
+    """Its topic is the retry topic, for which a Java client puts the first topic."""
+    bench = Bench()
+    sent = bench.send("orders", b"1", properties=encode({"KEYS": "k"})).messages[0]
+    back = c.ConsumerSendMsgBack(group="g", physical_offset=sent.physical_offset, delay_level=-1)
+    assert bench.call(back) == c.Done()
+    join(bench, "A")
+    dead = bench.call(c.PullMessage(topic="%DLQ%g", queue_id=0, queue_offset=0))
+    assert isinstance(dead, c.Pulled)
+    (letter,) = decode_all(dead.records)
+    dead_id = encode_offset_message_id(letter.store_host, letter.store_port, letter.physical_offset)
+    reply = bench.call(directly("A", dead_id, "%DLQ%g"))
+    assert isinstance(reply, c.RelayToConsumer) and reply.topic == "%DLQ%g"
+    (record,) = decode_all(reply.record)
+    assert (record.topic, record.body, record.physical_offset) == ("%RETRY%g", b"1", letter.physical_offset)
+    assert record.properties == letter.properties and "RETRY_TOPIC\x01orders" in record.properties

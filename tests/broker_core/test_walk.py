@@ -51,6 +51,7 @@ QUESTIONS: list[c.Command] = [
     c.GetHolds(group="g"),
     c.GetEvents(after=3),
     c.ViewMessage(message_id="none"),
+    c.ConsumeMessageDirectly(group="g", client_id="x-client", message_id="none"),
     c.QueryMessageByTime(topic="b"),
     c.GetMessageTimeline(message_id="none"),
 ]

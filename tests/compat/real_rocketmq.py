@@ -235,13 +235,13 @@ class Server:
         self._process = None
 
 
-def name_server(folder: Path, port: int | None = None) -> Server:
-    """RocketMQ's name server, not started yet."""
+def name_server(folder: Path, port: int | None = None, **conf: str) -> Server:
+    """RocketMQ's name server, not started yet. ``conf`` has settings beside its port."""
     return Server(
         folder,
         "org.apache.rocketmq.namesrv.NamesrvStartup",
         ("-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128m"),
-        {"listenPort": str(port or unused_ports(1)[0])},
+        {"listenPort": str(port or unused_ports(1)[0])} | conf,
     )
 
 

@@ -4,6 +4,7 @@ Each case has real brokers, so all of them need ``--compat`` (``make compat``).
 """
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -20,6 +21,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message
+from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.remoting_client import RemotingClient
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
@@ -28,20 +30,27 @@ from broker_core.formats import rocketmq_json
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.options import Options
 from broker_core.server.attach.cluster_client import ClusterClient
+from broker_core.server.attach.consumer_questions import ConsumerQuestions
 from broker_core.server.attach.engine_calls import EngineRefused
 from broker_core.server.attach.follower import Follower, FollowOptions
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.store.files import RealFiles
+from broker_core.verdicts.judge import judge
+from tests.compat import java_program
 from tests.compat.conftest import needs
+from tests.compat.program import running_client
 from tests.compat.real_rocketmq import Server, broker, jars, name_server
 from tests.conftest import PROJECT
 from tests.fakes.following import Copy
-from tests.fakes.ports import unused_broker_port
+from tests.fakes.ports import unused_broker_port, unused_ports
 
 SEGMENT = 1 << 20
 SMALL_FILES = {"mappedFileSizeCommitLog": str(SEGMENT), "brokerIP2": "127.0.0.1", "haSendHeartbeatInterval": "1000"}
 SECONDS = 120
 MESSAGES, KILLS = 20_000, 20
+IN_SYNC = ("inSyncReplicas", "notInSyncReplicas")
+BLOCKED = "listener_blocked"
+CONTROLLER_GET_SYNC_STATE_DATA = 1006
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -117,12 +126,12 @@ async def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
     return value
 
 
-async def ask(address: str, code: int, **fields: str) -> Any:
+async def ask(address: str, code: int, sent: bytes = b"", **fields: str) -> Any:
     """The JSON of a server's answer."""
     host, _, port = address.rpartition(":")
     client = RemotingClient(host, int(port))
     try:
-        return rocketmq_json.decode((await client.invoke(code, fields, timeout_s=30)).body)
+        return rocketmq_json.decode((await client.invoke(code, fields, sent, timeout_s=30)).body or b"{}")
     finally:
         await client.close()
 
@@ -255,6 +264,86 @@ async def test_a_sync_master_answers_as_without_the_copy(brokers: Brokers, tmp_p
         assert status["inSyncSlaveNums"] == 0
         assert [connection["inSync"] for connection in status["haConnectionInfo"]] == [False]
     assert set(await send(brokers.namesrv, "sync-topic", 3, workers=3)) == {"FLUSH_SLAVE_TIMEOUT"}
+
+
+async def test_in_controller_mode_a_copy_joins_no_set(tmp_path: Path) -> None:
+    (port,) = unused_ports(1)
+    controller = name_server(
+        tmp_path / "controller",
+        enableControllerInNamesrv="true",
+        controllerDLegerGroup="g",
+        controllerDLegerPeers=f"n0-127.0.0.1:{port}",
+        controllerDLegerSelfId="n0",
+        controllerStorePath=str(tmp_path / "controller" / "store"),
+    )
+    found = Brokers(tmp_path, controller)
+    modes = {"enableControllerMode": "true", "controllerAddr": f"127.0.0.1:{port}", "brokerId": "-1"}
+
+    async def in_sync() -> Any:
+        asked = json.dumps(["controlled"]).encode()
+        with suppress(MQClientException, KeyError):  # no leader yet, or it does not know the broker
+            body = await ask(f"127.0.0.1:{port}", CONTROLLER_GET_SYNC_STATE_DATA, asked)
+            replicas = body["replicasInfoTable"]["controlled"]
+            return [sorted(one["brokerId"] for one in replicas[name]) for name in IN_SYNC]
+
+    try:
+        await asyncio.to_thread(controller.start)
+        await asyncio.to_thread(controller.wait_ready)
+        master = await found.start("controlled", allAckInSyncStateSet="true", inSyncReplicas="2", **modes)
+        assert set(await send(found.namesrv, "controlled-topic", 50)) == {"SEND_OK"}
+        alone = await until(in_sync)
+        async with copy_of(found.namesrv, "controlled", tmp_path / "copy") as copy:
+            await equal(copy, master)
+            assert set(await send(found.namesrv, "controlled-topic", 300)) == {"SEND_OK"}
+            await equal(copy, master)
+            assert await in_sync() == alone
+            status = await ask(master.address, RequestCode.GET_BROKER_HA_STATUS)
+            assert [connection["inSync"] for connection in status["haConnectionInfo"]] == [False]
+            end = copy.end
+        assert log_in(tmp_path / "copy", end) == log_in(master.folder / "store", end) and end > 100_000
+    finally:
+        found.stop()
+        controller.stop(signal.SIGKILL)
+
+
+async def test_the_threads_of_a_blocked_listener_are_shown(brokers: Brokers, tmp_path: Path) -> None:
+    needs(java_program.classes)
+    await brokers.start("asked")
+    await send(brokers.namesrv, "asked-topic", 3)
+    given = {"namesrv": brokers.namesrv, "group": "asked-group", "topic": "asked-topic", "listener": "blocked"}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    home = str(tmp_path)
+    command = java_program.command("member", *words, "--orderly", "0", home=home)
+    with running_client(command, home):
+        async with copy_of(brokers.namesrv, "asked", tmp_path / "copy") as copy:
+            client = ClusterClient(brokers.namesrv)
+            questions = ConsumerQuestions(client, copy.calls, SystemClock(), "asked")
+            address = (await client.brokers())["asked"].broker_addrs[0]
+
+            async def has_messages() -> Any:
+                await send(brokers.namesrv, "asked-topic", 1)
+                infos = await questions.answer(address, c.GetConsumerRunningInfo(group="asked-group"))
+                assert isinstance(infos, c.ConsumerRunningInfos), infos
+                held = [one for one in infos.clients if any(queue.cached for queue in one.queues)]
+                return held[0] if held and any(queue.pull_offset for queue in infos.queues) else None
+
+            async def verdict() -> Any:
+                await questions.answer(address, c.GetConsumerRunningInfo(group="asked-group"))
+                facts = await copy.calls.call(c.GetGroupFacts(group="asked-group"))
+                return next((one for one in judge([facts], patience_ms=1000).verdicts if one.id == BLOCKED), None)
+
+            try:
+                member = await until(has_messages)
+                await copy.until(lambda view: view.members_ms)
+                assert (await until(verdict)).evidence["client_id"] == member.client_id
+                command_of_stacks = c.GetConsumerRunningInfo(
+                    group="asked-group", client_id=member.client_id, stacks=True
+                )
+                infos = await questions.answer(address, command_of_stacks)
+                assert isinstance(infos, c.ConsumerRunningInfos)
+                assert "ConsumeMessageThread" in (infos.clients[0].stacks or "")
+            finally:
+                await client.close()
 
 
 async def test_it_registers_nowhere_and_shows_topics_groups_offsets_and_members(

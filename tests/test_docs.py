@@ -7,6 +7,7 @@ import pytest
 from django.core.management import call_command, get_commands
 
 from broker_core.options import PYTHON_NAMES
+from broker_core.remoting.requests import REFUSED_REQUESTS, REQUESTS
 from broker_core.verdicts.catalogue import CATALOGUE
 from tests.conftest import PROJECT
 
@@ -43,6 +44,17 @@ def test_docs_verdicts_is_what_the_code_says() -> None:
     )
     call_command("verdicts", stdout=listed)
     assert [line.split()[0] for line in listed.getvalue().splitlines()] == list(CATALOGUE)
+
+
+def test_docs_request_codes_is_what_the_code_says() -> None:
+    written, listed = StringIO(), StringIO()
+    call_command("request_codes", "--markdown", stdout=written)
+    assert (PROJECT / "docs" / "request-codes.md").read_text(encoding="utf-8") == written.getvalue(), (
+        "write it anew: .venv/bin/python manage.py request_codes --markdown > docs/request-codes.md"
+    )
+    call_command("request_codes", stdout=listed)
+    assert [int(line.split()[0]) for line in listed.getvalue().splitlines()] == sorted({*REQUESTS, *REFUSED_REQUESTS})
+    assert not REQUESTS.keys() & REFUSED_REQUESTS.keys(), "what is answered must leave REFUSED_REQUESTS"
 
 
 def test_options_are_shown_as_a_broker_conf() -> None:

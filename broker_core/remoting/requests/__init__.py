@@ -24,6 +24,7 @@ from broker_core.remoting.requests import (
     relay,
     send,
 )
+from broker_core.remoting.requests.refused_requests import REFUSED_REQUESTS
 from broker_core.remoting.requests.request_type import (
     Decoded,
     Encoded,
@@ -185,11 +186,7 @@ def decode(request: RemotingCommand, peer: Peer) -> Decoded:
     """The command of a request, or Failed for an invalid one. Never raises."""
     known = REQUESTS.get(request.code)
     if known is None:
-        return Failed(
-            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            kind="request",
-            remark=f" request type {request.code} not supported",
-        )
+        return _not_supported(request.code)
     try:
         return known.decode(request, peer)
     except BrokerError as error:
@@ -218,6 +215,16 @@ def encode(reply: Reply | list[Reply], request: RemotingCommand, identity: Ident
         return request.response(failed.code, failed.remark)
 
 
+def _not_supported(code: int) -> Failed:
+    """RocketMQ's words, and the reason if this broker knows the request."""
+    reason = REFUSED_REQUESTS.get(code)
+    return Failed(
+        code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        kind="request",
+        remark=f" request type {code} not supported" + (f": {reason}" if reason else ""),
+    )
+
+
 def _defect(error: Exception) -> Failed:
     return Failed(
         code=ResponseCode.SYSTEM_ERROR,
@@ -226,4 +233,4 @@ def _defect(error: Exception) -> Failed:
     )
 
 
-__all__ = ["REQUESTS", "Identity", "Peer", "Relay", "RequestType", "decode", "encode"]
+__all__ = ["REFUSED_REQUESTS", "REQUESTS", "Identity", "Peer", "Relay", "RequestType", "decode", "encode"]

@@ -124,10 +124,3 @@ def test_timers_and_recalls() -> None:
         16,
         "recall failed, operation is forbidden",
     )
-
-
-@pytest.mark.parametrize("code", [27, 323, 354, 513, 901, 2003, 3005])
-def test_requests_that_are_not_supported_are_refused(code: int) -> None:
-    refused = decode(RemotingCommand.request(code, {}, opaque=1), PEER)
-    assert isinstance(refused, c.Failed)
-    assert (refused.code, refused.remark) == (3, f" request type {code} not supported")

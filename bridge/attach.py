@@ -7,8 +7,9 @@ The ``broker.conf`` contains what an engine must share with the broker that it f
 delay levels, and the address in message ids.
 """
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from broker_core.client.mq_client_exception import MQClientException
 from broker_core.options import read_broker_conf
 from broker_core.server.attach.cluster_client import ClusterClient, Source, candidates
 from broker_core.server.attach.follower import choose
+
+log = logging.getLogger(__name__)
 
 FOLDER = "attached"
 CONF = "broker.conf"
@@ -112,6 +115,54 @@ def attached_places(settings: Any, found: Sequence[FoundBroker], attach: Mapping
             "GLASSMQ_ATTACH_BROKERS or --broker."
         )
     return places
+
+
+class Newcomers:
+    """The brokers that join the cluster after the start.
+
+    ``known`` are those that are followed, by name. ``attach`` is that of ``attached_places``.
+    """
+
+    def __init__(
+        self, settings: Any, namesrv_addr: str, source: str, attach: Mapping[str, str], known: Iterable[str]
+    ) -> None:
+        self._settings = settings
+        self._namesrv_addr = namesrv_addr
+        self._source = source
+        self._attach = attach
+        self._known = set(known)
+        self._problem = ""
+
+    async def look(self) -> list[BrokerPlace]:
+        """The places of brokers that can be followed from now on. A reason why one cannot be is logged once."""
+        try:
+            names = await broker_names(self._namesrv_addr)
+            new = [name for name in names if name not in self._known]
+            if not new:
+                return []
+            room = MAX_BROKERS - len(self._known)
+            if room <= 0:
+                raise CannotAttach(f"{len(self._known)} brokers are followed, so {', '.join(new)} is not")
+            found = await find_brokers(self._namesrv_addr, new[:room], self._source)
+            places = attached_places(self._settings, found, self._attach)
+        except (CannotAttach, OSError) as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.warning("no broker is added: %s", error)
+            return []
+        self._known |= {place.name for place in places}
+        return places
+
+
+async def broker_names(namesrv_addr: str) -> list[str]:
+    """The names of the brokers that the name servers know; CannotAttach if none answers."""
+    client = ClusterClient(namesrv_addr)
+    try:
+        return list(await client.brokers())
+    except (OSError, MQClientException) as error:
+        raise CannotAttach(f"the cluster of {namesrv_addr} cannot be read: {error}") from error
+    finally:
+        await client.close()
 
 
 def _place(settings: Any, name: str, folder: Path, attach: Mapping[str, str]) -> BrokerPlace:

@@ -64,8 +64,20 @@ class Recorders:
     def __init__(self, ports: Mapping[str, EnginePort], folder: Path, clock: Clock) -> None:
         """``folder`` has one file for each broker. It is created when they start."""
         self._folder = folder
-        self._histories = {name: History(folder / f"{quote(name, safe='')}.sqlite3") for name in ports}
-        self._recorders = [Recorder(port, self._histories[name], clock) for name, port in ports.items()]
+        self._clock = clock
+        self._histories: dict[str, History] = {}
+        self._recorders = [self._make(name, port) for name, port in ports.items()]
+
+    def _make(self, name: str, port: EnginePort) -> Recorder:
+        history = self._histories[name] = History(self._folder / f"{quote(name, safe='')}.sqlite3")
+        return Recorder(port, history, self._clock)
+
+    def add(self, name: str, port: EnginePort) -> None:
+        """Record one more broker, when the others have started."""
+        recorder = self._make(name, port)
+        self._recorders.append(recorder)
+        set_histories(self._histories)
+        recorder.start()
 
     def start(self) -> None:
         try:

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from bridge.attach import CannotAttach, FoundBroker, attached_places, conf_of, find_brokers, followed_before, plan
+from bridge.attach import (
+    CannotAttach,
+    FoundBroker,
+    Newcomers,
+    attached_places,
+    conf_of,
+    find_brokers,
+    followed_before,
+    plan,
+)
 from broker_core.codes import RequestCode
 from broker_core.options import make_options, read_broker_conf
 from broker_core.server.attach.cluster_client import Source
@@ -95,3 +104,26 @@ def test_a_name_that_is_no_folder_is_left_out(tmp_path: Path) -> None:
 def test_the_number_of_followed_brokers_is_limited(tmp_path: Path) -> None:
     with pytest.raises(CannotAttach, match="26 can be followed"):
         attached_places(settings(tmp_path), [found(f"b{number}") for number in range(27)], ATTACH)
+
+
+async def test_a_broker_that_joins_later_is_found_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with fake_master(master(20)) as leader:
+        newcomers = Newcomers(settings(tmp_path), leader.address, "auto", ATTACH, ["broker-b"])
+        leader.config = {"enableDLegerCommitLog": "true"}
+        assert await newcomers.look() == await newcomers.look() == []
+        assert caplog.text.count("DLedger") == 1  # said once, and tried again
+        leader.config = {}
+        (place,) = await newcomers.look()
+        assert (place.name, place.attached) == ("broker-a", True)
+        assert (tmp_path / "attached" / "broker-a" / "broker.conf").exists()
+        assert await newcomers.look() == []
+
+
+async def test_no_more_brokers_are_added_than_can_be_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with fake_master(master(1)) as leader:
+        newcomers = Newcomers(
+            settings(tmp_path), leader.address, "auto", ATTACH, [f"b{number}" for number in range(26)]
+        )
+        assert await newcomers.look() == []
+    assert "26 brokers are followed, so broker-a is not" in caplog.text
+    assert await newcomers.look() == []  # and while no name server answers

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandError
 
-from bridge.attach import CannotAttach, attached_places, find_brokers, followed_before, plan
+from bridge.attach import CannotAttach, Newcomers, attached_places, find_brokers, followed_before, plan
 from bridge.cluster import BrokerPlace
 from bridge.management.commands.broker import Command as BrokerCommand
 
@@ -19,6 +19,7 @@ class Command(BrokerCommand):
     """The command; ``bridge/attach.py`` finds the brokers."""
 
     attaches = True
+    _newcomers: Newcomers | None = None
     help = "Follow the brokers of a running RocketMQ cluster, and show them, until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -69,8 +70,15 @@ class Command(BrokerCommand):
             self._places = attached_places(settings, found, attach)
         except CannotAttach as error:
             raise CommandError(str(error)) from error
+        if not wanted and settings.GLASSMQ_ENGINE == "child":
+            known = [place.name for place in self._places]
+            self._newcomers = Newcomers(settings, namesrv, options["source"], attach, known)
         super().handle(*args, **options | {"cluster": True})
 
     def places(self, *, clustered: bool) -> list[BrokerPlace]:
         """The followed brokers."""
         return self._places
+
+    async def joining(self) -> list[BrokerPlace] | None:
+        """The brokers that joined the cluster; None if only those named are followed."""
+        return None if self._newcomers is None else await self._newcomers.look()

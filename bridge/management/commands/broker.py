@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from broker_core.clock import SystemClock
 from broker_core.errors import StoreError
 from broker_core.server.garbage_collection import freeze
 from broker_core.server.remoting_server import CannotServe
-from broker_core.tasks import start_task
+from broker_core.tasks import end_task, start_task
 
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted replaces this module by an object that is chosen at run time
@@ -55,6 +55,8 @@ LAST_ANSWERS_S = 1.0
 """How long writing may take after the engine has stopped: first the answers to held pulls, then the close frames of
 WebSockets."""
 LOOK_AGAIN_S = 0.02
+JOINING_S = 30.0
+"""Time between two looks for brokers that joined a followed cluster."""
 ENGINE_GRACE_S = 15.0
 """How long the engine may take to answer and flush. Recovery reads what is not flushed then from the log."""
 CHILD_GRACE_S = 6.0
@@ -119,7 +121,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"Warning: {warning}")
             if not options["no_migrate"]:
                 self._migrate()
-            process = BrokerProcess(places, schedules=not options["no_schedules"])
+            process = BrokerProcess(places, schedules=not options["no_schedules"], joining=self.joining)
             process.run(announce=lambda state: self.stdout.write(banner(places, state)))
         except KeyboardInterrupt:
             sys.exit(130)
@@ -129,6 +131,10 @@ class Command(BaseCommand):
     def places(self, *, clustered: bool) -> list[BrokerPlace]:
         """The brokers to start. CommandError if they cannot be started."""
         return places_of_brokers(clustered=clustered)
+
+    async def joining(self) -> list[BrokerPlace] | None:
+        """Brokers that are to be started beside the others now; None if there will be none."""
+        return None
 
     def _migrate(self) -> None:
         """Bring the database up to date. A full disk must not keep the broker from serving its messages."""
@@ -161,8 +167,17 @@ class BrokerProcess:
     ``problem`` is empty after a clean end, otherwise a sentence about why the broker could not run.
     """
 
-    def __init__(self, places: Sequence[BrokerPlace], *, schedules: bool) -> None:
+    def __init__(
+        self,
+        places: Sequence[BrokerPlace],
+        *,
+        schedules: bool,
+        joining: Callable[[], Awaitable[list[BrokerPlace] | None]],
+    ) -> None:
+        """``joining`` is asked every 30 s for brokers to add, until it returns None."""
         self.problem = ""
+        self._joining = joining
+        self._adding: asyncio.Task[None] | None = None
         self._ports = make_ports(settings, places)
         self._recorders = Recorders(self._ports, settings.GLASSMQ_DATA_DIR / "history", SystemClock())
         self._children = children(places, schedules=schedules, on_refusal=self._give_up)
@@ -213,6 +228,7 @@ class BrokerProcess:
             self._recorders.start()
             self._announce(await engine_state(self._ports, patience_s))
             self._start_alerts()
+            self._adding = start_task(self._keep_adding(), "add brokers")
         except StoreError as error:
             self._give_up(f"{error.remark}. GLASSMQ_STORE_DIR or GLASSMQ_DATA_DIR names another place for the store.")
         except BrokerError as error:
@@ -226,6 +242,27 @@ class BrokerProcess:
         except Exception:
             logger.exception("The broker cannot start.")
             self._give_up("The broker cannot start; the error above says why.")
+
+    async def _keep_adding(self) -> None:
+        """Start the brokers that join. One that cannot be started does not disturb the others."""
+        while (places := await self._joining()) is not None:
+            for place in places:
+                try:
+                    await self._add(place)
+                except OSError:
+                    logger.exception("The engine of %s cannot be started.", place.name)
+            await asyncio.sleep(JOINING_S)
+
+    async def _add(self, place: BrokerPlace) -> None:
+        (port,) = make_ports(settings, [place]).values()
+        for child in children([place], schedules=False, on_refusal=logger.error):
+            self._children.append(child)
+            await child.start()
+        self._ports[place.name] = port
+        await port.start()
+        self._recorders.add(place.name, port)
+        set_ports(self._ports)
+        logger.warning("%s joined the cluster and is followed.", place.name)
 
     def _give_up(self, problem: str) -> None:
         self.problem = problem
@@ -251,6 +288,7 @@ class BrokerProcess:
         if self._starting is not None and not self._starting.done() and not self.problem:
             self._starting.cancel()
             await asyncio.wait([self._starting])
+        await end_task(self._adding)
         self._stop_listening()
         await self._recorders.stop()
         if not self.problem:

@@ -68,3 +68,12 @@ async def test_a_folder_that_cannot_be_made_stops_nothing(tmp_path: Path) -> Non
     recorders = Recorders({"broker-a": FakePort()}, tmp_path / "file" / "history", VirtualClock())
     recorders.start()
     await recorders.stop()
+
+
+async def test_a_broker_that_joins_is_recorded_too(tmp_path: Path) -> None:
+    recorders = Recorders({"broker-a": FakePort()}, tmp_path / "history", VirtualClock())
+    recorders.start()
+    recorders.add("broker-b", FakePort())
+    assert get_history("broker-a") is not None and get_history("broker-b") is not None
+    await recorders.stop()
+    assert get_history("broker-b") is None

@@ -13,10 +13,19 @@ from bridge.event_fanout import EventFanout
 from bridge.limits import Limits
 from bridge.port import Delta, EventBatch
 from bridge.transport import Link
-from bridge.web_process import WebProcess
+from bridge.web_process import NO_ROOM, WebProcess
 from broker_core.clock import Clock
 from broker_core.codes import ResponseCode
-from broker_core.commands import CloseConnection, Failed, GetConsumerRunningInfo, GetSnapshot, RelayToConsumer
+from broker_core.commands import (
+    ChangeInvisibleTime,
+    CloseConnection,
+    Failed,
+    GetConsumerRunningInfo,
+    GetSnapshot,
+    PopMessage,
+    Popped,
+    RelayToConsumer,
+)
 from broker_core.server.attach.follower import Follower
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
@@ -166,6 +175,9 @@ class EngineHost:
             if deadline_ms < too_late_ms:
                 process.put(number, request_id, _TOO_LATE)
                 continue
+            if type(command) is PopMessage and process.is_full:
+                process.put(number, request_id, NO_ROOM)
+                continue
             if type(command) is GetSnapshot:
                 process.snapshot_asked(number, request_id)
             if self._follower is not None and type(command) is GetConsumerRunningInfo:
@@ -199,6 +211,22 @@ class EngineHost:
         finally:
             self._relays -= 1
         process.put(connection, request_id, reply)
+
+    def give_back(self, process: WebProcess, popped: Popped) -> None:
+        """Make popped messages visible, because there is no room for the answer."""
+        for queue in popped.queues:
+            for offset in queue.offsets:
+                command = ChangeInvisibleTime(
+                    consumer_group=popped.consumer_group,
+                    topic=queue.topic,
+                    queue_id=queue.queue_id,
+                    start_offset=queue.start_offset,
+                    pop_time_ms=popped.pop_time_ms,
+                    offset=offset,
+                    invisible_ms=0,
+                    unseen=True,
+                )
+                self.runner.submit(process.connection(wire.PROCESS), 0, command)
 
     # --- Removing web processes ---
 

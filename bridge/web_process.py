@@ -13,7 +13,7 @@ from bridge.limits import Limits
 from bridge.pump import Pump
 from bridge.transport import Link, TransportFull
 from broker_core.codes import ResponseCode
-from broker_core.commands import Failed, Pulled, Records, RelayToConsumer, Reply
+from broker_core.commands import Failed, Popped, Pulled, Records, RelayToConsumer, Reply
 from broker_core.server.engine_runner import Connection, EngineRunner
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,18 @@ class ProcessHost(Protocol):
     def cut_off(self, process: "WebProcess", reason: str) -> None:
         """Release everything of this process and close its connection."""
         ...
+
+    def give_back(self, process: "WebProcess", popped: Popped) -> None:
+        """Make popped messages visible, because there is no room for the answer."""
+        ...
+
+
+NO_ROOM = Failed(
+    code=ResponseCode.SYSTEM_BUSY,
+    kind="no_room",
+    retry_after_ms=20,
+    remark="too many replies of the broker's engine wait to be sent; try again in a moment",
+)
 
 
 class WebProcess:
@@ -105,6 +117,12 @@ class WebProcess:
 
     # --- Sending ---
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many replies wait that it gets no more messages. A pop is not begun then, because its messages
+        would have to be given back."""
+        return self._reply_bytes >= self._limits.reply_bytes
+
     def _on_replies(self, replies: list[tuple[Connection, int, Reply]]) -> None:
         """Take the replies and notices of one turn. No client waits for those with request id 0."""
         for connection, request_id, reply in replies:
@@ -139,14 +157,10 @@ class WebProcess:
                 )
             )
         elif self._reply_bytes + len(raw) > self._limits.reply_bytes and isinstance(reply, Pulled | Records):
-            raw = wire.encode_reply(
-                Failed(
-                    code=ResponseCode.SYSTEM_BUSY,
-                    kind="no_room",
-                    retry_after_ms=20,
-                    remark="too many replies of the broker's engine wait to be sent; try again in a moment",
-                )
-            )
+            raw = wire.encode_reply(NO_ROOM)
+        elif self._reply_bytes + len(raw) > self._limits.reply_bytes and isinstance(reply, Popped) and reply.queues:
+            self._host.give_back(self, reply)
+            raw = wire.encode_reply(NO_ROOM)
         self._replies.append((connection, request_id, raw))
         self._reply_bytes += len(raw)
         if len(self._replies) > self._limits.reply_count:

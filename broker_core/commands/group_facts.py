@@ -1,5 +1,7 @@
 """What the engine knows about one consumer group: the input of ``broker_core.verdicts``."""
 
+from msgspec import field
+
 from broker_core.commands.base import Command, Reply, Shape
 from broker_core.commands.groups import ConsumerGroupDetail
 
@@ -115,6 +117,16 @@ class ReturnedMessages(Shape, frozen=True):
     tries: int | None = None
 
 
+class UnacknowledgedPops(Shape, frozen=True):
+    """``messages`` of a topic that the group popped, and that are invisible; ``client_id`` popped last. The group has
+    acknowledged none of the topic's messages for ``still_ms``."""
+
+    topic: str
+    client_id: str
+    messages: int
+    still_ms: int
+
+
 class BrokerCondition(Shape, frozen=True):
     """What a broker does that all its groups notice.
 
@@ -158,6 +170,7 @@ class GroupFacts(Reply, frozen=True):
     recent: list[RecentMessages]
     returned: ReturnedMessages
     delayed: list[DelayedMessages]
+    unacknowledged: list[UnacknowledgedPops] = field(default_factory=list)
 
 
 GroupFactsCommand = GetGroupFacts | ReportWindows

@@ -57,6 +57,7 @@ class Popped(Reply, frozen=True):
     revive_queue_id: int
     rest: int
     queues: list[PoppedQueue]
+    consumer_group: str = ""
     records: bytes = b""
     hold: HoldOutcome | None = None
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.formats.pop_check_point import pop_retry_topic
 
 TICK_NS = 20_000_000
 COARSE_TICKS = 50
@@ -28,6 +29,9 @@ STALE = 100_000
 """A check point is stored again that is followed by so many records of its revive queue, and two for each check point
 in memory: else many check points would be stored again and again because of each other."""
 POPS_REMEMBERED = 20_000
+"""Pairs of group and topic."""
+ALONE_NS = 60 * 1_000_000_000
+"""A message that is given after this time without others begins a new time without acknowledgements."""
 
 Key = tuple[int, int, int]
 
@@ -62,6 +66,21 @@ class CheckPoint(msgspec.Struct, eq=False, gc=False):
         return self.pop_time + self.invisible_ms
 
 
+class Popping(msgspec.Struct, gc=False):
+    """How a group pops from a topic; times are monotonic.
+
+    Of the messages that it got, ``unacknowledged`` are invisible. It has acknowledged none since ``still_ns``; until
+    the next delivery after an acknowledgement that left none, that is of no interest (``is_settled``).
+    """
+
+    client_id: str
+    popped_ns: int
+    unacknowledged: int = 0
+    still_ns: int = 0
+    given_ns: int = 0
+    is_settled: bool = True
+
+
 class PopCheckPoints:
     """RocketMQ's PopBufferMergeService and PopInflightMessageCounter, as far as they decide."""
 
@@ -73,7 +92,7 @@ class PopCheckPoints:
         self._live: dict[int, dict[int, CheckPoint]] = {}
         self._ends: dict[int, int] = {}
         self._void: deque[dict[Key, CheckPoint]] = deque()
-        self._last_pops: dict[tuple[str, str], tuple[str, int]] = {}
+        self._popping: dict[tuple[str, str], Popping] = {}
         self._turn = 0
         self.messages = 0
         """Popped messages that are not acknowledged."""
@@ -90,14 +109,43 @@ class PopCheckPoints:
 
     def note_pop(self, group: str, topic: str, client_id: str, now_ns: int) -> None:
         """Note a pop: who consumes so, and when last (monotonic)."""
-        self._last_pops.pop((group, topic), None)
-        self._last_pops[group, topic] = client_id, now_ns
-        if len(self._last_pops) > POPS_REMEMBERED:
-            del self._last_pops[next(iter(self._last_pops))]
+        popping = self._popping.pop((group, topic), None)
+        if popping is None:
+            popping = Popping(client_id, now_ns)
+            if len(self._popping) >= POPS_REMEMBERED:
+                del self._popping[next(iter(self._popping))]
+        self._popping[group, topic] = popping
+        popping.client_id, popping.popped_ns = client_id, now_ns
 
-    def last_pop(self, group: str, topic: str) -> tuple[str, int] | None:
-        """(client id, monotonic ns) of the last pop; None if the group has not popped from the topic lately."""
-        return self._last_pops.get((group, topic))
+    def popping(self, group: str, topic: str) -> Popping | None:
+        """How the group pops from the topic; None if it has not done so lately."""
+        return self._popping.get((group, topic))
+
+    def note_given(self, group: str, topic: str, messages: int, now_ns: int) -> None:
+        """Note that a pop, which was noted before, got messages."""
+        popping = self._popping.get((group, topic))
+        if popping is None:
+            return
+        if not popping.unacknowledged and (popping.is_settled or now_ns - popping.given_ns > ALONE_NS):
+            popping.still_ns = now_ns
+        popping.unacknowledged += messages
+        popping.given_ns, popping.is_settled = now_ns, False
+
+    def note_acknowledged(self, group: str, topic: str, messages: int, now_ns: int) -> None:
+        """Note that messages were acknowledged. ``topic`` may be the retry topic."""
+        popping = self._find_popping(group, topic)
+        if popping is not None and messages:
+            popping.unacknowledged = max(0, popping.unacknowledged - messages)
+            popping.still_ns, popping.is_settled = now_ns, True
+
+    def note_returned(self, group: str, topic: str, messages: int) -> None:
+        """Note that the invisible time of messages is over. ``topic`` may be the retry topic."""
+        popping = self._find_popping(group, topic)
+        if popping is not None:
+            popping.unacknowledged = max(0, popping.unacknowledged - messages)
+
+    def _find_popping(self, group: str, topic: str) -> Popping | None:
+        return self._popping.get((group, topic.removeprefix(pop_retry_topic("", group))))
 
     # --- the table ------------------------------------------------------------------------------------------------
 

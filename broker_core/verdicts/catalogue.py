@@ -107,7 +107,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "not_acknowledged",
         ("error",),
-        "messages were sent to a WebSocket consumer, which acknowledges none of them for 30 s (`patience_ms`)",
+        "messages were sent to a WebSocket consumer, or received with a lease, and none of them is acknowledged for "
+        "30 s (`patience_ms`)",
         "Let the consumer send an ack for each message that it has consumed.",
     ),
     Situation(

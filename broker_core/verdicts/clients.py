@@ -7,6 +7,7 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import ClientWindow, RefusedPulls
 from broker_core.verdicts.catalogue import CATALOGUE
 from broker_core.verdicts.group import REBALANCES_MS, Group, Queue, places, waiting_in
+from broker_core.verdicts.progress import stands_still
 from broker_core.verdicts.verdict import Verdict, clock, joined, plural, span
 
 LATE_HEARTBEAT_MS = 45_000
@@ -33,6 +34,7 @@ def client_verdicts(group: Group) -> Iterator[Verdict]:
     explained: set[str] = set()
     yield from _refused(group, explained)
     yield from _may_not_consume(group, explained)
+    yield from _popped(group)
     if not group.members:
         if group.are_members_known:
             yield from _without_members(group)
@@ -219,6 +221,27 @@ def _not_acknowledged(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "queues": places(queues),
         },
     )
+
+
+def _popped(group: Group) -> Iterator[Verdict]:
+    """Messages were popped, or received with a lease, and none of them is acknowledged."""
+    for one in group.facts:
+        for pops in one.unacknowledged:
+            if not stands_still(pops, group.patience_ms):
+                continue
+            client_id = pops.client_id or "a client"
+            yield CATALOGUE["not_acknowledged"].verdict(
+                f"{group.name} stands still: {client_id} received messages of {pops.topic} and has acknowledged none "
+                f"for {span(pops.still_ms)}; {plural(pops.messages, 'message is', 'messages are')} hidden until the "
+                "lease is over.",
+                {
+                    "client_id": client_id,
+                    "topic": pops.topic,
+                    "messages": pops.messages,
+                    "stands_still_ms": pops.still_ms,
+                    "since_ms": group.now_ms - pops.still_ms,
+                },
+            )
 
 
 def _locked(group: Group, explained: set[str]) -> Iterator[Verdict]:

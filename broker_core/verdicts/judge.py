@@ -49,7 +49,7 @@ def _state(group: Group, verdicts: list[Verdict]) -> State:
     if state == "stopped" and not group.unavailable and group.are_members_known:
         return state
     errors = {verdict.id for verdict in verdicts if verdict.severity == "error"} - _STILL_CONSUMING
-    waits = group.progress.waiting or group.progress.unknown or "pulls_refused" in errors
+    waits = group.progress.waiting or group.progress.unknown or errors & {"pulls_refused", "not_acknowledged"}
     if state != "stopped" and errors and waits:
         return "stalled"
     return "unknown" if state in ("ok", "stopped") and not group.is_whole else state

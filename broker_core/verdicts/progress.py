@@ -6,7 +6,7 @@ Unknown is never 0, and ``ok`` needs evidence: the committed offset moved, or no
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from broker_core.commands import GroupQueueView
+from broker_core.commands import GroupQueueView, UnacknowledgedPops
 from broker_core.verdicts.group_state import PATIENCE_MS, State, StateFacts, decisions
 
 TREND_MS = 5_000
@@ -80,6 +80,11 @@ def does_every_message_fail(delivered: int, returned: int, in_hand: int) -> bool
     are not fewer than the delivered ones, nothing proves that every message fails.
     """
     return 0 < delivered - in_hand <= returned
+
+
+def stands_still(pops: UnacknowledgedPops, patience_ms: int = PATIENCE_MS) -> bool:
+    """Whether a group has acknowledged none of its popped messages for too long."""
+    return pops.messages > 0 and pops.still_ms > patience_ms
 
 
 class GroupProgress(NamedTuple):

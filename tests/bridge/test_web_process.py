@@ -16,14 +16,18 @@ from broker_core.commands import (
     Failed,
     GetBroker,
     GetTopics,
+    PopMessage,
+    Popped,
     Pulled,
     RelayToConsumer,
     Reply,
     Topics,
 )
+from broker_core.formats.commit_log_record import decode_all
 from broker_core.server.delayed_commands import DelayedCommands
 from broker_core.server.engine_runner import MAX_QUESTIONS, Connection
 from tests.bridge.conftest import new_host, pull, send, until
+from tests.fakes.engine import context_of
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_web import NotingLink, Web
 
@@ -149,6 +153,49 @@ async def test_too_many_waiting_replies_refuse_messages_not_answers(tmp_path: Pa
     await web.answer(0, 8)
     answers = [await web.answer(0, number) for number in range(2, 8)]
     assert [type(answer) for answer in answers] == [Pulled] * 2 + [Failed] * 4
+    await host.stop()
+
+
+POP = PopMessage(topic="t", consumer_group="g", max_msg_nums=1)
+
+
+async def test_a_pop_without_room_for_its_answer_gives_its_message_back(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=20_000))
+    await host.start()
+    web, points = Web(host, link), context_of(host.runner.engine).check_points
+    web.ask(*((0, number, send(b"x" * 5000)) for number in range(1, 10)))
+    await web.answer(0, 9)
+    link.gate.clear()
+    web.ask(*((0, number, POP) for number in range(11, 20)), (0, 20, GetBroker()))
+    await asyncio.sleep(0)
+    link.gate.set()
+    await web.answer(0, 20)
+    popped = [answer for number in range(11, 20) if isinstance(answer := await web.answer(0, number), Popped)]
+    assert 0 < len(popped) < 9
+    await until(lambda: points.messages == len(popped))
+    attempts = []
+    for number in range(30, 39 - len(popped)):
+        web.ask((0, number, POP))
+        rest = await web.answer(0, number)
+        assert isinstance(rest, Popped)
+        attempts += [record.reconsume_times for record in decode_all(rest.records)]
+    assert attempts == [0] * (9 - len(popped))
+    await host.stop()
+
+
+async def test_a_pop_does_not_begin_while_too_many_replies_wait(tmp_path: Path, link: NotingLink) -> None:
+    host = new_host(tmp_path / "store", msgspec.structs.replace(QUICK, reply_bytes=1))
+    await host.start()
+    web, engine = Web(host, link), host.runner.engine
+    link.gate.clear()
+    for number in (1, 2):  # the first reply is on its way, the second one waits
+        web.ask((0, number, GetBroker()))
+        await until(lambda number=number: host.runner.handled == number)  # type: ignore[misc]
+        await asyncio.sleep(0)
+    web.ask((0, 3, POP))
+    link.gate.set()
+    refused = await web.answer(0, 3)
+    assert isinstance(refused, Failed) and refused.kind == "no_room" and engine.counters.pulls_received == 0
     await host.stop()
 
 

@@ -30,6 +30,7 @@ def ack_message(context: Context, request: Request, now: Now) -> Reply:
         append(context, [acknowledgement(context, point, offsets, now)], now)
         for offset in offsets:
             context.check_points.acknowledge(point, offset)
+        context.check_points.note_acknowledged(point.group, point.topic, len(offsets), now.mono_ns)
     late = [offset for offset in given if offset not in waiting]
     context.counters.messages_acknowledged += len(offsets)
     context.counters.acknowledged_late += len(late)

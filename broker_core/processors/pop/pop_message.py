@@ -259,6 +259,7 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
         queues.append(PoppedQueue(topic=topic, queue_id=queue_id, start_offset=point.start_offset, offsets=offsets))
         records.append(result.records if topic == pop.topic else _retries(context, pop, point, result.records))
         _report(context, pop, topic, queue_id, result, outcome, now)
+    context.check_points.note_given(pop.group, pop.topic, found.messages, now.mono_ns)
     if found.rest:
         wake_next(context, pop)
     return Popped(
@@ -268,6 +269,7 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
         revive_queue_id=0,
         rest=found.rest,
         queues=queues,
+        consumer_group=pop.group,
         records=b"".join(records),
         hold=outcome,
     )

@@ -93,6 +93,7 @@ def _revive(context: Context, point: CheckPoint, now: Now) -> int:
             copies.append(copy)
             retries.append(retry)
     stored = append(context, [*copies, ack_message(context, point, point.waiting, now)], now)
+    context.check_points.note_returned(point.group, point.topic, len(point.waiting))
     context.check_points.remove(point)
     for retry, copied in zip(retries, stored, strict=False):
         report_retry(context, retry, copied, now)

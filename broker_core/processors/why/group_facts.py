@@ -36,7 +36,7 @@ from broker_core.filters.tags import looks_like_sql92
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import group_detail, is_known_group
 from broker_core.processors.retry_message import RETRY_PREFIX
-from broker_core.processors.why.live_state import returned_messages
+from broker_core.processors.why.live_state import returned_messages, unacknowledged_pops
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps
 
@@ -88,6 +88,7 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
         recent=recent,
         returned=_returned(context, detail, now),
         delayed=delayed,
+        unacknowledged=unacknowledged_pops(context, group, (queue.topic for queue in detail.queues), now),
     )
 
 

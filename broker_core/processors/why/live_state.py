@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from broker_core.clock import Now
-from broker_core.commands import GroupQueueView, ReturnedMessages
+from broker_core.commands import GroupQueueView, ReturnedMessages, UnacknowledgedPops
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.processors.consumer_manage import BROKERS_OWN, group_queue_offset
@@ -17,6 +17,7 @@ from broker_core.verdicts.progress import (
     group_progress,
     group_state,
     queue_progress,
+    stands_still,
     uncommitted_messages,
 )
 from broker_core.walk import Steps, pieces_of, sort_names
@@ -50,9 +51,25 @@ class LastPop(NamedTuple):
 
 def last_pop(context: Context, group: str, topic: str, now: Now) -> LastPop | None:
     """None if the group has not popped from the topic for two minutes. Where members pop, they have no queues."""
-    found = context.check_points.last_pop(group, topic)
-    ms_ago = (now.mono_ns - found[1]) // 1_000_000 if found is not None else 0
-    return LastPop(found[0], max(0, ms_ago)) if found is not None and ms_ago < POPS_MS else None
+    found = context.check_points.popping(group, topic)
+    if found is None:
+        return None
+    ms_ago = (now.mono_ns - found.popped_ns) // 1_000_000
+    return LastPop(found.client_id, max(0, ms_ago)) if ms_ago < POPS_MS else None
+
+
+def unacknowledged_pops(context: Context, group: str, topics: Iterable[str], now: Now) -> list[UnacknowledgedPops]:
+    """The topics of which the group has popped messages that are neither acknowledged nor visible again."""
+    return [
+        UnacknowledgedPops(
+            topic=topic,
+            client_id=popping.client_id,
+            messages=popping.unacknowledged,
+            still_ms=max(0, now.mono_ns - popping.still_ns) // 1_000_000,
+        )
+        for topic in dict.fromkeys(topics)
+        if (popping := context.check_points.popping(group, topic)) is not None and popping.unacknowledged
+    ]
 
 
 class LiveState(NamedTuple):
@@ -133,6 +150,8 @@ def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, 
     )
     if state == "stopped" and not context.are_members_known:
         state = "unknown"
+    if state != "stopped" and any(map(stands_still, unacknowledged_pops(context, group, topics, now))):
+        state = "stalled"
     return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown, queues)
 
 

@@ -113,9 +113,38 @@ def test_a_later_record_takes_the_place_of_an_earlier_one() -> None:
 
 def test_the_last_pop_of_a_group_is_known() -> None:
     points = PopCheckPoints()
-    assert points.last_pop("g", "t") is None
+    assert points.popping("g", "t") is None
     points.note_pop("g", "t", "A", 5)
-    assert points.last_pop("g", "t") == ("A", 5)
+    popping = points.popping("g", "t")
+    assert popping is not None and (popping.client_id, popping.popped_ns) == ("A", 5)
+
+
+def test_the_time_without_an_acknowledgement() -> None:
+    second = 1_000_000_000
+    points = PopCheckPoints()
+    points.note_given("g", "t", 2, 1)
+    assert points.popping("g", "t") is None, "no pop was noted: after a start"
+    points.note_pop("g", "t", "A", 5)
+    popping = points.popping("g", "t")
+    assert popping is not None
+
+    def seen() -> tuple[int, int]:
+        return popping.unacknowledged, popping.still_ns // second
+
+    points.note_given("g", "t", 2, 10 * second)
+    points.note_given("g", "t", 1, 20 * second)
+    assert seen() == (3, 10)
+    points.note_acknowledged("g", "%RETRY%g_t", 1, 30 * second)
+    assert seen() == (2, 30)
+    points.note_returned("g", "t", 2)
+    points.note_given("g", "t", 2, 40 * second)
+    assert seen() == (2, 40)
+    points.note_returned("g", "t", 2)
+    points.note_given("g", "t", 2, 90 * second)
+    assert seen() == (2, 40), "they came back, and none is acknowledged"
+    points.note_returned("g", "t", 2)
+    points.note_given("g", "t", 2, 151 * second)
+    assert seen() == (2, 151), "nothing was given for a minute"
 
 
 def test_many_check_points_are_not_stored_again_because_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,19 @@ def test_a_websocket_consumer_that_acknowledges_nothing() -> None:
     assert unknown.verdicts[0].evidence["permits"] is None, "an old report: unknown, not 7 and not 0"
 
 
+def test_received_messages_without_an_acknowledgement() -> None:
+    pops = c.UnacknowledgedPops(topic="orders", client_id="web-1", messages=7, still_ms=45_000)
+    polled = queue(state="polling", polled_by="web-1", assigned_to=None)
+    answer = verdicts(facts(polled, members=[], unacknowledged=[pops]))
+    assert answer.state == "stalled" and ids(answer)[0] == "not_acknowledged"
+    assert answer.verdicts[0].sentence == (
+        "g stands still: web-1 received messages of orders and has acknowledged none for 45 s; 7 messages are hidden "
+        "until the lease is over."
+    )
+    assert answer.verdicts[0].evidence["messages"] == 7 and answer.verdicts[0].evidence["since_ms"] == NOW_MS - 45_000
+    assert "not_acknowledged" not in ids(verdicts(facts(polled, members=[], unacknowledged=[pops]), patience_ms=60_000))
+
+
 QUIET = {"state": "not_polling", "polled_ms_ago": 45_000, "offset": 60, "pull_offset": 60}
 
 

@@ -10,6 +10,7 @@ from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.verdicts.judge import judge
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, join
+from tests.fakes.pops import ack, pop, take
 
 
 def listed(bench: Bench, group: str = "g") -> c.ConsumerGroupView:
@@ -151,3 +152,27 @@ def test_pulls_without_members_count() -> None:
     bench.tick(15_000)
     bench.tick(3_000)
     assert states(bench) == ("stopped", "stopped")
+
+
+def test_a_group_that_acknowledges_nothing_of_what_it_receives_is_stalled() -> None:
+    bench = Bench(default_topic_queue_nums=1)
+    bench.send("orders", b"1", b"2", b"3")
+    reply = take(bench, client_id="web-1", max_msg_nums=2, invisible_ms=600_000)
+    bench.tick(25_000)
+    take(bench, client_id="web-1", invisible_ms=600_000)
+    assert "stalled" not in states(bench)
+    bench.tick(6_000)
+    pop(bench, client_id="web-1", poll_ms=30_000)
+    assert states(bench) == ("stalled", "stalled")
+    facts = bench.call(c.GetGroupFacts(group="g"), "asker")
+    assert isinstance(facts, c.GroupFacts)
+    assert facts.unacknowledged == [
+        c.UnacknowledgedPops(topic="orders", client_id="web-1", messages=3, still_ms=31_000)
+    ]
+    ack(bench, reply, 0)
+    assert states(bench) == ("ok", "ok")
+    bench.tick(31_000)
+    pop(bench, client_id="web-1", poll_ms=30_000)
+    assert states(bench) == ("stalled", "stalled"), "one is acknowledged, and two are not"
+    ack(bench, reply, 1)
+    assert states(bench) == ("ok", "ok")

@@ -174,23 +174,24 @@ def _load_record(context: Context, record: CommitLogRecord, known: int, now: Now
         if stored is None:
             return
         waiting = stored.waiting()
-        if waiting and record.queue_offset >= known and stored.put_again is None:
+        if not waiting or not _is_of_this_topic(context, stored, waiting[0], record.physical_offset):
+            return
+        if record.queue_offset >= known and stored.put_again is None:
             _move_offset(context, stored, waiting[-1] + 1)
-        if waiting:
-            points.add(
-                CheckPoint(
-                    group=stored.group,
-                    topic=stored.topic,
-                    queue_id=stored.queue_id,
-                    start_offset=stored.start_offset,
-                    pop_time=stored.pop_time,
-                    invisible_ms=stored.invisible_ms,
-                    waiting=waiting,
-                    revive_queue=record.queue_id,
-                    revive_offset=record.queue_offset,
-                ),
-                now,
-            )
+        points.add(
+            CheckPoint(
+                group=stored.group,
+                topic=stored.topic,
+                queue_id=stored.queue_id,
+                start_offset=stored.start_offset,
+                pop_time=stored.pop_time,
+                invisible_ms=stored.invisible_ms,
+                waiting=waiting,
+                revive_queue=record.queue_id,
+                revive_offset=record.queue_offset,
+            ),
+            now,
+        )
     elif tag in (ACK_TAG, BATCH_ACK_TAG):
         ack = pop_check_point.decode_ack(record.body)
         if ack is None:
@@ -199,6 +200,20 @@ def _load_record(context: Context, record: CommitLogRecord, known: int, now: Now
         if point is not None:
             for offset in [ack.offset] if ack.offsets is None else ack.offsets:
                 points.acknowledge(point, offset)
+
+
+def _is_of_this_topic(context: Context, stored: PopCheckPoint, offset: int, physical_offset: int) -> bool:
+    """Whether the messages of a check point can be those that its queue has now.
+
+    ``offset`` is the first in the check point, which is at ``physical_offset``. A message is stored before its check
+    point. If the queue ends earlier, or has a later message at that offset, the topic was deleted after the pop, and
+    what has its name now was created later.
+    """
+    store, topic, queue_id = context.store, stored.topic, stored.queue_id
+    if offset >= store.max_offset(topic, queue_id):
+        return False
+    units = store.reader.queue_units(topic, queue_id, offset, 1)
+    return not units or units[0][0] < physical_offset  # no unit: retention deleted the message
 
 
 def _move_offset(context: Context, stored: PopCheckPoint, end: int) -> None:

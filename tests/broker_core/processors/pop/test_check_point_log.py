@@ -13,7 +13,7 @@ from broker_core.processors.pop import check_point_log
 from broker_core.store.commit_log import PendingMessage
 from tests.fakes.engine import Bench, records, send
 from tests.fakes.members import failure
-from tests.fakes.pops import ack, restart, take
+from tests.fakes.pops import ack, bodies, restart, take
 
 LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
@@ -94,6 +94,33 @@ def test_invalid_records_of_the_revive_log_are_skipped() -> None:
         record = PendingMessage(LOG, 0, body, encode({"TAGS": tag}), 0, 0, 0, "127.0.0.1", 1)
         check_point_log.append(bench.context, [record], bench.clock.now())
     assert restart(bench).context.check_points.messages == 1
+
+
+def test_a_start_gives_a_topic_no_check_points_of_its_predecessor() -> None:
+    """The broker was killed before a deletion was answered, and the name was used again meanwhile."""
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    take(bench)
+    bench.submit(c.DeleteTopic(topic="orders"))
+    bench.send("orders", b"c", b"d", b"e")
+    again = restart(bench)
+    assert again.context.check_points.messages == 0
+    assert bodies(take(again)) == [b"c", b"d", b"e"]
+
+
+@pytest.mark.parametrize("new", [[], [b"c"]], ids=["not created again", "created again with less"])
+def test_a_start_forgets_check_points_of_messages_that_are_gone(new: list[bytes]) -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    take(bench)
+    bench.call(c.DeleteTopic(topic="orders"))
+    if new:
+        bench.send("orders", *new)
+    bench.context.store.table_write("consumerOffset", {}).run()  # so the revive log is read from its beginning
+    again = restart(bench)
+    assert again.context.check_points.messages == 0
+    again.send("orders", b"x", b"y")
+    assert bodies(take(again)) == [*new, b"x", b"y"]
 
 
 def test_clients_cannot_write_into_the_revive_log() -> None:

@@ -36,11 +36,13 @@ def lone_broker(settings: Any) -> BrokerPlace:
 
 
 def cluster(settings: Any, count: int) -> list[BrokerPlace]:
-    """``count`` brokers; the first is that of the settings. ValueError if their ports would exceed 65535."""
+    """``count`` brokers; the first is that of the settings. ValueError if there are no ports for them."""
     first_port = settings.GLASSMQ_BROKER_PORT
     last_port = first_port + PORT_STEP * (count - 1)
     if first_port and last_port > 65_535:
         raise ValueError(f"{count} brokers need the ports {first_port} to {last_port}, but the highest port is 65535")
+    if count > 1 and settings.GLASSMQ_OPTIONS.ha_listen_port:
+        raise ValueError("haListenPort is the port of one broker: start each broker that has slaves on its own")
     host = settings.GLASSMQ_BROKER_HOST
     if host in {"0.0.0.0", "::"}:
         host = "127.0.0.1"

@@ -25,6 +25,7 @@ from broker_core.server.attach.follower import Follower, FollowOptions
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.engine_runner import EngineRunner
+from broker_core.server.ha_server import HAServer
 from broker_core.server.namesrv_server import NameServer
 from broker_core.server.poll_journal import PollJournal
 from broker_core.server.remoting_limits import RemotingLimits
@@ -87,6 +88,7 @@ def make_host(settings: Any, limits: Limits | None = None) -> EngineHost:
         remoting=make_remoting(settings, runner, sessions),
         sessions=sessions,
         routes=make_routes(settings, runner, clock),
+        ha_server=make_ha_server(settings, runner),
     )
 
 
@@ -121,6 +123,14 @@ def make_remoting(settings: Any, runner: EngineRunner, sessions: BrokerSessions)
         ),  # the store uses the other half
         largest_answer=lambda: runner.engine.options.max_message_size + ANSWER_OVERHEAD_BYTES,
     )
+
+
+def make_ha_server(settings: Any, runner: EngineRunner) -> HAServer | None:
+    """The server for slaves; None if ``haListenPort`` is 0."""
+    options = settings.GLASSMQ_OPTIONS
+    if options.ha_listen_port == 0:
+        return None
+    return HAServer(runner, settings.GLASSMQ_BROKER_HOST, options.ha_listen_port, options.ha_allowed_addresses)
 
 
 def make_routes(settings: Any, runner: EngineRunner, clock: Clock) -> BrokerRoutes | None:

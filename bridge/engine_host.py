@@ -31,6 +31,7 @@ from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.consume_message_directly import consume_message_directly
 from broker_core.server.engine_runner import EngineRunner
+from broker_core.server.ha_server import HAServer
 from broker_core.server.remoting_server import CannotServe, RemotingServer
 from broker_core.tasks import start_task
 
@@ -41,7 +42,7 @@ MAX_RELAYS = 64
 
 
 class EngineHost:
-    """Owns the EngineRunner of one store, and the server for its RocketMQ clients and its routes, or its follower.
+    """Owns the EngineRunner of one store, and the servers for its RocketMQ clients, routes and slaves, or its follower.
 
     The four counters are totals since the start.
     """
@@ -58,6 +59,7 @@ class EngineHost:
         sessions: BrokerSessions | None = None,
         routes: BrokerRoutes | None = None,
         follower: Follower | None = None,
+        ha_server: HAServer | None = None,
     ) -> None:
         """``sessions`` are those of the clients of ``remoting``."""
         self.runner = runner
@@ -66,6 +68,7 @@ class EngineHost:
         self._follower = follower
         self._sessions = sessions
         self._relays = 0
+        self._ha_server = ha_server
         self.limits = limits or Limits()
         self.malformed = 0
         self.batches_dropped = 0
@@ -97,6 +100,8 @@ class EngineHost:
         if self._follower is not None:
             self._follower.start()
         try:
+            if self._ha_server is not None and not self.runner.engine.read_only:
+                await self._ha_server.start()
             for port in ports:
                 await port.start()
         except CannotServe:
@@ -118,6 +123,8 @@ class EngineHost:
         if self.remoting is not None:
             self.remoting.stop_listening()
         await self.runner.stop()
+        if self._ha_server is not None:
+            await self._ha_server.stop()
         if self.remoting is not None:
             await self.remoting.stop()
         processes = list(self._processes.values())

@@ -45,6 +45,7 @@ from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
 from broker_core.store.clean_commit_log import Clean
+from broker_core.store.commit_log import CommitLog
 from broker_core.store.config_tables import TableWrite, load_as
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
@@ -299,6 +300,8 @@ class Engine:
             left -= 1
         if context.changed_groups:
             notify_consumer_ids_changed(context, now)
+        if context.ha_service.take_news():
+            self._commit.acknowledge_kept()
         replies, context.replies = context.replies, []
         context.events.publish()
         return Out(replies)
@@ -326,14 +329,14 @@ class Engine:
             context.events.emit(FlushDone, now, flushed_offset, flushed_offset - previous_offset, took_us)
         if context.store.dispatched_offset < context.store.confirmed_offset:
             dispatch(context, now)
-        self._commit.flushed()
+        self._commit.acknowledge_kept()
         self._deletions.done(DeletionCommit.MARKS)
         return self._end_turn(now)
 
     def flush_failed(self, error: BaseException, now: Now) -> Out:
         """After ``flush.run()`` has failed: no sender is acknowledged, and the store accepts no more messages."""
         self._context.store.flush_failed(error)
-        self._commit.give_up()
+        self._commit.give_up(now)
         self._deletions.give_up()
         return self._end_turn(now)
 
@@ -411,6 +414,11 @@ class Engine:
         return self._context.topics
 
     @property
+    def commit_log(self) -> CommitLog:
+        """The commit log, for reading only, between two turns."""
+        return self._context.store.commit_log
+
+    @property
     def hold_count(self) -> int:
         return len(self._context.holds)
 
@@ -478,7 +486,7 @@ class Engine:
         except OSError as error:
             is_written = False
             log.error("the store could not be closed cleanly; the next start recovers it: %s", error)
-        self._commit.flushed()
-        self._commit.give_up()
+        self._commit.acknowledge_kept()
+        self._commit.give_up(now)
         self._deletions.give_up(is_written=is_written)
         return self._end_turn(now)

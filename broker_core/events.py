@@ -395,6 +395,23 @@ class MessageReplied(Event, frozen=True):
     pushed: bool
 
 
+class SlaveConnected(Event, frozen=True):
+    """A slave follows the commit log, from ``begin_offset`` on."""
+
+    address: str
+    begin_offset: int
+
+
+class SlaveLost(Event, frozen=True):
+    """A slave's connection ended. ``refused``: this broker ended it, for the ``reason``; ``slave_ack_offset`` is -1 if
+    the slave had reported nothing."""
+
+    address: str
+    slave_ack_offset: int
+    reason: str
+    refused: bool
+
+
 class FlushDone(Event, frozen=True):
     flushed_offset: int
     size: int

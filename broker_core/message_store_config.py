@@ -96,3 +96,54 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=rocke
             description="Disk use, percent, above which expired segments are deleted at any hour.",
         ),
     ] = 75
+
+    # Slaves
+    broker_role: Annotated[
+        Literal["ASYNC_MASTER", "SYNC_MASTER"],
+        Meta(
+            description="With SYNC_MASTER a message is acknowledged once enough slaves have it (inSyncReplicas).",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = "ASYNC_MASTER"
+    ha_listen_port: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65535,
+            description="Port from which RocketMQ's slaves copy the commit log; 0: no slave can. Whoever reaches it "
+            "reads every message. RocketMQ's default is listenPort + 1.",
+        ),
+    ] = 0
+    ha_allowed_addresses: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            pattern=r"^[0-9A-Fa-f.:/;]*$",
+            description="IP addresses or networks that may use haListenPort, separated by semicolons, as in "
+            "10.0.0.7;10.1.0.0/16. Empty: this machine alone. GlassMQ's own.",
+        ),
+    ] = ""
+    in_sync_replicas: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=17,
+            description="How many brokers must have a message before SYNC_MASTER acknowledges it; this broker is one "
+            "of them.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = 1
+    slave_timeout: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=600_000,
+            description="After this time a SYNC_MASTER send is answered with FLUSH_SLAVE_TIMEOUT, ms.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = 3000
+
+    @property
+    def slaves_needed(self) -> int:
+        """How many slaves must have a message before it is acknowledged."""
+        return self.in_sync_replicas - 1 if self.broker_role == "SYNC_MASTER" else 0

@@ -410,4 +410,6 @@ def read_broker_conf(path: Path) -> tuple[dict[str, str], dict[str, str]]:
     """
     values = parse_properties(path.read_text(encoding="utf-8"))
     options = {name: value for name, value in values.items() if name in PYTHON_NAMES}
+    if options.get("brokerRole") == "SLAVE":  # perhaps the configuration of a slave's store that is looked at
+        del options["brokerRole"]
     return options, {name: value for name, value in values.items() if name not in options}

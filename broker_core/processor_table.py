@@ -24,6 +24,7 @@ from broker_core.processors import (
     subscription_group,
 )
 from broker_core.processors.context import Context, Request
+from broker_core.processors.ha import ha_connections
 from broker_core.processors.pop import ack_message, pop_long_polling, pop_message, query_assignment
 from broker_core.processors.producers import end_transaction, reply_message
 from broker_core.processors.slave import following, replicate, replicate_tables
@@ -116,6 +117,8 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.GetMessageRequestModes: query_assignment.get_message_request_modes,
     commands.GetHold: observe.get_hold,
     commands.GetSnapshot: observe.get_snapshot,
+    commands.ReportSlaveMaxOffset: ha_connections.report_slave_max_offset,
+    commands.RemoveSlave: ha_connections.remove_slave,
     commands.GetAttached: following.get_attached,
     commands.AppendToCommitLog: following.not_followed,
     commands.ReplicateTables: following.not_followed,

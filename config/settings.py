@@ -185,8 +185,18 @@ def read_options(broker_port: int | None) -> Options:
         raise ImproperlyConfigured(f"GLASSMQ_BROKER_CONF={conf}: {error.remark}.") from error
 
 
+def warn_about_missing_slaves(options: Options) -> None:
+    """Without haListenPort no slave can connect, and SYNC_MASTER waits for some."""
+    if options.slaves_needed and not options.ha_listen_port:
+        GLASSMQ_WARNINGS.append(
+            f"brokerRole=SYNC_MASTER with inSyncReplicas={options.in_sync_replicas} waits for slaves, but haListenPort "
+            "is off: every send is answered FLUSH_SLAVE_TIMEOUT after slaveTimeout."
+        )
+
+
 _broker_port = number("GLASSMQ_BROKER_PORT", 10911, 0, 65535) if text("GLASSMQ_BROKER_PORT") else None
 GLASSMQ_OPTIONS = read_options(_broker_port)
+warn_about_missing_slaves(GLASSMQ_OPTIONS)
 GLASSMQ_BROKER_PORT = 0 if _broker_port == 0 else GLASSMQ_OPTIONS.listen_port
 """The port for RocketMQ's clients; 0: they are not served."""
 

@@ -91,6 +91,7 @@ _STATUS_OF_CODE = {
     ResponseCode.NO_PERMISSION: 403,
     ResponseCode.FLOW_CONTROL: 429,
     ResponseCode.FLUSH_DISK_TIMEOUT: 504,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: 504,
 }
 
 

@@ -97,6 +97,11 @@ INT64_FIELDS = frozenset(
         "next_due_ms",
         "dead_letters",
         "dead_letters_from",
+        "slave_ack_offset",
+        "begin_offset",
+        "transferred",
+        "reported_ms",
+        "at_ms",
     }
 )
 

@@ -53,6 +53,7 @@ class BrokerDetail(Model, frozen=True, kw_only=True, gc=False):
     changeable: list[str]
     recovery: list[str]
     store_path: str
+    replication: commands.Replication
 
 
 class BrokerOption(Model, frozen=True, kw_only=True, gc=False):

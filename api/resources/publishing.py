@@ -169,14 +169,21 @@ def _clean(text: str, where: str) -> str:
     return text
 
 
+_LATE: dict[int, str] = {
+    ResponseCode.FLUSH_DISK_TIMEOUT: "on the disk within syncFlushTimeout",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "on enough slaves within slaveTimeout",
+}
+
+
 def published(sent: commands.Sent, broker: str) -> Published:
-    """The answer to a publish. Problem 504 if the messages were not flushed to the disk in time."""
-    if sent.code == ResponseCode.FLUSH_DISK_TIMEOUT:
+    """The answer to a publish. Problem 504 if the messages were not on the disk, or on enough slaves, in time."""
+    late = _LATE.get(sent.code)
+    if late is not None:
         raise Problem(
             504,
-            "the messages are stored, but were not on the disk within syncFlushTimeout; repeating the "
+            f"the messages are stored, but were not {late}; repeating the "
             "request with the same Idempotency-Key does not store them twice",
-            code=ResponseCode.FLUSH_DISK_TIMEOUT,
+            code=ResponseCode(sent.code),
             retry_after_s=1,
         )
     return Published(

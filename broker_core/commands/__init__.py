@@ -18,6 +18,7 @@ from broker_core.commands.base import *
 from broker_core.commands.clients import *
 from broker_core.commands.group_facts import *
 from broker_core.commands.groups import *
+from broker_core.commands.ha import *
 from broker_core.commands.messages import *
 from broker_core.commands.metrics import *
 from broker_core.commands.observe import *
@@ -32,6 +33,7 @@ AnyCommand = (
     | ClientCommand
     | GroupCommand
     | GroupFactsCommand
+    | HaCommand
     | MessageCommand
     | MetricsCommand
     | ObserveCommand

@@ -56,9 +56,10 @@ class SentMessage(Shape, frozen=True):
 
 
 class Sent(Reply, frozen=True):
-    """The messages were stored as durably as flushDiskType requires; they have the order of the request.
+    """The messages were stored as durably as flushDiskType and brokerRole require, in the order of the request.
 
-    ``code`` is SUCCESS, or FLUSH_DISK_TIMEOUT if SYNC_FLUSH took longer than syncFlushTimeout.
+    ``code`` is SUCCESS; FLUSH_DISK_TIMEOUT if SYNC_FLUSH took longer than syncFlushTimeout; or FLUSH_SLAVE_TIMEOUT if
+    too few slaves had the messages within slaveTimeout.
     """
 
     code: int

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from broker_core.commands.base import Command, Protocol, Reply, Shape
+from broker_core.commands.ha import Replication
 from broker_core.commands.topics import QueueView
 
 
@@ -100,6 +101,7 @@ class BrokerView(Reply, frozen=True):
     changeable: list[str]
     recovery: list[str]
     store_path: str
+    replication: Replication
 
 
 class UpdateBrokerConfig(Command, frozen=True):

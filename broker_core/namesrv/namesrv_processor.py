@@ -187,7 +187,8 @@ class NamesrvProcessor:
         if self._is_own_broker(header):
             return Answer()
         done = self._routes.register_broker(decode_registration(header, call.request), call.connection, call.now)
-        fields = {"haServerAddr": done.ha_server_addr, "masterAddr": done.master_addr} if done.master_addr else {}
+        fields = {"haServerAddr": done.ha_server_addr, "masterAddr": done.master_addr}
+        fields = {name: address for name, address in fields.items() if address}
         ordered = None
         if self._controller.options.return_order_topic_config_to_broker:
             ordered = self._kv_config.entries(NAMESPACE_ORDER_TOPIC_CONFIG)

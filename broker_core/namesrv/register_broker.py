@@ -253,7 +253,9 @@ def describe_broker(
         broker_name=options.broker_name,
         broker_id=options.broker_id,
         broker_addr=address(options.broker_ip1, options.listen_port),
-        ha_server_addr=address(options.broker_ip1, options.listen_port + 1),
+        ha_server_addr=(
+            address(options.broker_ip1, options.ha_listen_port) if options.ha_listen_port and not read_only else ""
+        ),
         data_version=msgspec.convert(topics.data_version, DataVersion),
         topics=table,
     )

@@ -40,6 +40,7 @@ from broker_core.formats.pop_check_point import pop_retry_topic
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
 from broker_core.processors.context import Context, Deletion, Request
 from broker_core.processors.group_commit import DeletionCommit
+from broker_core.processors.ha.ha_connections import replication
 from broker_core.topics import TopicConfig, validate_topic
 from broker_core.version import VERSION
 from broker_core.walk import Steps, page_limit, pieces_of
@@ -277,6 +278,7 @@ def get_broker(context: Context, request: Request, now: Now) -> Reply:
         changeable=[name for name, entry in DESCRIPTIONS.items() if entry["changeable"]],
         recovery=list(store.recovery),
         store_path=str(store.root),
+        replication=replication(context),
     )
 
 

@@ -246,7 +246,8 @@ def get_all_consumer_offset(context: Context, request: Request, now: Now) -> Ste
         try:
             copied += next(steps)
         except StopIteration as end:
-            return OffsetTable(table=end.value)
+            version = {"counter": context.counters.offsets_committed, "stateVersion": 0, "timestamp": now.wall_ms}
+            return OffsetTable(table=end.value | {"dataVersion": version, "groupTopicMap": {}})
         if copied > MAX_OFFSETS:
             raise RequestError(
                 f"this broker keeps more than {MAX_OFFSETS} offsets; ask for one group at a time (GET_CONSUME_STATS)"

@@ -29,6 +29,7 @@ from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
+from broker_core.store.ha.ha_service import HAService
 from broker_core.store.message_store import Arrival, MessageStore
 from broker_core.topics import TopicConfigManager
 
@@ -134,6 +135,7 @@ class Context:
         "events",
         "find_queues",
         "following",
+        "ha_service",
         "holds",
         "lateness",
         "locks",
@@ -221,6 +223,7 @@ class Context:
         """RocketMQ's DataVersion of the options."""
         self.following = Following(self.started.wall_ms)
         """The state of the follower, in an engine that follows another broker's log."""
+        self.ha_service = HAService()
         self.find_queues: FindQueues | None = None
         """Set where the routes of a name server are known."""
 

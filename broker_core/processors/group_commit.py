@@ -4,6 +4,9 @@ ASYNC_FLUSH: as soon as the message is in the log. SYNC_FLUSH: when the log is o
 sends wait for one flush. A message with the property WAIT=false never waits. If a flush takes longer than
 syncFlushTimeout, the answer is FLUSH_DISK_TIMEOUT: the message is stored, but its durability is not confirmed.
 
+SYNC_MASTER: when, besides, inSyncReplicas - 1 slaves have reported that they have the log up to the message's end. If
+that takes longer than slaveTimeout, the answer is FLUSH_SLAVE_TIMEOUT.
+
 A deletion is answered when both tables and the safe end were written without the topic. A broker that is killed before
 may have the topic when it starts again.
 """
@@ -18,66 +21,120 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import Done, Failed, Reply, Sent
 from broker_core.processors.context import Context, Deletion, Request
 
+NEVER_NS = 1 << 62
+
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """An answer that waits until the log is flushed up to ``physical_end``. The request and its bodies are not kept."""
+    """An answer that waits until the log is kept up to ``physical_end``: on this disk until ``flush_deadline_ns``, on
+    slaves until ``slave_deadline_ns``. The request and its bodies are not kept."""
 
     physical_end: int
-    deadline_ns: int
+    flush_deadline_ns: int
+    slave_deadline_ns: int
     connection: Any
     request_id: int
     reply: Reply
 
 
 class GroupCommit:
-    """RocketMQ's GroupCommitService."""
+    """RocketMQ's GroupCommitService, for both the disk and the slaves."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._waiting: deque[Waiting] = deque()
 
     def acknowledge(self, request: Request, reply: Reply, wait: bool, now: Now) -> None:
-        """Answer now, or as soon as the flush mode allows it."""
+        """Answer now, or as soon as flushDiskType and brokerRole allow it."""
         context = self._context
-        options, store = context.options, context.store
-        if options.flush_disk_type == "ASYNC_FLUSH" or not wait or store.flushed_offset >= store.appended_offset:
+        options, physical_end = context.options, context.store.appended_offset
+        if (
+            not wait
+            or (options.flush_disk_type == "ASYNC_FLUSH" and options.broker_role == "ASYNC_MASTER")
+            or (self._on_disk() >= physical_end and self._on_slaves() >= physical_end)
+        ):
             context.replies.append((request.connection, request.request_id, reply))
             return
-        deadline_ns = now.mono_ns + options.sync_flush_timeout * 1_000_000
-        self._waiting.append(Waiting(store.appended_offset, deadline_ns, request.connection, request.request_id, reply))
+        flush_ns = options.sync_flush_timeout * 1_000_000 if options.flush_disk_type == "SYNC_FLUSH" else NEVER_NS
+        slave_ns = options.slave_timeout * 1_000_000 if options.slaves_needed else NEVER_NS
+        self._waiting.append(
+            Waiting(
+                physical_end,
+                now.mono_ns + flush_ns,
+                now.mono_ns + slave_ns,
+                request.connection,
+                request.request_id,
+                reply,
+            )
+        )
+        self._count_waiting()
 
-    def flushed(self) -> None:
-        """The log was flushed: answer the senders of messages that are on the disk now."""
-        flushed_offset = self._context.store.flushed_offset
-        while self._waiting and self._waiting[0].physical_end <= flushed_offset:
-            waiting = self._waiting.popleft()
-            self._context.reply(waiting.connection, waiting.request_id, waiting.reply)
+    def _count_waiting(self) -> None:
+        context = self._context
+        context.ha_service.waiting = len(self._waiting) if context.options.slaves_needed else 0
+
+    def _on_disk(self) -> int:
+        """Physical offset up to which flushDiskType's promise is kept."""
+        store = self._context.store
+        return store.appended_offset if self._context.options.flush_disk_type == "ASYNC_FLUSH" else store.flushed_offset
+
+    def _on_slaves(self) -> int:
+        """Physical offset up to which brokerRole's promise is kept."""
+        context = self._context
+        slaves_needed = context.options.slaves_needed
+        return context.ha_service.replicated_offset(slaves_needed) if slaves_needed else context.store.appended_offset
+
+    def acknowledge_kept(self) -> None:
+        """The log was flushed or slaves have reported: answer the senders of messages that are safe now."""
+        waiting = self._waiting
+        if waiting:
+            kept = min(self._on_disk(), self._on_slaves())
+            while waiting and waiting[0].physical_end <= kept:
+                first = waiting.popleft()
+                self._context.reply(first.connection, first.request_id, first.reply)
+            self._count_waiting()
 
     def tick(self, now: Now) -> None:
         """Answer senders that have waited for too long."""
-        while self._waiting and self._waiting[0].deadline_ns <= now.mono_ns:
-            self._time_out(self._waiting.popleft())
+        if not self._waiting:
+            return
+        self.acknowledge_kept()  # the options may have changed
+        while self._waiting and self._deadline_ns(self._waiting[0]) <= now.mono_ns:
+            self._time_out(self._waiting.popleft(), now.mono_ns)
+        self._count_waiting()
 
-    def give_up(self) -> None:
-        """There will be no further flush: answer everybody with FLUSH_DISK_TIMEOUT."""
+    def _deadline_ns(self, waiting: Waiting) -> int:
+        """When one of the promises that are not kept yet is given up; 0 if both are kept since the options changed."""
+        flush_ns = waiting.flush_deadline_ns if self._on_disk() < waiting.physical_end else NEVER_NS
+        slave_ns = waiting.slave_deadline_ns if self._on_slaves() < waiting.physical_end else NEVER_NS
+        due_ns = min(flush_ns, slave_ns)
+        return 0 if due_ns == NEVER_NS else due_ns
+
+    def give_up(self, now: Now) -> None:
+        """There will be no further flush or report: answer everybody that the promise is not kept."""
         while self._waiting:
-            self._time_out(self._waiting.popleft())
+            self._time_out(self._waiting.popleft(), now.mono_ns)
 
-    def _time_out(self, waiting: Waiting) -> None:
+    def _time_out(self, waiting: Waiting, now_ns: int) -> None:
+        code, what = ResponseCode.FLUSH_DISK_TIMEOUT, "on the disk within syncFlushTimeout"
+        is_on_disk = self._on_disk() >= waiting.physical_end
+        is_on_slaves = self._on_slaves() >= waiting.physical_end
+        if not is_on_slaves and (is_on_disk or now_ns >= waiting.slave_deadline_ns):
+            code, what = ResponseCode.FLUSH_SLAVE_TIMEOUT, "on enough slaves within slaveTimeout"
+            self._context.ha_service.note_timeout(now_ns)
         late: Reply
         if isinstance(waiting.reply, Sent):
-            late = msgspec.structs.replace(waiting.reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
+            late = msgspec.structs.replace(waiting.reply, code=code)
         else:
             late = Failed(
-                code=ResponseCode.FLUSH_DISK_TIMEOUT,
+                code=code,
                 kind="unavailable",
-                remark="the message is stored, but was not on the disk within syncFlushTimeout",
+                remark=f"the message is stored, but was not {what}",
                 retry_after_ms=1000,
             )
         self._context.reply(waiting.connection, waiting.request_id, late)
 
     def next_deadline_ns(self) -> int | None:
-        return self._waiting[0].deadline_ns if self._waiting else None
+        return self._deadline_ns(self._waiting[0]) if self._waiting else None
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -126,6 +126,11 @@ class EngineRunner:
         self._stopped = False
         self.topic_listeners: list[Callable[[set[str]], None]] = []
         """Called with the topics that a turn created, changed or deleted, before its replies are sent."""
+        self.turn_listeners: list[Callable[[], None]] = []
+        """Called after each turn."""
+        self.is_log_readable = False
+        """Whether nobody writes the commit log except in a turn: always, but for the time in which the store opens or
+        closes."""
 
     engine: Engine
 
@@ -133,6 +138,7 @@ class EngineRunner:
         """Open the store, in a thread because recovery may take seconds, and begin. Raises StoreError."""
         self._loop = asyncio.get_running_loop()
         self.engine = await self._loop.run_in_executor(self._threads, self._open_engine)
+        self.is_log_readable = True
         if self._journal is not None:
             self._journal.start(self.engine)
         self._look_for_file_work()
@@ -148,7 +154,7 @@ class EngineRunner:
             self._turn()
             self._start_flush()
             await asyncio.sleep(0.001)
-        self._stopped = True
+        self._stopped, self.is_log_readable = True, False
         for handle in (self._timer, self._file_work_timer):
             if handle is not None:
                 handle.cancel()
@@ -159,6 +165,7 @@ class EngineRunner:
             await self._loop.run_in_executor(self._threads, self._journal.stop)
         out = await self._loop.run_in_executor(self._threads, self.engine.close, self._clock.now())
         self._deliver(out)
+        self.is_log_readable = True
         self._threads.shutdown(wait=False)
 
     # --- turns --------------------------------------------------------------------------------------------------
@@ -229,6 +236,8 @@ class EngineRunner:
         except Exception:
             log.exception("a turn of the engine failed; the next one follows")
             pause = FAILED_TURN_PAUSE
+        if self.turn_listeners:
+            self._tell_turn()
         if (self._inbox or self._delayed or self._questions or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
@@ -324,6 +333,13 @@ class EngineRunner:
                 sink(replies)
             except Exception:
                 log.exception("replies could not be delivered; their callers will time out")
+
+    def _tell_turn(self) -> None:
+        for listener in self.turn_listeners:
+            try:
+                listener()
+            except Exception:
+                log.exception("a listener failed after a turn")
 
     def _tell_changed(self, topics: set[str]) -> None:
         for listener in self.topic_listeners:

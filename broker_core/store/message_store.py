@@ -79,6 +79,7 @@ class MessageStore:
             options.listen_port,
             delay_levels,
         )
+        self.commit_log = self._log
         self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
         self.removed_folders = self._queues.removed_folders
         self.removed_folders.wait = lambda: self._marked_offset < 0 and not self.problem

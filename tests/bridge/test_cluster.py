@@ -66,3 +66,10 @@ def test_without_a_listener_there_are_no_ports() -> None:
 def test_ports_above_65535_are_refused() -> None:
     with pytest.raises(ValueError, match="65530 to 65550"):
         cluster(settings(GLASSMQ_BROKER_PORT=65530), 3)
+
+
+def test_only_one_broker_can_have_the_port_for_slaves() -> None:
+    with_slaves = settings(GLASSMQ_OPTIONS=make_options({"haListenPort": 10912}))
+    assert len(cluster(with_slaves, 1)) == 1
+    with pytest.raises(ValueError, match="haListenPort is the port of one broker"):
+        cluster(with_slaves, 2)

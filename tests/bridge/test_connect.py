@@ -16,8 +16,10 @@ from broker_core.commands import BrokerView, GetBroker, GetHolds, Held, Pulled, 
 from broker_core.errors import StoreError, StoreLockedError
 from broker_core.formats.poll_journal import decode_entries
 from broker_core.options import make_options
+from broker_core.remoting.ha_transfer import REPORT
 from broker_core.server.remoting_server import CannotServe
 from tests.bridge.conftest import in_memory_layer, pull, send
+from tests.fakes.engine import context_of
 from tests.fakes.fake_engine import QUICK
 from tests.fakes.fake_master import fake_master
 from tests.fakes.followed import master
@@ -138,6 +140,31 @@ async def test_rocketmq_clients_are_served_beside_the_web_and_answered_to_the_en
         await client.invoke(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": "0"})
     await client.close()
     await old_client.close()
+
+
+async def test_slaves_are_served_while_the_broker_runs(tmp_path: Path) -> None:
+    [port] = unused_ports(1)
+    host = make_host(settings(tmp_path, haListenPort=port))
+    await host.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(REPORT.pack(0))
+    async with asyncio.timeout(20):
+        while not len(context_of(host.runner.engine).ha_service):
+            await asyncio.sleep(0.001)
+    await host.stop()
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_taken_port_for_slaves_ends_the_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        host = make_host(settings(tmp_path, haListenPort=port))
+        with pytest.raises(CannotServe, match="haListenPort"):
+            await host.start()
+    again = make_host(settings(tmp_path))
+    await again.start()  # the store was closed
+    await again.stop()
 
 
 async def test_a_taken_port_ends_the_start_before_a_store_is_opened(tmp_path: Path) -> None:

@@ -74,10 +74,13 @@ def test_every_option_is_described() -> None:
 
 def test_a_broker_conf_is_read_as_rocketmq_reads_it(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text("# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaListenPort=1\nhaListenPort=2\n")
+    conf.write_text(
+        "# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaMasterAddress=1\nhaMasterAddress=2\n"
+        "brokerRole=SLAVE\n"
+    )
     known, unknown = read_broker_conf(conf)
     assert known == {"brokerName": "broker-x", "longPollingEnable": "false"}
-    assert unknown == {"haListenPort": "2"}
+    assert unknown == {"haMasterAddress": "2", "brokerRole": "SLAVE"}
 
 
 @pytest.mark.parametrize("text", ["", "127.0.0.1:9876", "a:1;b-c.d:65535", "[::1]:9876"])

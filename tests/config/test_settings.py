@@ -157,6 +157,10 @@ def test_broker_conf_gives_the_options_and_the_environment_wins(tmp_path: Path) 
     assert shown["GLASSMQ_BROKER_PORT"] == 20911
     [warning] = shown["GLASSMQ_WARNINGS"]
     assert "mappedFileSize" in warning
+    conf.write_text("brokerRole=SYNC_MASTER\ninSyncReplicas=2\n")
+    [warning] = read(tmp_path, "GLASSMQ_WARNINGS", GLASSMQ_BROKER_CONF=str(conf))["GLASSMQ_WARNINGS"]
+    assert "haListenPort is off" in warning
+    conf.write_text("listenPort=20911\n")
     over = read(tmp_path, "GLASSMQ_BROKER_PORT", GLASSMQ_BROKER_CONF=str(conf), GLASSMQ_BROKER_PORT="30911")
     assert over == {"GLASSMQ_BROKER_PORT": 30911}
 

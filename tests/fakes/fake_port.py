@@ -72,6 +72,16 @@ def broker_view(**changes: Any) -> commands.BrokerView:
         "changeable": ["longPollingEnable"],
         "recovery": [],
         "store_path": "/data/store",
+        "replication": commands.Replication(
+            broker_role="ASYNC_MASTER",
+            ha_listen_port=0,
+            slaves_needed=0,
+            slaves=[],
+            waiting=0,
+            timeouts=0,
+            refused=0,
+            last_refused=None,
+        ),
     }
     return commands.BrokerView(**fields | changes)
 

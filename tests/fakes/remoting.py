@@ -312,6 +312,8 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
     Q.GET_BROKER_RUNTIME_INFO: ({}, b""),
     Q.VIEW_BROKER_STATS_DATA: ({"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}, b""),
     Q.GET_BROKER_HA_STATUS: ({}, b""),
+    Q.EXCHANGE_BROKER_HA_INFO: ({}, b""),
+    Q.GET_TIMER_CHECK_POINT: ({}, b""),
     Q.GET_TIMER_METRICS: ({}, b""),
     Q.GET_BROKER_CONFIG: ({}, b""),
     Q.UPDATE_BROKER_CONFIG: ({}, b"fileReservedTime=48\n"),
@@ -326,6 +328,7 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
 """extFields and body of every request in ``REQUESTS``."""
 
 ANSWERED_AT_ONCE = {
+    Q.GET_TIMER_CHECK_POINT: 0,
     Q.GET_TIMER_METRICS: 0,
     Q.CLEAN_EXPIRED_CONSUMEQUEUE: 0,
     Q.CLEAN_UNUSED_TOPIC: 0,

@@ -14,6 +14,7 @@ from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests import (
     admin_broker,
     admin_group,
+    admin_ha,
     admin_offset,
     admin_topic,
     client,
@@ -158,8 +159,10 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.VIEW_BROKER_STATS_DATA: RequestType(
         admin_broker.decode_view_broker_stats_data, admin_broker.encode_broker_stats_data
     ),
-    RequestCode.GET_BROKER_HA_STATUS: RequestType(
-        admin_broker.decode_get_broker_ha_status, admin_broker.encode_ha_status
+    RequestCode.GET_BROKER_HA_STATUS: RequestType(admin_ha.decode_get_broker_ha_status, admin_ha.encode_ha_status),
+    RequestCode.EXCHANGE_BROKER_HA_INFO: RequestType(admin_ha.decode_exchange_broker_ha_info, admin_ha.encode_ha_info),
+    RequestCode.GET_TIMER_CHECK_POINT: RequestType(
+        admin_ha.decode_get_timer_check_point, admin_ha.encode_timer_check_point
     ),
     RequestCode.GET_TIMER_METRICS: RequestType(
         admin_broker.decode_get_timer_metrics, admin_broker.encode_timer_metrics

@@ -6,11 +6,9 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import (
     BrokerConfig,
     BrokerStatsData,
-    BrokerView,
     ConsumeQueueUnits,
     DeleteExpiredCommitLog,
     Done,
-    GetBroker,
     GetBrokerConfig,
     GetBrokerRuntimeInfo,
     QueryConsumeQueue,
@@ -65,25 +63,6 @@ def encode_broker_stats_data(reply: BrokerStatsData, request: RemotingCommand, i
 
 def _stats_item(snapshot: StatsSnapshot) -> dict[str, Any]:
     return {"avgpt": snapshot.avgpt, "sum": snapshot.sum, "tps": snapshot.tps}
-
-
-def decode_get_broker_ha_status(request: RemotingCommand, peer: Peer) -> GetBroker:
-    return GetBroker()
-
-
-def encode_ha_status(reply: BrokerView, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """RocketMQ's HARuntimeInfo, of a master without slaves."""
-    return request.response(
-        ResponseCode.SUCCESS,
-        body=json_body(
-            {
-                "haConnectionInfo": [],
-                "inSyncSlaveNums": 0,
-                "master": True,
-                "masterCommitLogMaxOffset": reply.positions.appended,
-            }
-        ),
-    )
 
 
 def decode_get_timer_metrics(request: RemotingCommand, peer: Peer) -> Done:

@@ -13,7 +13,6 @@ _NO_COLD_DATA = "GlassMQ does not slow down readers of old messages, so there is
 _NO_ROCKSDB = "GlassMQ has no RocksDB; its consume queues and its configuration are files (storeType=default)"
 
 REFUSED_REQUESTS: dict[int, str] = {
-    RequestCode.GET_TIMER_CHECK_POINT: "only slaves ask for it, and GlassMQ has no slaves",
     RequestCode.RESUME_CHECK_HALF_MESSAGE: (
         "a half message that was asked about too often is not asked about again; "
         "its copy is in TRANS_CHECK_MAX_TIME_TOPIC, send it anew from there"
@@ -23,9 +22,8 @@ REFUSED_REQUESTS: dict[int, str] = {
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: (
         "GlassMQ has no static topics; create a topic with a fixed number of queues (updateTopic)"
     ),
-    RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: "GlassMQ has no slaves, so none can act for its master",
-    RequestCode.EXCHANGE_BROKER_HA_INFO: "only masters and slaves send it to each other, and GlassMQ has no slaves",
-    RequestCode.RESET_MASTER_FLUSH_OFFSET: "only a slave has this offset, and GlassMQ has no slaves",
+    RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: "no broker acts for another one here (enableSlaveActingMaster)",
+    RequestCode.RESET_MASTER_FLUSH_OFFSET: "only a slave has this offset, and GlassMQ is a master",
     RequestCode.GET_BROKER_EPOCH_CACHE: _NO_CONTROLLER,
     RequestCode.NOTIFY_BROKER_ROLE_CHANGED: _NO_CONTROLLER,
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: _NO_COLD_DATA,

@@ -62,6 +62,10 @@ SMALL = frozenset(
         "wait_ms",
         "lease_ms",
         "rest",
+        "ha_listen_port",
+        "slaves_needed",
+        "timeouts",
+        "refused",
     }
 )
 """Whole numbers that need no 64 bits."""

@@ -153,11 +153,12 @@ def test_the_answer_names_the_place_of_each() -> None:
     ]
 
 
-def test_stored_but_not_on_the_disk_in_time() -> None:
-    late = commands.Sent(code=ResponseCode.FLUSH_DISK_TIMEOUT, topic="T", messages=[])
+@pytest.mark.parametrize("code", [ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT])
+def test_stored_but_not_on_the_disk_or_on_slaves_in_time(code: ResponseCode) -> None:
+    late = commands.Sent(code=code, topic="T", messages=[])
     with pytest.raises(Problem) as caught:
         published(late, "broker-a")
-    assert (caught.value.status, caught.value.code) == (504, ResponseCode.FLUSH_DISK_TIMEOUT)
+    assert (caught.value.status, caught.value.code) == (504, code)
 
 
 values = st.recursive(

@@ -103,13 +103,21 @@ def described(read_only: bool = False, **options: Any) -> Registration:
 
 
 def test_this_brokers_registration() -> None:
-    says = described(broker_name="b", broker_cluster_name="c", broker_ip1="10.0.0.1", listen_port=20911)
+    says = described(
+        broker_name="b", broker_cluster_name="c", broker_ip1="10.0.0.1", listen_port=20911, ha_listen_port=20912
+    )
     assert (says.broker_name, says.cluster, says.broker_id) == ("b", "c", 0)
     assert (says.broker_addr, says.ha_server_addr) == ("10.0.0.1:20911", "10.0.0.1:20912")
     assert says.data_version.timestamp == 1_700_000_000_001 and says.data_version.counter == len(says.topics)
     assert says.topics["orders"] == TopicConfig(topic_name="orders", read_queue_nums=3, write_queue_nums=2)
     assert says.topics["TBW102"].perm == 7 and len(says.topics) >= 2
     assert address("::1", 1) == "[::1]:1"
+
+
+def test_a_broker_without_a_port_for_slaves_announces_none() -> None:
+    assert described().ha_server_addr == "" == described(read_only=True, ha_listen_port=10912).ha_server_addr
+    fields, _ = encode_registration(described())
+    assert fields["haServerAddr"] == ""  # a name server of RocketMQ refuses a registration without the field
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_offsets_are_cloned(bench: Bench) -> None:
 
 def test_the_table_of_offsets(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reply = bench.call(c.GetAllConsumerOffset())
-    assert reply == c.OffsetTable(table={"offsetTable": {"orders@g": {0: 2, 1: 1}}})
+    assert isinstance(reply, c.OffsetTable) and reply.table["offsetTable"] == {"orders@g": {0: 2, 1: 1}}
     commit(bench, "g", {0: 3})
     assert reply.table["offsetTable"]["orders@g"][0] == 2, "it is a copy"
     monkeypatch.setattr(consume_stats, "MAX_OFFSETS", 1)

@@ -73,3 +73,142 @@ def test_a_disk_that_refuses_is_never_called_success(bench: Bench) -> None:
     refused = bench.call(send("orders", b"two"))
     assert isinstance(refused, c.Failed) and refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert bench.engine.snapshot(bench.clock.now()).problem
+
+
+# --- SYNC_MASTER ------------------------------------------------------------------------------------------------------
+
+
+def sync_master(slaves_needed: int = 1, **options: object) -> Bench:
+    return Bench(
+        broker_role="SYNC_MASTER",
+        in_sync_replicas=slaves_needed + 1,
+        ha_listen_port=10912,
+        **({"slave_timeout": 3000} | options),
+    )
+
+
+def report(bench: Bench, offset: int, slave: str = "slave") -> None:
+    bench.call(c.ReportSlaveMaxOffset(address=slave, slave_ack_offset=offset, transferred=offset), connection=slave)
+
+
+def end_of(bench: Bench) -> int:
+    return bench.context.store.appended_offset
+
+
+def test_sync_master_answers_when_enough_slaves_have_the_whole_message() -> None:
+    bench = sync_master(slaves_needed=2)
+    report(bench, 0, "a")
+    report(bench, 0, "b")
+    report(bench, 0, "c")
+    (first,) = bench.submit(send("orders", b"one"))
+    first_end = end_of(bench)
+    (second,) = bench.submit(send("orders", b"two"))
+    report(bench, end_of(bench), "a")
+    report(bench, first_end - 1, "b")
+    assert bench.final(first) is None
+    report(bench, first_end, "c")
+    answer = bench.final(first)
+    assert isinstance(answer, c.Sent) and answer.code == ResponseCode.SUCCESS and bench.final(second) is None
+    report(bench, end_of(bench), "b")
+    assert isinstance(bench.final(second), c.Sent)
+
+
+def test_a_slave_that_has_left_does_not_count() -> None:
+    bench = sync_master()
+    (request,) = bench.submit(send("orders", b"one"))
+    report(bench, end_of(bench) - 1)
+    bench.call(c.RemoveSlave(address="slave", reason="", refused=False), connection="slave")
+    report(bench, 0, "other")
+    assert bench.final(request) is None
+    report(bench, end_of(bench), "other")
+    assert isinstance(bench.final(request), c.Sent)
+
+
+def test_a_follower_that_acknowledges_nothing_does_not_count() -> None:
+    bench = sync_master()
+    report(bench, 0)
+    (request,) = bench.submit(send("orders", b"one"))
+    report(bench, -(1 << 40))
+    assert bench.final(request) is None
+
+
+def test_without_slaves_the_answer_comes_after_slave_timeout() -> None:
+    bench = sync_master(slave_timeout=200)
+    (request,) = bench.submit(send("orders", b"one"))
+    bench.tick(199)
+    assert bench.final(request) is None and bench.context.ha_service.waiting == 1
+    bench.tick(1)
+    late = bench.final(request)
+    assert isinstance(late, c.Sent) and late.code == ResponseCode.FLUSH_SLAVE_TIMEOUT and late.messages
+    assert (bench.context.ha_service.waiting, bench.context.ha_service.timeouts) == (0, 1)
+    report(bench, end_of(bench))
+    assert bench.final(request) is late
+
+
+def test_consumers_see_a_message_before_slaves_have_it() -> None:
+    bench = sync_master()
+    bench.submit(send("orders", b"zero"))
+    pull = bench.pull("orders", 1)
+    bench.submit(send("orders", b"one"))
+    assert bodies(bench.pulled(pull)) == [b"one"]
+
+
+def test_one_in_sync_replica_is_this_broker_alone() -> None:
+    bench = sync_master(slaves_needed=0)
+    assert bench.send("orders", b"one").code == ResponseCode.SUCCESS
+
+
+def test_a_message_that_does_not_wait_is_answered_without_slaves() -> None:
+    sent = sync_master().send("orders", b"one", properties=encode({"WAIT": "false"}))
+    assert sent.code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("flushed_first", [True, False])
+def test_both_the_disk_and_the_slave_are_waited_for(flushed_first: bool) -> None:
+    bench = sync_master(flush_disk_type="SYNC_FLUSH")
+    (request,) = bench.submit(send("orders", b"one"))
+    steps = [bench.flush, lambda: report(bench, end_of(bench))]
+    for step in steps if flushed_first else reversed(steps):
+        assert bench.final(request) is None
+        step()
+    answer = bench.final(request)
+    assert isinstance(answer, c.Sent) and answer.code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("flushes", "reports", "ms", "code"),
+    [
+        (True, False, 3000, ResponseCode.FLUSH_SLAVE_TIMEOUT),
+        (False, True, 5000, ResponseCode.FLUSH_DISK_TIMEOUT),
+        (False, False, 3000, ResponseCode.FLUSH_SLAVE_TIMEOUT),
+    ],
+)
+def test_the_code_says_which_promise_was_not_kept_in_time(flushes: bool, reports: bool, ms: int, code: int) -> None:
+    bench = sync_master(flush_disk_type="SYNC_FLUSH")
+    (request,) = bench.submit(send("orders", b"one"))
+    if flushes:
+        assert bench.flush()
+    if reports:
+        report(bench, end_of(bench))
+    bench.tick(ms - 1)
+    assert bench.final(request) is None
+    bench.tick(1)
+    late = bench.final(request)
+    assert isinstance(late, c.Sent) and late.code == code
+
+
+def test_who_waits_is_answered_when_the_options_need_no_slave_any_more() -> None:
+    bench = sync_master()
+    (request,) = bench.submit(send("orders", b"one"))
+    bench.call(c.UpdateBrokerConfig(changes={"inSyncReplicas": 1}))
+    bench.tick()
+    answer = bench.final(request)
+    assert isinstance(answer, c.Sent) and answer.code == ResponseCode.SUCCESS
+
+
+def test_a_broker_that_stops_says_that_the_slaves_lack_the_message() -> None:
+    bench = sync_master()
+    (request,) = bench.submit(send("orders", b"one"))
+    bench.take(bench.engine.close(bench.clock.now()))
+    late = bench.final(request)
+    assert isinstance(late, c.Sent) and late.code == ResponseCode.FLUSH_SLAVE_TIMEOUT

@@ -41,18 +41,6 @@ def test_statistics() -> None:
     )
 
 
-def test_replication() -> None:
-    assert decoded(907) == c.GetBroker()
-    bench = Bench()
-    bench.send("T", b"1")
-    view = bench.call(c.GetBroker())
-    assert isinstance(view, c.BrokerView)
-    assert answer(907, view).body == (
-        b'{"haConnectionInfo":[],"inSyncSlaveNums":0,"master":true,"masterCommitLogMaxOffset":%d}'
-        % view.positions.appended
-    )
-
-
 def test_options() -> None:
     assert decoded(26) == c.GetBrokerConfig()
     reply = c.BrokerConfig(

@@ -1,0 +1,74 @@
+"""Requests of slaves and of tools about replication; the tables that a slave fetches are in the other modules."""
+
+from struct import Struct
+from typing import Any
+
+from broker_core.codes import ResponseCode
+from broker_core.commands import BrokerView, Done, GetBroker
+from broker_core.errors import RequestError
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests.headers import json_body
+from broker_core.remoting.requests.request_type import Identity, Peer
+
+TIMER_CHECK_POINT = Struct(">7q")
+"""RocketMQ's TimerCheckpoint: lastReadTimeMs, lastTimerLogFlushPos, lastTimerQueueOffset, masterTimerQueueOffset, and
+the DataVersion's stateVersion, timestamp and counter."""
+
+
+def decode_get_timer_check_point(request: RemotingCommand, peer: Peer) -> Done:
+    return Done()
+
+
+def encode_timer_check_point(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """All 0, as in a RocketMQ without timer messages: this broker does not support them."""
+    return request.response(ResponseCode.SUCCESS, body=TIMER_CHECK_POINT.pack(*[0] * 7))
+
+
+def decode_exchange_broker_ha_info(request: RemotingCommand, peer: Peer) -> GetBroker:
+    """RequestError if the request would change where this broker's master is: it has none."""
+    if "masterHaAddress" in request.ext_fields:
+        raise RequestError("this broker is a master: it follows no masterHaAddress")
+    return GetBroker()
+
+
+def encode_ha_info(reply: BrokerView, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's ExchangeHAInfoResponseHeader. masterHaAddress is left out while haListenPort is off."""
+    config = reply.config
+    fields = {
+        "masterFlushOffset": str(reply.positions.flushed),
+        "masterAddress": f"{config['brokerIP1']}:{config['listenPort']}",
+    }
+    if config["haListenPort"]:
+        fields["masterHaAddress"] = f"{config['brokerIP1']}:{config['haListenPort']}"
+    return request.response(ResponseCode.SUCCESS, ext_fields=fields)
+
+
+def decode_get_broker_ha_status(request: RemotingCommand, peer: Peer) -> GetBroker:
+    return GetBroker()
+
+
+def encode_ha_status(reply: BrokerView, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's HARuntimeInfo of a master."""
+    end = reply.positions.appended
+    connections: list[dict[str, Any]] = [
+        {
+            "addr": f"/{slave.address}",
+            "diff": end - slave.slave_ack_offset,
+            "inSync": slave.in_sync,
+            "slaveAckOffset": slave.slave_ack_offset,
+            "transferFromWhere": slave.transferred,
+            "transferredByteInSecond": slave.bytes_per_second or 0,
+        }
+        for slave in reply.replication.slaves
+    ]
+    return request.response(
+        ResponseCode.SUCCESS,
+        body=json_body(
+            {
+                "haConnectionInfo": connections,
+                "inSyncSlaveNums": sum(slave.in_sync for slave in reply.replication.slaves),
+                "master": True,
+                "masterCommitLogMaxOffset": end,
+            }
+        ),
+    )

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_core import commands as c
+from spark_jobs.hosting import runs
 from spark_jobs.job import BrokerStore, Job
+from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.reports import daily_summary
 from spark_jobs.run import run_report
-from tests.spark_jobs.driven import Driven
+from tests.fakes.engine import ROOT
+from tests.fakes.followed import SEGMENT, append, blocks_of, follower, log_of, master
+from tests.fakes.name_server import topic_config
+from tests.spark_jobs.driven import Driven, copy
+from tests.spark_jobs.lake.test_sync import run_here
 from tests.spark_jobs.test_run import now
 
 if TYPE_CHECKING:
@@ -96,3 +102,45 @@ def test_a_day_has_figures_of_each_broker_and_of_all(
     summary = run(spark, "daily_summary", stores[:2], tmp_path / "daily")
     assert amounts(summary, "messages") == {"*": 9, "broker-a": 6, "broker-b": 3}
     assert (summary["total"]["messages"], summary["total"]["lag"]) == (9, 1)
+
+
+def write_copy(folder: Path, messages: int, begin: int = 0) -> tuple[Path, int]:
+    """A copy of a broker's log from the segment at ``begin`` on, whose group ``g`` has read two messages of a queue.
+
+    Returns the store and the number of messages in the copy.
+    """
+    log = log_of(master(messages))
+    bench = follower()
+    append(bench, blocks_of(log, begin))
+    bench.call(c.ReplicateTables(topics=[topic_config("orders", 3), topic_config("payments", 3)]))
+    first = bench.context.store.min_offset("orders", 1)
+    bench.call(c.ReplicateTables(offsets=[c.ReplicatedOffsets(group="g", topic="orders", offsets={1: first + 2})]))
+    bench.clock.advance(MINUTE)
+    bench.tick()
+    bench.file_work()
+    while bench.flush():
+        pass
+    copy(bench.files, ROOT, folder)
+    queues = [(topic, queue) for topic in ("orders", "payments") for queue in range(3)]
+    return folder, sum(
+        bench.context.store.max_offset(*queue) - bench.context.store.min_offset(*queue) for queue in queues
+    )
+
+
+def test_reports_and_lakes_read_copies_of_attached_brokers(
+    spark: "SparkSession", tmp_path: Path, settings: Any
+) -> None:
+    settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_ATTACH = tmp_path, "10.0.0.1:9876"
+    _, whole = write_copy(tmp_path / "attached" / "broker-a" / "store", 90)
+    _, part = write_copy(tmp_path / "attached" / "broker-b" / "store", 200, begin=SEGMENT)
+    assert whole == 90 and 0 < part < 200
+    copies = tuple(BrokerStore(name, store) for name, store in runs.stores())
+    every = run(spark, "throughput", copies, tmp_path / "all")
+    assert {row["broker"] for row in every["rows"]} == {"*", "broker-a", "broker-b"}
+    assert every["total"]["messages"] == whole + part
+    one = tuple(BrokerStore(name, store) for name, store in runs.stores("broker-b"))
+    lag = run(spark, "consumer_lag", one, tmp_path / "lag")
+    assert {row["broker"] for row in lag["rows"]} == {"broker-b"} and lag["total"]["lag"] > 0
+    for name, store in runs.stores():
+        filled = sync(Wanted(str(store), tmp_path / "lakes"), run_here, lambda: 1, lambda percent, doing: None)
+        assert filled.messages == {"broker-a": whole, "broker-b": part}[name]

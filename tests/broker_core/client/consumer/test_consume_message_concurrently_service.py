@@ -71,11 +71,17 @@ async def test_a_single_message_starts_at_most_one_thread() -> None:
 
 async def test_threads_that_never_return_do_not_stop_the_end() -> None:
     owner, work, stay = Owner(), ProcessQueue(0), threading.Event()
-    service = service_of(owner, lambda messages, context: stay.wait(20))
+
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        stay.wait(20)
+
+    service = service_of(owner, listener)
     submit(service, work, 1)
     assert not await service.stop(0.01)
     assert service.unfinished == 1 and owner.commits == []
     stay.set()
+    assert await service.stop(20)  # or its result would come while the event loop is being closed
+    assert owner.commits == [1]
 
 
 async def test_a_thread_that_returns_when_the_loop_has_ended_ends_too() -> None:

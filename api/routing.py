@@ -34,6 +34,7 @@ from api.resources import (
     running_info,
     topics,
     verdicts,
+    what_if,
 )
 from api.resources.alerts import channels as alert_channels
 from api.resources.alerts import history as alert_history
@@ -93,6 +94,7 @@ _RESOURCES = (
     receives,
     receipts,
     topics,
+    what_if,
     verdicts,
     groups,
     offsets,

@@ -15,6 +15,7 @@ from bridge.history.history_file import Series
 from bridge.history.rollup import BROKER, GROUP, TIERS, TOPIC, Kind
 from bridge.message_view import INFLATED_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
 from bridge.security_headers import security_headers
+from bridge.what_if import Totals, compare_polling, decode_pulls, waits_of
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
 from broker_core.clock import Clock, SystemClock
 from broker_core.codes import ResponseCode, version_text
@@ -69,11 +70,14 @@ __all__ = [
     "State",
     "SystemClock",
     "TooLargeError",
+    "Totals",
     "UnavailableError",
     "Verdicts",
     "Watcher",
     "allocate_averagely",
     "commands",
+    "compare_polling",
+    "decode_pulls",
     "encode_properties",
     "event_types",
     "inflate_messages",
@@ -85,6 +89,7 @@ __all__ = [
     "stored_messages",
     "takes_long",
     "version_text",
+    "waits_of",
 ]
 
 

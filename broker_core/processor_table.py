@@ -62,6 +62,7 @@ WALKS: dict[type[Command], Walk] = {
     commands.GetHolds: observe.get_holds,
     commands.GetHoldTimeline: observe.get_hold_timeline,
     commands.GetEvents: observe.get_events,
+    commands.GetPulls: observe.get_pulls,
 }
 """Processors that answer in pieces (``walk.py``): questions about whole tables, or about one thing."""
 

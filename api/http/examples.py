@@ -99,6 +99,7 @@ _OF_PATH: dict[str, dict[str, Any]] = {
     "/api/v1/openapi.json": {"": {"openapi": "3.1.0"}},
     "/api/v1/asyncapi.json": {"": {"asyncapi": "3.0.0"}},
     "/api/v1/messages/{id}/timeline": {"id": _MESSAGE_ID},
+    "/api/v1/topics/{topic}/what-if": {"pulls": 412, "empty": 3, "waits": 409, "minutes": 5, "interval_ms": 1000},
     "/api/v1/messages/{id}/consume-directly": {"id": _MESSAGE_ID, "result": "CR_SUCCESS", "spent_ms": 3},
 }
 """Examples for fields whose name means something else on this path."""

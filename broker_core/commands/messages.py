@@ -258,6 +258,27 @@ class Records(Reply, frozen=True):
     next: int | None = None
 
 
+class GetPulls(Command, frozen=True):
+    """How the pulls of a topic, or of one group from it, ended from ``since_ms`` on, by the poll journal. -> Pulls"""
+
+    topic: str
+    group: str = ""
+    since_ms: int = 0
+
+
+class Pulls(Reply, frozen=True):
+    """``entries`` of the poll journal (``formats/poll_journal.py``) back to back, in order, at most 10,000.
+
+    They have the numbers of ``strings``. ``complete`` is False if there are more: then the oldest or the newest are
+    missing. ``journal`` is False if the broker keeps no poll journal.
+    """
+
+    strings: list[str]
+    entries: bytes
+    complete: bool
+    journal: bool
+
+
 class GetMessageTimeline(Command, frozen=True):
     """The recent events about one message and its copies with the same UNIQ_KEY. -> Timeline"""
 
@@ -292,5 +313,6 @@ MessageCommand = (
     | QueryMessage
     | QueryMessageByTime
     | GetMessageTimeline
+    | GetPulls
 )
-MessageReply = Sent | ReplyMessage | CheckTransactionState | Held | Pulled | Records | Timeline
+MessageReply = Sent | ReplyMessage | CheckTransactionState | Held | Pulled | Records | Timeline | Pulls

@@ -15,10 +15,12 @@ from broker_core.commands import (
     GetHold,
     GetHolds,
     GetHoldTimeline,
+    GetPulls,
     GetSnapshot,
     Holds,
     HoldTimeline,
     HoldView,
+    Pulls,
     Reply,
     Snapshot,
     WakeUp,
@@ -36,6 +38,7 @@ from broker_core.events import (
 )
 from broker_core.processors.admin_broker import positions
 from broker_core.processors.context import Context, Request
+from broker_core.store.journal_search import search_pulls
 from broker_core.walk import Steps, page_limit, pieces_of
 
 SNAPSHOT_ROWS = 2000
@@ -136,6 +139,16 @@ def get_events(context: Context, request: Request, now: Now) -> Steps[Reply]:
         events += [msgspec.to_builtins(recorded.event()) for recorded in piece]
         yield
     return Events(epoch=context.epoch, seq=seq, first_seq=first_seq, events=events)
+
+
+def get_pulls(context: Context, request: Request, now: Now) -> Steps[Reply]:
+    command: GetPulls = request.command
+    context.topics.require(command.topic)
+    store = context.store
+    if store.read_only or store.follows or not context.options.poll_journal_enable:
+        return Pulls(strings=[], entries=b"", complete=True, journal=False)
+    found = yield from search_pulls(store.files, store.root, command.topic, command.group, command.since_ms)
+    return Pulls(strings=found.strings, entries=found.entries, complete=found.complete, journal=True)
 
 
 def wake_up(event: Event) -> WakeUp:

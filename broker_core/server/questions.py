@@ -39,6 +39,7 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.GetMetrics,
     commands.GetHistorySample,
     commands.GetHoldTimeline,
+    commands.GetPulls,
 )
 WHOLE_TABLES: dict[type[Command], tuple[str, ...]] = dict.fromkeys(_ALWAYS, ()) | {
     commands.GetTopicConfigs: ("topic",),

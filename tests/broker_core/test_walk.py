@@ -53,6 +53,7 @@ QUESTIONS: list[c.Command] = [
     c.ViewMessage(message_id="none"),
     c.ConsumeMessageDirectly(group="g", client_id="x-client", message_id="none"),
     c.QueryMessageByTime(topic="b"),
+    c.GetPulls(topic="b"),
     c.GetMessageTimeline(message_id="none"),
 ]
 

@@ -48,3 +48,27 @@ def test_a_topic_is_created_changed_and_deleted(broker: Broker, page: Page) -> N
 def test_a_topic_that_does_not_exist_is_named(broker: Broker, page: Page) -> None:
     page.goto(f"{broker.address}/topics/nowhere")
     expect(page.get_by_role("alert").filter(has_text="nowhere")).to_be_visible()
+
+
+def test_the_last_minutes_are_replayed_under_other_ways_to_poll(broker: Broker, page: Page) -> None:
+    broker.publish("replayed", "there already")
+    waiting = broker.wait_for("replayed", 1, group="replayers", wait_ms=20_000)
+    while not broker.call("GET", "/api/v1/holds?topic=replayed")["holds"]:
+        pass
+    page.goto(f"{broker.address}/topics/replayed")
+    what_if = page.locator('[data-panel="what-if"]')
+    what_if.get_by_label("short polling every").select_option("100")
+    what_if.get_by_role("button", name="Compare").click()
+    expect(what_if.get_by_role("status")).to_contain_text("No pull of this topic ended in this time")
+    broker.publish("replayed", "awaited")
+    assert waiting.answer()["messages"]
+    with_row = what_if.locator('[data-method="long_polling"] td').nth(1)
+    for _ in range(50):  # the poll journal is flushed now and then
+        what_if.get_by_role("button", name="Compare").click()
+        expect(what_if.get_by_role("button", name="Compare")).to_be_enabled()
+        if with_row.is_visible():
+            break
+        page.wait_for_timeout(100)
+    expect(with_row).to_have_text("1")
+    expect(what_if.locator('[data-method="short_polling"]')).to_contain_text("short polling every 100 ms")
+    expect(what_if.get_by_role("status")).to_contain_text("1 pull ended, 0 without messages: 1 wait.")

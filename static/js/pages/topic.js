@@ -8,6 +8,7 @@ import { ago, count, plural, rate } from "../text/format.js";
 import { request, topicPath } from "../http.js";
 import { groupHref, messagesHref } from "../links.js";
 import { startPage } from "../page.js";
+import { whatIfPanel } from "./what_if.js";
 import { TOPIC_CHARTS, historyPanel } from "../panels/history.js";
 import { VirtualRows } from "../panels/virtual_rows.js";
 import { changeWarning, permText, queuesText } from "../text/topic_text.js";
@@ -155,4 +156,5 @@ startPage({
     return missing;
   },
 });
+whatIfPanel(topic);
 historyPanel(TOPIC_CHARTS, `topic=${encodeURIComponent(topic)}`);

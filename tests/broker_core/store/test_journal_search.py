@@ -5,9 +5,17 @@ from typing import Any
 
 import pytest
 
-from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
+from broker_core.formats.poll_journal import (
+    ENTRY,
+    FOLDER,
+    BlockEncoder,
+    JournalEntry,
+    decode_entry,
+    encode_header,
+    file_name,
+)
 from broker_core.store import journal_search
-from broker_core.store.journal_search import search_journal
+from broker_core.store.journal_search import FoundPulls, search_journal, search_pulls
 from broker_core.walk import finish
 from tests.fakes.simulated_files import SimulatedFiles
 
@@ -80,3 +88,37 @@ def test_a_journal_that_is_missing_torn_or_foreign() -> None:
     files.append(ROOT / FOLDER / "notes.txt", b"?")
     write(files, 2, [entry(at_ms=2000)])
     assert [found.at_ms for found in search(files)] == [1000, 2000]
+
+
+def pulls_of(found: FoundPulls) -> list[JournalEntry]:
+    return [decode_entry(fields, found.strings) for fields in ENTRY.iter_unpack(found.entries)]
+
+
+def test_the_pulls_of_a_topic() -> None:
+    files = SimulatedFiles()
+    files.wall_ms = 5000
+    wanted = [
+        entry(client_id="one"),
+        entry(kind="woken", cause="timeout", status="OFFSET_FOUND_NULL", messages=0, group="h"),
+        entry(kind="released", cause="channel_gone", at_ms=2000, next_offset=-1, messages=0),
+    ]
+    others = [entry(topic="others"), entry(kind="committed", cause="", status="", messages=-1), entry(at_ms=999)]
+    write(files, 0, [entry(topic="first", group="h"), wanted[0]], [wanted[1], *others])
+    write(files, 1, others[:2], wanted[2:])
+    write(files, 2, others)
+    found = finish(search_pulls(files, ROOT, "orders", "", 1000))
+    assert pulls_of(found) == wanted and found.complete
+    assert pulls_of(finish(search_pulls(files, ROOT, "orders", "h", 1000))) == wanted[1:2]
+    assert finish(search_pulls(files, ROOT, "nothing", "", 0)) == FoundPulls([""], b"", complete=True)
+
+
+def test_the_newest_pulls_are_returned_if_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_search, "MAX_PULLS", 2)
+    files = SimulatedFiles()
+    write(files, 0, [entry(at_ms=at) for at in (1, 2, 3)])
+    found = finish(search_pulls(files, ROOT, "orders", "", 0))
+    assert [pull.at_ms for pull in pulls_of(found)] == [2, 3] and not found.complete
+    monkeypatch.setattr(journal_search, "MAX_SEARCHED", ENTRY.size)
+    monkeypatch.setattr(journal_search, "ENTRIES_LOOKED_AT", 1)
+    found = finish(search_pulls(files, ROOT, "orders", "", 0))
+    assert [pull.at_ms for pull in pulls_of(found)] == [1] and not found.complete

@@ -1,0 +1,35 @@
+/** The panel that replays the last minutes of a topic under other ways to poll. */
+
+import { el, panel, setText } from "../dom.js";
+import { requestNumbers, topicPath } from "../http.js";
+import { methodRow, sampleNote, summaryText } from "../text/what_if_text.js";
+
+const LABELS = ["", "requests", "empty", "p50", "p99", "max"];
+
+export function whatIfPanel(topic) {
+  const { part } = panel("what-if");
+  const form = part("form");
+  const button = form.querySelector("button");
+
+  function show(answer) {
+    setText(part("summary"), summaryText(answer));
+    setText(part("note"), sampleNote(answer));
+    part("rows").replaceChildren(...answer.methods.map((totals) => el("tr", { role: "row", "data-method": totals.method },
+      ...methodRow(totals, answer.interval_ms).map((text, place) => el("td", { role: "cell", class: place ? "num" : "method-cell", "data-label": LABELS[place] || null }, text)))));
+    part("table").hidden = !answer.pulls;
+  }
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      show(await requestNumbers(`${topicPath(topic)}/what-if?${new URLSearchParams(new FormData(form))}`));
+    } catch (error) {
+      setText(part("summary"), error.message);
+      setText(part("note"), "");
+      part("table").hidden = true;
+    }
+    part("summary").hidden = false;
+    button.disabled = false;
+  });
+}

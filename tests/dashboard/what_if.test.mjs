@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { methodRow, sampleNote, summaryText } from "../../static/js/text/what_if_text.js";
+
+const totals = (method, requests, delay) => ({ method, requests, empty: requests - 4, samples: 3, p50_us: delay, p99_us: delay, max_us: delay });
+const ANSWER = { pulls: 6, empty: 2, waits: 4, complete: true, from_ms: 0, to_ms: 300_000, interval_ms: 1000,
+  methods: [totals("long_polling", 6, 180), totals("short_polling", 40, 512_000), totals("stock_rocketmq", 5, 600)] };
+
+test("the summary says what short polling would have cost", () => {
+  assert.equal(summaryText(ANSWER), "6 pulls ended, 2 without messages: 4 waits. Short polling every 1 s would have sent 34 requests more. "
+    + "Half of the waits would have ended 512 ms or more after the message came, instead of 180 µs.");
+  assert.equal(sampleNote(ANSWER), "delays of 3 waits whose arrival is known");
+});
+
+test("nothing and a part are said", () => {
+  assert.match(summaryText({ ...ANSWER, pulls: 0 }), /^No pull of this topic ended/);
+  assert.match(summaryText({ ...ANSWER, complete: false }), /Only those from .* to .* were looked at/);
+  const same = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 6, p50_us: null }];
+  assert.match(summaryText({ ...ANSWER, methods: same }), /would not have sent more requests\.$/);
+});
+
+test("a row has texts, and an unknown delay is no number", () => {
+  assert.deepEqual(methodRow(totals("stock_rocketmq", 5, null), 1000), ["stock RocketMQ", "5", "1", "unknown", "unknown", "unknown"]);
+});

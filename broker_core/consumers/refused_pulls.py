@@ -1,4 +1,4 @@
-"""Pulls that the broker refused, by group, until one succeeds."""
+"""Pulls and pops that the broker refused, by group, until one succeeds."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -77,6 +77,16 @@ class RefusedPulls:
             row = pulls.last_pull(group, refusal.topic, refusal.queue_id)
             if row is None or row.client_id != refusal.client_id or row.mono_ns <= refusal.last_ns:
                 yield refusal
+
+    def pop_succeeded(self, group: str, client_id: str, topic: str) -> None:
+        """Forget the refusals of a client that popped from the topic with success."""
+        refusals = self._groups.get(group)
+        if refusals is None:
+            return
+        for key in [key for key in refusals if key[:2] == (client_id[:MAX_LENGTH], topic)]:
+            del refusals[key]
+        if not refusals:
+            del self._groups[group]
 
     def remove_group(self, group: str) -> None:
         """Forget a group's refusals."""

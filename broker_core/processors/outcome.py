@@ -8,7 +8,7 @@ from typing import Literal
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import Failed, PullMessage
+from broker_core.commands import Failed, PopMessage, PullMessage
 from broker_core.errors import (
     BrokerError,
     ConflictError,
@@ -67,8 +67,8 @@ def refused(context: Context, request: Request, error: Exception, now: Now) -> N
             error.remark,
             getattr(request.command, "client_id", ""),
         )
-    if type(request.command) is PullMessage:
-        command: PullMessage = request.command
+    if isinstance(request.command, PullMessage | PopMessage):
+        command = request.command
         client_id = command.client_id or context.client_id_of(request.connection)
         pull_refused(context, command.topic, command.queue_id, command.consumer_group, client_id, error, now)
 
@@ -76,7 +76,7 @@ def refused(context: Context, request: Request, error: Exception, now: Now) -> N
 def pull_refused(
     context: Context, topic: str, queue_id: int, group: str, client_id: str, error: Exception, now: Now
 ) -> None:
-    """A pull was refused, before it was held or when it was read again."""
+    """A pull or pop was refused, before it was held or when it was read again."""
     context.counters.pulls_refused += 1
     code, remark = ResponseCode.SYSTEM_ERROR, "the broker failed on this request; see its log"
     if isinstance(error, BrokerError):

@@ -10,7 +10,7 @@ from broker_core.commands import HoldOutcome, Notification, Notified, PollingInf
 from broker_core.events import PullWoken
 from broker_core.longpolling.pull_request import Pop, PopRequest
 from broker_core.processors.context import Context, Request, Waking
-from broker_core.processors.outcome import failed
+from broker_core.processors.outcome import failed, pull_refused
 from broker_core.processors.pop.check_point_log import require_loaded
 from broker_core.processors.pop.pop_hold import hold, wake_next
 from broker_core.processors.pop.pop_message import (
@@ -43,6 +43,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     try:
         found = _look(context, pop, waking.cause == "shutdown", now)
     except Exception as error:
+        if not pop.notify:
+            pull_refused(context, pop.topic, pop.queue_id, pop.group, pop.client_id, error, now)
         release(context, held, "refused", now, failed(error))
         return 0
     work = QUEUE_WORK * found.scanned + found.size + FILTER_WORK * found.work

@@ -75,6 +75,7 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
     )
     found = look(context, pop, now)
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
+    context.refused_pulls.pop_succeeded(pop.group, pop.client_id, pop.topic)
     if not found.messages and poll_time(command.poll_ms) > 0:
         held = hold(context, request, pop, command.poll_ms, now)
         if held is not None:

@@ -57,3 +57,16 @@ def test_a_group_is_forgotten() -> None:
     table.remove_group("g")
     table.remove_group("g")
     assert present(table, 10) == []
+
+
+def test_a_pop_with_success_ends_the_refusals_of_its_client_and_topic() -> None:
+    refused = RefusedPulls()
+    for client_id, topic in (("A", "t"), ("A", "u"), ("B", "t")):
+        refused.note("g", client_id, topic, -1, 16, "no", 1000, 5)
+    refused.pop_succeeded("g", "A", "t")
+    refused.pop_succeeded("other", "A", "t")
+    left = [(one.client_id, one.topic) for one in refused.present("g", PullOffsetTable(), 6)]
+    assert left == [("A", "u"), ("B", "t")]
+    for client_id, topic in left:
+        refused.pop_succeeded("g", client_id, topic)
+    assert "g" not in refused

@@ -542,3 +542,20 @@ def test_a_member_that_stops_popping_stands_still() -> None:
     (queue,) = [queue for queue in facts_of(bench).detail.queues if queue.queue_id == 0 and queue.topic == "orders"]
     assert queue.why.startswith("A popped 60 s ago") and queue.state == "not_polling"
     assert why(bench).state == "stalled"
+
+
+def test_refused_pops_are_explained_until_one_succeeds() -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    pop(bench, client_id="web-1", expression="a=1 AND b=2")
+    held = pop(bench, client_id="web-1", queue_id=1, poll_ms=15_000)
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "consumeEnable": False}))
+    bench.send("orders", b"y", queue_id=1)
+    assert isinstance(bench.final(held), c.Failed)
+    refused = bench.call(c.GetGroupFacts(group="g"))
+    assert isinstance(refused, c.GroupFacts)
+    assert [(one.client_id, one.topic, one.code) for one in refused.refused] == [("web-1", "orders", 16)]
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g", "consumeEnable": True}))
+    pop(bench, client_id="web-1")
+    answered = bench.call(c.GetGroupFacts(group="g"))
+    assert isinstance(answered, c.GroupFacts) and answered.refused == []

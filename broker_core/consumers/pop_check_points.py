@@ -93,6 +93,9 @@ class PopCheckPoints:
         self._ends: dict[int, int] = {}
         self._void: deque[dict[Key, CheckPoint]] = deque()
         self._popping: dict[tuple[str, str], Popping] = {}
+        self._full: dict[tuple[str, str, int], str] = {}
+        self.freed: deque[tuple[str, str, int]] = deque()
+        """(topic, group, queue id) of pops that could not read a queue because of its limit, and now can."""
         self._turn = 0
         self.messages = 0
         """Popped messages that are not acknowledged."""
@@ -207,13 +210,30 @@ class PopCheckPoints:
     def _count(self, point: CheckPoint, messages: int) -> None:
         if point.is_void:
             return
-        self.messages += messages
         key = point.group, point.topic, point.queue_id
+        if messages < 0 and self._full:
+            self._free(key)
+        self.messages += messages
         count = self._in_flight.get(key, 0) + messages
         if count:
             self._in_flight[key] = count
         else:
             self._in_flight.pop(key, None)
+
+    def note_full(self, group: str, topic: str, queue_id: int, asked: str) -> None:
+        """A pop from the topic ``asked`` could not read this queue, because too many messages are in flight."""
+        if len(self._full) < POPS_REMEMBERED:
+            self._full[group, topic, queue_id] = asked
+
+    def _free(self, key: tuple[str, str, int]) -> None:
+        """A message of this group and queue leaves. If all groups have too many, another queue may be read instead."""
+        if key not in self._full:
+            if self.messages < MAX_IN_FLIGHT:
+                return
+            key = next(iter(self._full))
+        asked = self._full.pop(key)
+        group, topic, queue_id = key
+        self.freed.append((asked, group, queue_id if topic == asked else -1))
 
     # --- deletions ------------------------------------------------------------------------------------------------
 

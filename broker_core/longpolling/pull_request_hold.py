@@ -5,7 +5,7 @@
     by_connection  connection -> request id -> the hold                           for a client that disconnects
     wheel          tick                     -> holds due then                     for deadlines
     by_group       group                    -> how many holds                     for people who look at a group
-    pops           topic -> group           -> how many held pops                 for arrivals; their rows in the
+    pops           topic -> group -> queue  -> how many held pops                 for arrivals; their rows in the
                                                                                   table have the key (group, queue id)
 
 This module neither reads the store nor answers a pull. Every call removes the holds to be answered from all four
@@ -62,7 +62,7 @@ class PullRequestHold:
 
     def __init__(self) -> None:
         self._table: dict[str, dict[Any, ManyPullRequest]] = {}
-        self._pops: dict[str, dict[str, int]] = {}
+        self._pops: dict[str, dict[str, dict[int, int]]] = {}
         self._of_retries: dict[str, set[tuple[str, str]]] = {}
         self._by_id: dict[int, PullRequest] = {}
         self._by_connection: dict[Any, dict[int, PullRequest]] = {}
@@ -142,8 +142,8 @@ class PullRequestHold:
             self._by_group[request.group] = self._by_group.get(request.group, 0) + 1
         self._wheel.add(request, request.suspended_ns + request.suspend_timeout_ms * 1_000_000)
         if request.many.group:
-            groups = self._pops.setdefault(request.many.topic, {})
-            groups[request.group] = groups.get(request.group, 0) + 1
+            queues = self._pops.setdefault(request.many.topic, {}).setdefault(request.group, {})
+            queues[request.many.queue_id] = queues.get(request.many.queue_id, 0) + 1
             retry = pop_retry_topic(request.many.topic, request.group)
             self._of_retries.setdefault(retry, set()).add((request.many.topic, request.group))
 
@@ -167,9 +167,13 @@ class PullRequestHold:
         return many
 
     def first_pop(self, topic: str, group: str, queue_id: int) -> PullRequest | None:
-        """The oldest held pop of a group that waits for messages of this queue. A queue below 0 means any queue."""
-        if group not in self._pops.get(topic, ()):
+        """The oldest held pop of a group that waits for messages of this queue. All pops wait for those of the retry
+        topic, which is asked for by a queue below 0: one that waits for all queues or, if there is none, any."""
+        held = self._pops.get(topic, {}).get(group)
+        if held is None:
             return None
+        if queue_id < 0 and -1 not in held:
+            queue_id = next(iter(held))
         queues = self._table.get(topic, {})
         found = [many.first for number in {queue_id, -1} if (many := queues.get((group, number))) and many.first]
         return min(found, key=lambda request: request.hold_id, default=None)
@@ -191,10 +195,13 @@ class PullRequestHold:
         places += [(*place, -1) for place in self._of_retries.get(topic, ())]
         return [pop for place in places if (pop := self.take_pop(*place)) is not None]
 
-    def _forget_pop(self, topic: str, group: str) -> None:
+    def _forget_pop(self, topic: str, group: str, queue_id: int) -> None:
         groups = self._pops[topic]
-        groups[group] -= 1
-        if not groups[group]:
+        queues = groups[group]
+        queues[queue_id] -= 1
+        if not queues[queue_id]:
+            del queues[queue_id]
+        if not queues:
             del groups[group]
             retry = pop_retry_topic(topic, group)
             self._of_retries[retry].discard((topic, group))  # other names may give the same retry topic
@@ -372,7 +379,7 @@ class PullRequestHold:
             del self._by_connection[request.connection]
         self._wheel.remove(request)
         if request.many.group:
-            self._forget_pop(request.many.topic, request.group)
+            self._forget_pop(request.many.topic, request.group, request.many.queue_id)
         if request.group:
             left = self._by_group[request.group] - 1
             if left:

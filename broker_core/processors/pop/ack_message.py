@@ -11,6 +11,7 @@ from broker_core.errors import NotFoundError, RequestError
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pop.check_point_log import ack_message as acknowledgement
 from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
+from broker_core.processors.pop.pop_hold import wake_freed
 from broker_core.processors.pop.pop_message import free_pop_time, require_invisible_time
 
 MAX_OFFSETS = 4096
@@ -31,6 +32,7 @@ def ack_message(context: Context, request: Request, now: Now) -> Reply:
         for offset in offsets:
             context.check_points.acknowledge(point, offset)
         context.check_points.note_acknowledged(point.group, point.topic, len(offsets), now.mono_ns)
+        wake_freed(context)
     late = [offset for offset in given if offset not in waiting]
     context.counters.messages_acknowledged += len(offsets)
     context.counters.acknowledged_late += len(late)

@@ -23,7 +23,7 @@ from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
-from broker_core.processors.pop.pop_hold import hold, poll_time, wake_next
+from broker_core.processors.pop.pop_hold import hold, poll_time, wake_for_rest, wake_next
 from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import PERM_READ, TopicConfig, validate_group
@@ -41,12 +41,13 @@ _WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL
 
 
 class Found(msgspec.Struct, gc=False):
-    """What a pop found: queues with results, and how many messages are ``rest``.
+    """What a pop found: queues with results, and how many messages are ``rest``, in the queues ``left``.
 
     ``scanned`` queues were looked at. ``is_unfinished``: the filter rejected all that was read, and more is to be read.
     """
 
     queues: list[tuple[str, int, GetMessageResult]]
+    left: list[tuple[str, int]] = msgspec.field(default_factory=list)
     messages: int = 0
     size: int = 0
     work: int = 0
@@ -194,6 +195,10 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
         )
         if not left or found.size >= MAX_BYTES or found.work >= MAX_WORK or room <= 0:
             found.rest += max(0, end - offset)
+            if room <= 0:
+                context.check_points.note_full(group, topic, queue_id, pop.topic)
+            else:
+                found.left.append((topic, queue_id))
             continue
         _read(context, pop, topic, queue_id, offset, min(left, room), found, now)
     return found
@@ -219,7 +224,10 @@ def _read(
     found.work += result.work
     found.is_unfinished |= found.work >= MAX_WORK
     found.passed_over += result.passed_over
-    found.rest += max(0, result.max_offset - result.next_begin_offset)
+    rest = max(0, result.max_offset - result.next_begin_offset)
+    found.rest += rest
+    if rest:
+        found.left.append((topic, queue_id))
 
 
 def first_offset(context: Context, pop: Pop, topic: str, queue_id: int) -> int:
@@ -261,8 +269,7 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
         records.append(result.records if topic == pop.topic else _retries(context, pop, point, result.records))
         _report(context, pop, topic, queue_id, result, outcome, now)
     context.check_points.note_given(pop.group, pop.topic, found.messages, now.mono_ns)
-    if found.rest:
-        wake_next(context, pop)
+    wake_for_rest(context, pop, found.left)
     return Popped(
         code=ResponseCode.SUCCESS,
         pop_time_ms=points[0].pop_time,

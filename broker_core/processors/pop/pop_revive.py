@@ -18,6 +18,7 @@ from broker_core.formats.message_properties import ORIGIN_MESSAGE_ID, RETRY_TOPI
 from broker_core.formats.pop_check_point import pop_retry_topic
 from broker_core.processors.context import Context
 from broker_core.processors.pop.check_point_log import ack_message, append, check_point_message
+from broker_core.processors.pop.pop_hold import wake_freed
 from broker_core.processors.retry_message import (
     DLQ_PREFIX,
     DLQ_QUEUES,
@@ -52,6 +53,7 @@ def tick(context: Context, now: Now) -> None:
         return
     if due_ns <= now.mono_ns:
         _revive_due(context, points.take_due(now.mono_ns, POINTS_A_TURN), now)
+        wake_freed(context)
     _store_stale_again(context, now)
 
 

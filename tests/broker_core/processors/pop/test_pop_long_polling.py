@@ -3,7 +3,9 @@
 import pytest
 
 from broker_core import commands as c
+from broker_core.consumers import pop_check_points
 from broker_core.events import PullHeld, PullReleased, PullWoken
+from broker_core.processors.pop import pop_message
 from tests.fakes.engine import Bench, send
 from tests.fakes.members import events
 from tests.fakes.pops import ack, bodies, pop, popped, take
@@ -57,6 +59,59 @@ def test_a_message_that_comes_back_wakes_a_pop() -> None:
     take(bench, invisible_ms=5000)
     request = waiting(bench)
     bench.tick(5100)
+    assert bodies(popped(bench, request)) == [b"x"]
+
+
+def test_a_message_that_comes_back_wakes_a_pop_of_one_queue() -> None:
+    """It comes back in the retry topic, from which all pops read."""
+    bench = Bench()
+    bench.send("orders", b"x")
+    take(bench, invisible_ms=5000)
+    request = waiting(bench, queue_id=2)
+    bench.tick(5100)
+    assert bodies(popped(bench, request)) == [b"x"]
+
+
+def test_what_is_left_wakes_a_pop_of_its_queue() -> None:
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    others = [waiting(bench, queue_id=3), waiting(bench, queue_id=2)]
+    commands = [
+        send("orders", b"a", b"b", queue_id=1),
+        c.PopMessage(topic="orders", consumer_group="g", max_msg_nums=1),
+    ]
+    (_, first) = bench.submit(*commands)
+    one = waiting(bench, queue_id=1)
+    assert bodies(popped(bench, first)) == [b"a"] and bodies(popped(bench, one)) == [b"b"]
+    assert [bench.final(other) for other in others] == [None, None]
+
+
+def test_an_acknowledgement_makes_room_for_a_held_pop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pop_message, "MAX_IN_FLIGHT_OF_QUEUE", 2)
+    bench = Bench()
+    bench.send("orders", b"a", b"b", b"c", b"d")
+    reply = take(bench, invisible_ms=20_000)
+    first, second = waiting(bench, queue_id=0, poll_ms=30_000), waiting(bench, poll_ms=30_000)
+    assert bench.final(first) is None
+    ack(bench, reply, 0)
+    assert bodies(popped(bench, first)) == [b"c"] and bench.final(second) is None
+    bench.tick(20_100)
+    assert bodies(popped(bench, second)) in ([b"d"], [b"b"], [b"d", b"b"])
+
+
+def test_an_acknowledgement_makes_room_for_another_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (pop_message, pop_check_points):
+        monkeypatch.setattr(module, "MAX_IN_FLIGHT", 2)
+    bench = Bench()
+    bench.send("orders", b"old")
+    ack(bench, take(bench))
+    request = waiting(bench, consumer_group="other", queue_id=1)
+    bench.send("orders", b"a", b"b")
+    reply = take(bench)
+    bench.send("orders", b"x", queue_id=1)
+    assert bench.final(request) is None, "the limit of the broker is reached"
+    ack(bench, reply, 1)
     assert bodies(popped(bench, request)) == [b"x"]
 
 

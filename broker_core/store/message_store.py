@@ -170,6 +170,7 @@ class MessageStore:
             clean=clean,
             foreign=foreign,
             read_only=self.read_only,
+            follows=self.follows,
         )
         recovery.run(*self._store_checkpoint.read())
         self.build_index()
@@ -182,9 +183,8 @@ class MessageStore:
             return
         if not clean:
             # A killed process may have created files; the next power cut would lose their names unless they are synced.
-            self._maps.new_folders |= {
-                self.root / name for name in ("commitlog", "index") if self.files.names(self.root / name)
-            }
+            used = [name for name in ("commitlog", "index") if self.files.names(self.root / name)]
+            self._maps.new_folders |= {self.root / name for name in used}
             self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
             self._reput.touched.update(self._queues.table.values())
         recovery.postponed.run(self._mark_as_running)

@@ -9,7 +9,8 @@
     7  dispatch the messages that queues or index lack               (ReputMessageService)
 
 The log is authoritative: queues and index can always be rebuilt from it. RocketMQ's CommitLog.recoverNormally and
-recoverAbnormally take the same steps, but they cut the log at the first damaged record.
+recoverAbnormally take the same steps, but they cut the log at the first damaged record. So does a copy of another
+broker's log with what was not on the disk for sure, because the other broker sends it again.
 
 What needs disk space while there is none is postponed (``finish_step``). Until it is done, messages can be read, none
 can be appended, and the next start recovers again.
@@ -61,9 +62,13 @@ class Recovery:
         clean: bool,
         foreign: bool,
         read_only: bool,
+        follows: bool = False,
     ) -> None:
         self._files = files
         self._root = root
+        self._follows = follows
+        self._cut_from = MAX_OFFSET
+        """Where damage cuts the log instead of being covered."""
         self._log = log
         self._queues = queues
         self._index = index
@@ -94,6 +99,8 @@ class Recovery:
             return
         start, why = self._start_position(checkpoint, safe_end)
         self.start = start
+        if self._follows:
+            self._cut_from = safe_end.dispatched_offset if safe_end is not None else 0
         end, records = self._find_end(start)
         how = "after a clean shutdown" if self._clean else "after an unclean stop"
         self._report("log", f"{how} the log was read from {start} ({why}): {records} records, it ends at {end}")
@@ -200,6 +207,8 @@ class Recovery:
                 records += count
                 if position == file.base + file.size or position >= stop:
                     continue
+            if position >= self._cut_from:
+                return position, records
             end = self._repair.pass_over(position, self._log.last_store_timestamp)
             if end is None:
                 break

@@ -122,6 +122,19 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         bool, Meta(description="A new store's topic named after the broker may be read and written.")
     ] = True
 
+    enable_mixed_message_type: Annotated[
+        bool,
+        Meta(description="A topic's attribute message.type may be MIXED.", extra_json_schema=CHANGEABLE),
+    ] = False
+    priority_order_asc: Annotated[
+        bool,
+        Meta(
+            description="Pops of a topic with message.type=PRIORITY take the queue with the highest number first. Off: "
+            "queue 0.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+
     # Consumer groups
     auto_create_subscription_group: Annotated[
         bool,

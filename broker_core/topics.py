@@ -35,13 +35,23 @@ NO_SEND_TOPICS = frozenset(
 _SYSTEM = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 REPLY_TOPIC_POSTFIX = "REPLY_TOPIC"
+MESSAGE_TYPE = "message.type"
+PRIORITY = "PRIORITY"
 ATTRIBUTES = {
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY"),
+    MESSAGE_TYPE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", PRIORITY, "MIXED"),
     "queue.type": ("SimpleCQ",),
     "cleanup.policy": ("DELETE",),
 }
-"""The attributes of RocketMQ's TopicAttributes that this broker accepts, and their values. ``message.type`` is stored
-and returned, but has no effect."""
+"""The attributes of RocketMQ's TopicAttributes that this broker accepts, and their values.
+
+Of a message.type, PRIORITY alone has an effect, on pops. As in RocketMQ, the broker does not compare it with messages.
+"""
+_UNCHANGEABLE = ("queue.type", "cleanup.policy")
+_NOT_SUPPORTED = {
+    ("queue.type", "BatchCQ"): "GlassMQ has no batch consume queues; create the topic without queue.type",
+    ("cleanup.policy", "COMPACTION"): "GlassMQ has no compaction; messages are deleted when fileReservedTime is over",
+}
+_RESERVE_TIME = "messages of all topics are deleted when fileReservedTime is over"
 
 
 def reply_topic(cluster: str) -> str:
@@ -311,8 +321,38 @@ class TopicConfigManager:
             order=base.order if order is None else order,
             topic_filter_type=filter_type or base.topic_filter_type,
             topic_sys_flag=base.topic_sys_flag if sys_flag is None else sys_flag,
-            attributes=_changed_attributes(base.attributes, attributes or {}),
+            attributes=self._changed_attributes(topic, base.attributes, attributes or {}),
         )
+
+    def _changed_attributes(self, topic: str, attributes: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
+        """RocketMQ's AttributeUtil, and its words. RequestError if an attribute cannot be set or removed."""
+        is_new = topic not in self._table
+        new = dict(attributes)
+        names: set[str] = set()
+        for signed, value in changes.items():
+            sign, name = signed[:1], signed[1:]
+            if not name or "+" in name or "-" in name:
+                raise _attribute_error(f"kv string format wrong. {signed[:100]!r}: write +name=value or -name")
+            if name in names:
+                raise _attribute_error(f"alter duplication key. key: {name[:100]}")
+            names.add(name)
+            if sign not in "+-":
+                raise _attribute_error(f"wrong format key: {name[:100]}; write +name=value or -name")
+            if sign == "-" and is_new:
+                raise _attribute_error(f"only add attribute is supported while creating topic. key: {name[:100]}")
+            if sign == "-" and name not in new:
+                raise _attribute_error(f"attempt to delete a nonexistent key: {name[:100]}")
+            _check_attribute(name, value if sign == "+" else None, is_new=is_new)
+            if value == "MIXED" and sign == "+" and not self._options.enable_mixed_message_type:
+                raise RequestError(
+                    "MIXED message type is not supported. Set enableMixedMessageType=true to allow it",
+                    pointer="/attributes",
+                )
+            if sign == "+":
+                new[name] = value
+            else:
+                del new[name]
+        return new
 
     def put(self, config: TopicConfig, now: Now) -> TopicConfig:
         """Store a configuration. RequestError if there would be too many topics."""
@@ -344,23 +384,22 @@ class TopicConfigManager:
         }
 
 
-def _changed_attributes(attributes: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
-    """RocketMQ's AttributeUtil. RequestError, with RocketMQ's code, if an attribute cannot be set or removed."""
-    new = dict(attributes)
-    for signed, value in changes.items():
-        sign, name = signed[:1], signed[1:]
-        if sign == "+" and value in ATTRIBUTES.get(name, ()):
-            new[name] = value
-        elif sign == "-" and name in new:
-            del new[name]
-        elif sign == "+" and name in ATTRIBUTES:
-            raise _attribute_error(f"{name} must be one of {', '.join(ATTRIBUTES[name])}, not {value[:100]!r}")
-        else:
-            raise _attribute_error(
-                f"{signed[:100]!r} is not a change of an attribute; write + and one of {', '.join(ATTRIBUTES)} to set "
-                "it, or - and an attribute of the topic to remove it"
-            )
-    return new
+def _check_attribute(name: str, value: str | None, *, is_new: bool) -> None:
+    """RequestError for an attribute or a value that this broker does not have; None removes the attribute."""
+    if name == "reserve.time":
+        raise _attribute_error(f"unsupported key: reserve.time; {_RESERVE_TIME}")
+    if name not in ATTRIBUTES:
+        raise _attribute_error(f"unsupported key: {name[:100]}; a topic may have {', '.join(ATTRIBUTES)}")
+    if name in _UNCHANGEABLE and not is_new:
+        raise _attribute_error(
+            f"attempt to update an unchangeable attribute. key: {name}; it is set when a topic is created"
+        )
+    if value is None or value in ATTRIBUTES[name]:
+        return
+    reason = _NOT_SUPPORTED.get((name, value))
+    if reason is not None:
+        raise _attribute_error(f"{name} cannot be {value}: {reason}")
+    raise _attribute_error(f"value is not in set: {', '.join(ATTRIBUTES[name])}. key: {name}, value: {value[:100]}")
 
 
 def _attribute_error(remark: str) -> RequestError:

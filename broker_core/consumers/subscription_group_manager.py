@@ -4,6 +4,7 @@ Source: RocketMQ's SubscriptionGroupManager; the table behind ``config/subscript
 ``{"dataVersion": {...}, "forbiddenTable": {}, "subscriptionGroupTable": {"g": {...SubscriptionGroupConfig}}}``.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,8 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_OWNER",
     "CID_RMQ_SYS_TRANS",
 )
+PRIORITY_FACTOR = "priority.factor"
+_PERCENT = re.compile("[0-9]{1,2}|100")
 _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 
@@ -57,6 +60,12 @@ class SubscriptionGroupConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name
     retry_max_times: int = 16
     retry_queue_nums: int = 1
     which_broker_when_consume_slowly: int = 1
+
+    @property
+    def priority_factor(self) -> int:
+        """Of a hundred pops of a topic with priorities, so many look at its queues in their order: 0 to 100."""
+        text = str(self.attributes.get(PRIORITY_FACTOR, ""))
+        return int(text) if _PERCENT.fullmatch(text) else 100
 
 
 _KNOWN = frozenset(rocketmq_name(name) for name in SubscriptionGroupConfig.__struct_fields__)
@@ -224,13 +233,20 @@ class SubscriptionGroupManager:
 
 
 def _changed(attributes: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """RocketMQ's AttributeUtil: a name without a sign sets an attribute too."""
+    """RocketMQ's AttributeUtil: a name without a sign sets an attribute too. RequestError for a wrong value."""
     new = dict(attributes)
     for name, value in changes.items():
         if name.startswith("-"):
             new.pop(name[1:], None)
         else:
-            new[name.removeprefix("+")] = value
+            name = name.removeprefix("+")
+            if name == PRIORITY_FACTOR and not _PERCENT.fullmatch(str(value)):
+                raise RequestError(
+                    f"{PRIORITY_FACTOR} is 0 to 100, not {str(value)[:100]!r}",
+                    code=ResponseCode.SYSTEM_ERROR,
+                    pointer="/attributes",
+                )
+            new[name] = value
     return new
 
 

@@ -3,6 +3,7 @@
 The sends of one batch of commands are gathered and stored as one block (``store_gathered``).
 """
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -14,7 +15,7 @@ from broker_core.errors import NotFoundError, RequestError, StoreError, TooLarge
 from broker_core.events import TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from broker_core.formats.message_properties import DELAY, TRAN_MSG, UNIQ_KEY
+from broker_core.formats.message_properties import DELAY, PRIORITY, SHARDING_KEY, TRAN_MSG, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys, content_digest, key_properties
@@ -39,6 +40,9 @@ MAX_BATCH = 32_768
 DELAYS = "DEL"
 """Part of each property that delays a message (DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS): one search finds all."""
 
+DELAY_PROPERTIES = (DELAY, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+MAX_PRIORITY = (1 << 31) - 1
 POP_CK = "POP_CK"
 LOST_SECTOR = "\0" * 16
 """Recovery would take so many NULs in a row for a record damaged by a power cut, and cover it."""
@@ -114,9 +118,12 @@ def pending_message(
     message = command.messages[index]
     _check(context, topic, message, index)
     properties, unique_key = _complete(context, command, digest, index, now)
+    queue_id = _choose_queue(context, topic, message)
+    if PRIORITY in properties and len(command.messages) == 1:
+        properties, queue_id = _prioritize(topic, properties, queue_id)
     pending = PendingMessage(
         topic=command.topic,
-        queue_id=_choose_queue(context, topic, message),
+        queue_id=queue_id,
         body=message.body,
         properties=properties,
         flag=message.flag,
@@ -202,6 +209,21 @@ def _choose_queue(context: Context, topic: TopicConfig, message: OutgoingMessage
     turn = context.round_robin.get(topic.topic_name, 0)
     context.round_robin[topic.topic_name] = turn + 1
     return turn % topic.write_queue_nums
+
+
+def _prioritize(topic: TopicConfig, properties: str, queue_id: int) -> tuple[str, int]:
+    """Properties and queue of a message with a priority: its queue has the number of the priority, or is the last.
+
+    A message of another type loses its priority, as in RocketMQ. What is not a number from 0 on is no priority.
+    """
+    priority = message_properties.find(properties, PRIORITY)
+    if not INTEGER.fullmatch(priority) or not 0 <= int(priority) <= MAX_PRIORITY:
+        return properties, queue_id
+    if message_properties.find(properties, TRAN_MSG).lower() == "true" or any(
+        message_properties.find(properties, name) for name in (*DELAY_PROPERTIES, SHARDING_KEY)
+    ):
+        return message_properties.without(properties, (PRIORITY,)), queue_id
+    return properties, min(int(priority), topic.write_queue_nums - 1)
 
 
 def writable_topic(context: Context, command: SendMessage, now: Now) -> TopicConfig:

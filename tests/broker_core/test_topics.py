@@ -1,5 +1,7 @@
 """Topics: names by RocketMQ's rules, creation from templates, changes, and the content of topics.json."""
 
+import re
+
 import pytest
 
 from broker_core.clock import Now
@@ -170,19 +172,61 @@ def test_attributes_are_set_and_removed() -> None:
         "message.type": "FIFO",
         "queue.type": "SimpleCQ",
     }
-    assert update(**{"+message.type": "DELAY", "-queue.type": ""}) == {"message.type": "DELAY"}
-    for name, value, words in (
-        ("message.type", "FIFO", "to set"),
-        ("+message.type", "MIXED", "one of"),
-        ("+queue.type", "BatchCQ", "SimpleCQ"),
-        ("+other", "1", "'\\+other'"),
-        ("-queue.type", "", "to remove it"),
-        ("", "", "to set"),
-    ):
-        with pytest.raises(RequestError, match=words) as error:
-            update(**{name: value})
-        assert error.value.code is ResponseCode.SYSTEM_ERROR
-    assert update() == {"message.type": "DELAY"}
+    assert update(**{"+message.type": "DELAY"}) == {"message.type": "DELAY", "queue.type": "SimpleCQ"}
+    assert update() == {"message.type": "DELAY", "queue.type": "SimpleCQ"}
+    assert update(**{"-message.type": ""}) == {"queue.type": "SimpleCQ"}
+
+
+@pytest.mark.covers("attributes-refused")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"": ""}, "kv string format wrong"),
+        ({"+": "1"}, "kv string format wrong"),
+        ({"++message.type": "FIFO"}, "kv string format wrong"),
+        ({"+message-type": "FIFO"}, "kv string format wrong"),
+        ({"+message.type": "FIFO", "-message.type": ""}, "alter duplication key. key: message.type"),
+        ({"-message.type": ""}, "only add attribute is supported while creating topic. key: message.type"),
+        ({"message.type": "FIFO"}, "wrong format key: essage.type"),
+        ({"+other": "1"}, "unsupported key: other"),
+        ({"+reserve.time": "1"}, "unsupported key: reserve.time; messages of all topics"),
+        ({"+message.type": "LITE"}, "value is not in set: UNSPECIFIED, NORMAL, FIFO"),
+        ({"+queue.type": "BatchCQ"}, "queue.type cannot be BatchCQ: GlassMQ has no batch consume queues"),
+        ({"+cleanup.policy": "COMPACTION"}, "cleanup.policy cannot be COMPACTION: GlassMQ has no compaction"),
+    ],
+)
+def test_attributes_of_a_new_topic_are_checked(changes: dict[str, str], words: str) -> None:
+    topics = manager()
+    with pytest.raises(RequestError, match=re.escape(words)) as error:
+        topics.update("t", None, None, None, NOW, attributes=changes)
+    assert error.value.code is ResponseCode.SYSTEM_ERROR and topics.get("t") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"+queue.type": "SimpleCQ"}, "attempt to update an unchangeable attribute. key: queue.type"),
+        ({"-queue.type": ""}, "attempt to update an unchangeable attribute. key: queue.type"),
+        ({"+cleanup.policy": "DELETE"}, "attempt to update an unchangeable attribute. key: cleanup.policy"),
+        ({"-other": ""}, "attempt to delete a nonexistent key: other"),
+    ],
+)
+def test_attributes_that_cannot_be_changed(changes: dict[str, str], words: str) -> None:
+    topics = manager()
+    old = topics.update("t", None, None, None, NOW, attributes={"+queue.type": "SimpleCQ"})
+    with pytest.raises(RequestError, match=re.escape(words)):
+        topics.update("t", None, None, None, NOW, attributes=changes)
+    assert topics.get("t") == old
+
+
+def test_mixed_types_need_an_option() -> None:
+    topics = manager()
+    with pytest.raises(RequestError, match="MIXED message type is not supported") as error:
+        topics.update("t", None, None, None, NOW, attributes={"+message.type": "MIXED"})
+    assert error.value.code is ResponseCode.INVALID_PARAMETER
+    topics.change_options(Options(enable_mixed_message_type=True))
+    made = topics.update("t", None, None, None, NOW, attributes={"+message.type": "MIXED"})
+    assert made.attributes == {"message.type": "MIXED"}
 
 
 def test_a_changed_configuration_is_not_stored_yet() -> None:

@@ -26,7 +26,7 @@ from broker_core.processors.pop.check_point_log import append, check_point_messa
 from broker_core.processors.pop.pop_hold import hold, poll_time, wake_for_rest, wake_next
 from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.get_message import GetMessageResult
-from broker_core.topics import PERM_READ, TopicConfig, validate_group
+from broker_core.topics import MESSAGE_TYPE, PERM_READ, PRIORITY, TopicConfig, validate_group
 
 MAX_MESSAGES = 32
 MAX_BYTES = 4 << 20
@@ -162,16 +162,31 @@ def require_queue(context: Context, topic: str, queue_id: int) -> TopicConfig:
 def queues_of(context: Context, pop: Pop) -> list[tuple[str, int]]:
     """The queues that a pop looks at, in its order. NotFoundError if the topic was deleted."""
     turn = context.check_points.next_turn()
-    count = require_queue(context, pop.topic, pop.queue_id).read_queue_nums
-    first = turn % max(1, count)
-    own = [*range(first, count), *range(first)] if pop.queue_id < 0 else [pop.queue_id]
+    topic = require_queue(context, pop.topic, pop.queue_id)
+    count = topic.read_queue_nums
+    by_priority = _is_by_priority(context, topic, pop.group, turn)
+    if pop.queue_id >= 0:
+        own = [pop.queue_id]
+    elif by_priority:
+        own = list(range(count))[:: -1 if context.options.priority_order_asc else 1]
+    else:
+        first = turn % max(1, count)
+        own = [*range(first, count), *range(first)]
     queues = [(pop.topic, queue_id) for queue_id in own]
     name = pop_retry_topic(pop.topic, pop.group)
     retry = context.topics.get(name)
     if retry is None or not retry.perm & PERM_READ:
         return queues
     retries = [(name, queue_id) for queue_id in range(retry.read_queue_nums)]
-    return retries + queues if turn % RETRY_FIRST == 0 else queues + retries
+    return retries + queues if turn % RETRY_FIRST == 0 and not by_priority else queues + retries
+
+
+def _is_by_priority(context: Context, topic: TopicConfig, group: str, turn: int) -> bool:
+    """Whether a pop looks at the queues of a topic in the order of their priority."""
+    if topic.attributes.get(MESSAGE_TYPE) != PRIORITY:
+        return False
+    config = context.subscription_groups.get(group)
+    return config is None or turn % 100 < config.priority_factor
 
 
 def look(context: Context, pop: Pop, now: Now) -> Found:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.consumers import subscription_group_manager
 from broker_core.consumers.subscription_group_manager import (
     SYSTEM_GROUPS,
@@ -167,3 +168,17 @@ def test_forbidden_pairs_of_group_and_topic(monkeypatch: pytest.MonkeyPatch) -> 
         groups.forbid("h", "orders", NOW, readable=False)
     assert groups.may_read("h", "orders") and "h" not in groups.forbidden
     assert groups.as_table()["forbiddenTable"] == groups.forbidden
+
+
+def test_the_priority_factor_is_a_percentage() -> None:
+    groups = manager()
+    assert groups.update({"groupName": "g"}, NOW).priority_factor == 100
+    assert groups.update({"groupName": "g", "attributes": {"+priority.factor": "0"}}, NOW).priority_factor == 0
+    for wrong in ("101", "-1", "", "many"):
+        with pytest.raises(RequestError, match="is 0 to 100") as error:
+            groups.update({"groupName": "g", "attributes": {"+priority.factor": wrong}}, NOW)
+        assert error.value.code is ResponseCode.SYSTEM_ERROR
+    config = groups.get("g")
+    assert config is not None and config.priority_factor == 0
+    config.attributes = {"priority.factor": "of a newer RocketMQ"}
+    assert config.priority_factor == 100

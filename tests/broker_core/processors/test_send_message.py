@@ -208,6 +208,31 @@ def test_the_checkpoint_of_a_pop_is_not_stored(properties: str) -> None:
     assert "POP_CK" not in found and (found["A"], found["POP_CK_OFFSET"]) == ("1", "7")
 
 
+@pytest.mark.parametrize(
+    ("priority", "queue_id"),
+    [("0", 0), ("2", 2), ("+3", 3), ("9", 3), ("2147483647", 3), ("-1", 1), ("x", 1), ("2147483648", 1)],
+)
+def test_a_priority_is_the_number_of_a_queue(priority: str, queue_id: int) -> None:
+    bench = Bench()
+    sent = bench.send("orders", b"x", queue_id=1, properties=f"_SYS_MSG_PRIORITY_\x01{priority}\x02")
+    assert sent.messages[0].queue_id == queue_id
+    (record,) = records(bench.pulled(bench.pull("orders", 0, queue_id=queue_id)))
+    assert decode(record.properties)["_SYS_MSG_PRIORITY_"] == priority
+
+
+def test_an_ordered_message_loses_its_priority() -> None:
+    bench = Bench()
+    bench.send("orders", b"x", queue_id=1, properties="_SYS_MSG_PRIORITY_\x013\x02__SHARDINGKEY\x01k\x02")
+    (record,) = records(bench.pulled(bench.pull("orders", 0, queue_id=1)))
+    assert "_SYS_MSG_PRIORITY_" not in decode(record.properties)
+
+
+def test_a_batch_stays_in_its_queue() -> None:
+    bench = Bench()
+    sent = bench.send("orders", b"x", b"y", queue_id=1, properties="_SYS_MSG_PRIORITY_\x013\x02")
+    assert [message.queue_id for message in sent.messages] == [1, 1]
+
+
 def test_properties_without_separators_are_no_properties() -> None:
     bench = Bench()
     bench.send("orders", b"x", properties="nonsense")

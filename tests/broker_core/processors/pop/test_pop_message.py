@@ -199,3 +199,30 @@ def test_a_retry_without_room_for_its_check_point_is_given_without_it() -> None:
     bench.send(RETRY, b"y")
     bench.call(send(RETRY, b"big", properties=f"K\x01{'v' * 32_620}\x02"))
     assert bodies(take(bench)) == [b"y", b"big"]
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({}, [b"3", b"2", b"1", b"0"]), ({"priority_order_asc": False}, [b"0", b"1", b"2", b"3"])],
+)
+def test_a_pop_takes_the_highest_priority_first(options: dict[str, bool], first: list[bytes]) -> None:
+    bench = Bench(**options)
+    bench.call(
+        c.UpdateAndCreateTopic(topic="orders", read_queues=4, write_queues=4, attributes={"+message.type": "PRIORITY"})
+    )
+    for _ in range(2):  # so that without the attribute another queue's turn would come
+        for priority in (1, 0, 3, 2):
+            body = str(priority).encode()
+            bench.send("orders", body, queue_id=0, properties=f"_SYS_MSG_PRIORITY_\x01{priority}\x02")
+        assert [bodies(take(bench, max_msg_nums=1)) for _ in range(4)] == [[body] for body in first]
+
+
+def test_a_group_may_pop_a_topic_with_priorities_without_their_order() -> None:
+    bench = Bench()
+    attributes = {"+message.type": "PRIORITY"}
+    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=2, write_queues=2, attributes=attributes))
+    config = {"groupName": "g", "attributes": {"+priority.factor": "0"}}
+    bench.call(c.UpdateSubscriptionGroup(config=config))
+    for priority in (0, 0, 1, 1):
+        bench.send("orders", b"%d" % priority, queue_id=0, properties=f"_SYS_MSG_PRIORITY_\x01{priority}\x02")
+    assert sorted(bodies(take(bench, max_msg_nums=1))[0] for _ in range(2)) == [b"0", b"1"], "queues take turns"

@@ -5,7 +5,8 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,7 @@ class MQClientInstance:
         self.transaction_producers: dict[str, TransactionMQProducer] = {}
         """By group: the producers that brokers ask how a transaction ended."""
         self.consumers: dict[str, MQConsumerInner] = {}
+        self._starting = 0
         self._routes: dict[str, TopicRouteData] = {}
         self._publish_infos: dict[str, TopicPublishInfo] = {}
         self._addresses: dict[str, dict[int, str]] = {}
@@ -135,11 +137,20 @@ class MQClientInstance:
                     )
                 except (OSError, MQClientException) as error:
                     log.info("%s could not unregister at %s: %s", self.client_id, address, error)
-        await self.close_if_unused()
+        await self._close_if_unused()
 
-    async def close_if_unused(self) -> None:
-        """Close everything unless there is a producer or a consumer."""
-        if not self.producer_groups and not self.consumers:
+    @asynccontextmanager
+    async def starting(self) -> AsyncIterator[None]:
+        """Keep the connections open while a consumer that is not registered yet asks servers."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+            await self._close_if_unused()
+
+    async def _close_if_unused(self) -> None:
+        if not (self.producer_groups or self.consumers or self._starting):
             for task in (*self._tasks, *self._lookups.values(), *self._registrations):
                 await end_task(task)
             self._tasks.clear()

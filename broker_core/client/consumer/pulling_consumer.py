@@ -114,15 +114,12 @@ class PullingConsumer(ABC):
         elif self._shares_queues:
             retry_topic = RETRY_PREFIX + self.group
             self.subscriptions[retry_topic] = SubscriptionData(topic=retry_topic, sub_version=self.started_ms)
-        try:
+        async with self.instance.starting():
             await self._check_filters()
             if self._shares_queues:
                 check_same_subscriptions(self)
             await self.instance.register_consumer(self.group, self)
-        except BaseException:
-            await self.instance.close_if_unused()
-            raise
-        self.running = True
+            self.running = True
         try:
             await self._join()
         except BaseException:

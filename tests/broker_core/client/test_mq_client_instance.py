@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_core.client import Message
+from broker_core.client import DefaultMQProducer, Message
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.client.mq_client_instance import MQClientInstance, local_host
 from broker_core.codes import RequestCode, ResponseCode
@@ -24,6 +24,21 @@ def test_the_next_name_server_is_asked_when_one_does_not_answer() -> None:
         await instance.api.close()
         with pytest.raises(MQClientException, match=r"no name server answers.*127\.0\.0\.1:9876: .*; 127\.0\.0\.1:1: "):
             await instance.update_topic_route("orders")
+
+    run_virtually(story)
+
+
+def test_connections_stay_open_while_a_consumer_that_shares_them_starts() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        cluster.add_broker()
+        cluster.create_topic("orders", 2)
+        instance = instance_of(cluster)
+        async with instance.starting():
+            await instance.update_topic_route("orders")
+            async with DefaultMQProducer("pg", instance=instance):
+                pass
+            assert instance.api.connection(NAMESRV).connected
+        assert not instance.api.connection(NAMESRV).connected
 
     run_virtually(story)
 

@@ -25,7 +25,7 @@ from broker_core.processors import (
 )
 from broker_core.processors.context import Context, Request
 from broker_core.processors.ha import ha_connections
-from broker_core.processors.pop import ack_message, pop_long_polling, pop_message, query_assignment
+from broker_core.processors.pop import ack_message, peek_message, pop_long_polling, pop_message, query_assignment
 from broker_core.processors.producers import end_transaction, reply_message
 from broker_core.processors.slave import following, replicate, replicate_tables
 from broker_core.processors.why import group_facts, group_metrics, history_sample
@@ -83,6 +83,7 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.AckMessage: ack_message.ack_message,
     commands.ChangeInvisibleTime: ack_message.change_invisible_time,
     commands.Notification: pop_long_polling.notification,
+    commands.PeekMessage: peek_message.peek_message,
     commands.PollingInfo: pop_long_polling.polling_info,
     commands.UpdateConsumerOffset: consumer_manage.update_consumer_offset,
     commands.ResetConsumerOffset: reset_offset.reset_consumer_offset,

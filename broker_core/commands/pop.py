@@ -130,6 +130,19 @@ class Notified(Reply, frozen=True):
     polling_full: bool = False
 
 
+class PeekMessage(Command, frozen=True):
+    """PEEK_MESSAGE: what the group would pop, without popping it. -> Popped
+
+    Its code is 0, or 19 without messages; it has no queues. ``rest`` also counts the messages that it shows. A
+    ``queue_id`` below 0 means all queues.
+    """
+
+    topic: str
+    consumer_group: str
+    queue_id: int = -1
+    max_msg_nums: int = 32
+
+
 class PollingInfo(Command, frozen=True):
     """POLLING_INFO: how many pops of a group are held for a queue, or for all (below 0). -> PollingNumber"""
 
@@ -169,6 +182,7 @@ PopCommand = (
     | AckMessage
     | ChangeInvisibleTime
     | Notification
+    | PeekMessage
     | PollingInfo
     | SetMessageRequestMode
     | GetMessageRequestModes

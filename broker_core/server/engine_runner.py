@@ -46,6 +46,7 @@ MAX_DELAYED_BATCH = 128
 WEIGHTS: dict[type[Command], int] = {
     commands.PullMessage: 8,
     commands.PopMessage: 64,
+    commands.PeekMessage: 64,
     commands.Notification: 4,
     commands.AckMessage: 8,
     commands.ChangeInvisibleTime: 16,

@@ -246,8 +246,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "pulled_by_non_members",
         ("info",),
-        "clients that are not members pull in the group's name, over HTTP or a WebSocket's pull",
-        "Nothing: such clients choose their queues themselves.",
+        "clients that are not members pull or receive in the group's name, over HTTP or a WebSocket",
+        "Nothing: such clients choose their queues themselves, or receive messages of all queues with a lease.",
     ),
     Situation(
         "lag_unknown",

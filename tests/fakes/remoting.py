@@ -300,6 +300,7 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
         },
         b"",
     ),
+    Q.PEEK_MESSAGE: ({"consumerGroup": "g", "topic": "T", "queueId": "-1", "maxMsgNums": "32"}, b""),
     Q.POLLING_INFO: ({"consumerGroup": "g", "topic": "T", "queueId": "-1"}, b""),
     Q.INVOKE_BROKER_TO_RESET_OFFSET: (
         {"topic": "T", "group": "g", "timestamp": "1700000000000", "isForce": "true", "queueId": "-1", "offset": "-1"},

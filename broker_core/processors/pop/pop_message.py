@@ -37,7 +37,7 @@ MAX_INVISIBLE_MS = 12 * 3_600_000
 RETRY_FIRST = 5
 """Every fifth pop looks at the retry topic first: RocketMQ does so with a probability of 20 %."""
 POP_CK = "POP_CK"
-_WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL")
+WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL")
 
 
 class Found(msgspec.Struct, gc=False):
@@ -96,13 +96,7 @@ def _check(context: Context, command: PopMessage, now: Now) -> MessageFilter | N
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     options, topic = context.options, command.topic
-    if not 1 <= command.max_msg_nums <= MAX_MESSAGES:
-        words = "greater than 32" if command.max_msg_nums > MAX_MESSAGES else "less than 1"
-        raise RequestError(
-            f"the broker[{options.broker_name}] pop message's num is {words}",
-            code=ResponseCode.SYSTEM_ERROR,
-            pointer="/limit",
-        )
+    require_message_number(context, command.max_msg_nums, "pop")
     require_invisible_time(command.invisible_ms, 1)
     group = validate_group(command.consumer_group)
     check_access(context, group, topic, command.queue_id, now)
@@ -120,6 +114,17 @@ def _check(context: Context, command: PopMessage, now: Now) -> MessageFilter | N
             code=ResponseCode.FLOW_CONTROL,
         )
     return make_filter(command.expression, command.expression_type, property_filter=options.enable_property_filter)
+
+
+def require_message_number(context: Context, number: int, what: str) -> None:
+    """RequestError unless 1 to 32 messages are asked for. ``what``: the kind of request."""
+    if not 1 <= number <= MAX_MESSAGES:
+        words = "greater than 32" if number > MAX_MESSAGES else "less than 1"
+        raise RequestError(
+            f"the broker[{context.options.broker_name}] {what} message's num is {words}",
+            code=ResponseCode.SYSTEM_ERROR,
+            pointer="/limit",
+        )
 
 
 def check_access(context: Context, group: str, topic: str, queue_id: int, now: Now) -> None:
@@ -224,7 +229,7 @@ def _read(
 ) -> None:
     read = context.store.get_message
     result = read(topic, queue_id, offset, wanted, MAX_BYTES - found.size, pop.message_filter)
-    if result.status in _WRONG_OFFSET:
+    if result.status in WRONG_OFFSET:
         context.require_complete_queues()
         offset = result.next_begin_offset
         commit_offset(context, pop.group, topic, queue_id, offset, pop.client_id, now)

@@ -54,6 +54,7 @@ REQUESTS: dict[int, RequestType] = {
         pop.decode_change_invisible_time, pop.encode_invisible_time_changed
     ),
     RequestCode.NOTIFICATION: RequestType(pop.decode_notification, pop.encode_notified),
+    RequestCode.PEEK_MESSAGE: RequestType(pop.decode_peek_message, pop.encode_popped),
     RequestCode.POLLING_INFO: RequestType(pop.decode_polling_info, pop.encode_polling_number),
     RequestCode.QUERY_CONSUMER_OFFSET: RequestType(consumer.decode_query_consumer_offset, consumer.encode_offset),
     RequestCode.UPDATE_CONSUMER_OFFSET: RequestType(consumer.decode_update_consumer_offset, encode_done),

@@ -20,6 +20,7 @@ from broker_core.commands import (
     MessageRequestModes,
     Notification,
     Notified,
+    PeekMessage,
     PollingInfo,
     PollingNumber,
     PopMessage,
@@ -112,6 +113,25 @@ def encode_popped(reply: Popped, request: RemotingCommand, identity: Identity) -
     )
     remark = "FOUND" if reply.records else "NO_MESSAGE_IN_QUEUE"
     return request.response(reply.code, remark, write_header(header), reply.records)
+
+
+class PeekMessageRequestHeader(Header):
+    """RocketMQ's PeekMessageRequestHeader."""
+
+    consumer_group: Name
+    topic: Name
+    queue_id: Int
+    max_msg_nums: Int
+
+
+def decode_peek_message(request: RemotingCommand, peer: Peer) -> PeekMessage:
+    header = read_header(PeekMessageRequestHeader, request.ext_fields)
+    return PeekMessage(
+        topic=header.topic,
+        consumer_group=header.consumer_group,
+        queue_id=header.queue_id,
+        max_msg_nums=header.max_msg_nums,
+    )
 
 
 # --- Acknowledging ----------------------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ REFUSED_REQUESTS: dict[int, str] = {
     RequestCode.AUTH_GET_ACL: _NO_ACL,
     RequestCode.AUTH_LIST_ACL: _NO_ACL,
     RequestCode.SWITCH_TIMER_ENGINE: "GlassMQ has no second timer engine to switch to",
-    RequestCode.PEEK_MESSAGE: "GlassMQ does not show messages to a group without popping them; pop them",
     RequestCode.POP_ROLLBACK: (
         "GlassMQ's check points are messages of the revive log only, so there is no other store to move them from"
     ),

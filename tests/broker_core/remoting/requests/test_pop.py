@@ -154,6 +154,13 @@ def test_a_notification() -> None:
     assert fields == {"hasMsg": "false", "pollingFull": "true"}
 
 
+def test_a_peek() -> None:
+    assert decoded(Q.PEEK_MESSAGE) == c.PeekMessage(topic="T", consumer_group="g")
+    reply = c.Popped(code=19, pop_time_ms=0, invisible_ms=0, revive_queue_id=0, rest=0, queues=[])
+    response = answer(Q.PEEK_MESSAGE, reply)
+    assert (response.code, response.ext_fields["restNum"]) == (19, "0")
+
+
 def test_polling_info() -> None:
     assert decoded(Q.POLLING_INFO) == c.PollingInfo(topic="T", consumer_group="g")
     assert answer(Q.POLLING_INFO, c.PollingNumber(number=3)).ext_fields == {"pollingNum": "3"}

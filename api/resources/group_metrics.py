@@ -93,15 +93,26 @@ def storage_metrics(brokers: Iterable[Answers]) -> list[Metric]:
     undispatched = GaugeMetricFamily(
         "rocketmq_storage_dispatch_behind_bytes", "Bytes of the commit log that are in no queue yet.", labels=NODE
     )
+    slaves = GaugeMetricFamily("glassmq_slaves", "Slaves that copy the commit log.", labels=["broker"])
+    lag = GaugeMetricFamily(
+        "glassmq_slave_lag_bytes", "Bytes of the commit log that the slave furthest behind lacks.", labels=["broker"]
+    )
+    timeouts = CounterMetricFamily(
+        "glassmq_slave_timeouts", "Requests that were answered FLUSH_SLAVE_TIMEOUT.", labels=["broker"]
+    )
     for snapshot, metrics in brokers:
         if metrics is None:
             continue
         used.add_metric([metrics.broker], metrics.disk_used_percent / 100)
+        slaves.add_metric([metrics.broker], metrics.slaves)
+        timeouts.add_metric([metrics.broker], metrics.slave_timeouts)
+        if metrics.slave_lag_bytes is not None:
+            lag.add_metric([metrics.broker], metrics.slave_lag_bytes)
         if snapshot is not None:
             positions, node = snapshot.positions, _node(metrics)
             unflushed.add_metric(node, max(0, positions.appended - positions.flushed))
             undispatched.add_metric(node, max(0, positions.appended - positions.dispatched))
-    return [used, unflushed, undispatched]
+    return [used, slaves, lag, timeouts, unflushed, undispatched]
 
 
 def left_out_metric(brokers: Iterable[Answers]) -> Metric:

@@ -134,7 +134,8 @@ class BrokerCondition(Shape, frozen=True):
     stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later. Commands
     waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None without
     such commands. The pulls of an ``attached`` broker are not known, as it is a copy of another one; its committed
-    offsets are ``tables_age_ms`` old, None before they were fetched.
+    offsets are ``tables_age_ms`` old, None before they were fetched. In the last 30 s ``slave_timeouts`` requests were
+    answered FLUSH_SLAVE_TIMEOUT; ``slaves_needed`` must have a message, and ``slaves`` are connected.
     """
 
     broker: str
@@ -149,6 +150,9 @@ class BrokerCondition(Shape, frozen=True):
     attached: bool = False
     members_known: bool = True
     tables_age_ms: int | None = None
+    slave_timeouts: int = 0
+    slaves_needed: int = 0
+    slaves: int = 0
 
 
 class GroupFacts(Reply, frozen=True):

@@ -60,12 +60,17 @@ class GroupMetrics(Shape, frozen=True):
 class BrokerMetrics(Reply, frozen=True):
     """``groups_left_out`` groups are beyond ``max_groups``. ``topics_left_out`` pairs of group and topic are beyond
     ``max_topics``, or in a group with more queues than are looked at; those of groups that are left out do not count.
-    ``next`` is the ``after`` of the next page, None on the last one and without ``after``.
+    ``next`` is the ``after`` of the next page, None on the last one and without ``after``. Of the connected ``slaves``,
+    the one furthest behind lacks ``slave_lag_bytes``, None if none acknowledges anything. ``slave_timeouts`` requests
+    were answered FLUSH_SLAVE_TIMEOUT since the start.
     """
 
     broker: str
     cluster: str
     disk_used_percent: float
+    slaves: int
+    slave_lag_bytes: int | None
+    slave_timeouts: int
     groups: list[GroupMetrics]
     groups_left_out: int
     topics_left_out: int

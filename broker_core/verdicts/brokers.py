@@ -49,6 +49,18 @@ def broker_verdicts(group: Group) -> Iterator[Verdict]:
                 f"Broker {broker.broker} is busy: commands waited up to {broker.late_ms:,} ms for their turn{refused}.",
                 {"broker": broker.broker, "late_ms": broker.late_ms, "refused": broker.refused},
             )
+        if broker.slave_timeouts:
+            yield CATALOGUE["slaves_behind"].verdict(
+                f"Broker {broker.broker} answered {plural(broker.slave_timeouts, 'request')} with FLUSH_SLAVE_TIMEOUT: "
+                f"inSyncReplicas needs {plural(broker.slaves_needed, 'slave')} with each message, and "
+                f"{broker.slaves} of them {'is' if broker.slaves == 1 else 'are'} connected.",
+                {
+                    "broker": broker.broker,
+                    "slave_timeouts": broker.slave_timeouts,
+                    "slaves_needed": broker.slaves_needed,
+                    "slaves": broker.slaves,
+                },
+            )
         if broker.undispatched_bytes:
             yield CATALOGUE["flush_behind"].verdict(
                 f"{broker.undispatched_bytes:,} bytes of stored messages wait for the disk of broker {broker.broker} "

@@ -62,6 +62,12 @@ _TABLE: tuple[Situation, ...] = (
         "Look at the broker's processor, and who sends so much: the page of connections lists the clients.",
     ),
     Situation(
+        "slaves_behind",
+        ("warning",),
+        "within the last 30 s the broker, a SYNC_MASTER, answered requests with FLUSH_SLAVE_TIMEOUT (12)",
+        "Look at the broker's slaves: GET /api/v1/broker lists them. Their messages are stored and can be consumed.",
+    ),
+    Situation(
         "flush_behind",
         ("warning",),
         "stored messages are not visible to consumers yet, because SYNC_FLUSH waits for the disk",

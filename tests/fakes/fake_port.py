@@ -254,6 +254,9 @@ def broker_metrics(*groups: commands.GroupMetrics, **changes: Any) -> commands.B
         "broker": BROKER,
         "cluster": "DefaultCluster",
         "disk_used_percent": 25.0,
+        "slaves": 1,
+        "slave_lag_bytes": 700,
+        "slave_timeouts": 3,
         "groups_left_out": 0,
         "topics_left_out": 0,
     }

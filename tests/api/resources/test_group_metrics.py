@@ -36,6 +36,12 @@ async def test_groups_have_the_names_and_labels_of_rocketmq(client: httpx.AsyncC
     assert values["rocketmq_storage_dispatch_behind_bytes", node] == 0
 
 
+async def test_slaves_are_counted_and_the_slowest_is_measured(client: httpx.AsyncClient) -> None:
+    values = await scraped(client)
+    names = ("glassmq_slaves", "glassmq_slave_lag_bytes", "glassmq_slave_timeouts_total")
+    assert [values[name, A] for name in names] == [1, 700, 3]
+
+
 async def test_groups_have_a_state_and_what_waits_elsewhere(client: httpx.AsyncClient) -> None:
     values = await scraped(client)
     group = (*A, ("consumer_group", "G"))

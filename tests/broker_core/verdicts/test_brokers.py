@@ -30,6 +30,15 @@ def test_messages_that_wait_for_the_disk() -> None:
     assert found(answer, "flush_behind").sentence.startswith("4,096 bytes of stored messages wait for the disk")
 
 
+def test_senders_that_waited_in_vain_for_slaves() -> None:
+    answer = verdicts(facts(broker=condition(slave_timeouts=12, slaves_needed=1, slaves=0)))
+    assert found(answer, "slaves_behind").sentence == (
+        "Broker broker-a answered 12 requests with FLUSH_SLAVE_TIMEOUT: inSyncReplicas needs 1 slave with each "
+        "message, and 0 of them are connected."
+    )
+    assert found(answer, "slaves_behind").evidence["slaves"] == 0
+
+
 def test_an_engine_that_is_busier_than_it_can_be() -> None:
     answer = verdicts(facts(broker=condition(late_ms=1820, refused=1200)))
     assert found(answer, "engine_busy").sentence == (

@@ -434,6 +434,17 @@ def test_the_condition_of_the_broker() -> None:
     assert ids(why(bench))[0] == "broker_draining"
 
 
+def test_under_sync_master_senders_wait_for_slaves() -> None:
+    bench = Bench(broker_role="SYNC_MASTER", in_sync_replicas=2)
+    join(bench, "A")
+    bench.submit(c.SendMessage(topic="orders", messages=[c.OutgoingMessage(body=b"x", queue_id=0)]))
+    assert "slaves_behind" not in ids(why(bench))
+    bench.tick(3000)
+    assert "slaves_behind" in ids(why(bench))
+    bench.clock.advance(31_000)
+    assert "slaves_behind" not in ids(why(bench))
+
+
 def test_under_sync_flush_messages_wait_for_the_disk() -> None:
     bench = Bench(flush_disk_type="SYNC_FLUSH")
     join(bench, "A")

@@ -186,3 +186,12 @@ def test_a_page_has_at_least_one_group() -> None:
     commit(bench, 0)
     page = asked(bench, after="", max_topics=0)
     assert ([one.group for one in page.groups], page.next, page.topics_left_out) == (["g"], None, 1)
+
+
+def test_how_far_behind_slaves_are_is_unknown_without_one() -> None:
+    bench = orders()
+    assert (asked(bench).slaves, asked(bench).slave_lag_bytes, asked(bench).slave_timeouts) == (0, None, 0)
+    end = bench.context.store.appended_offset
+    report = c.ReportSlaveMaxOffset(address="10.0.0.7:1", slave_ack_offset=end - 12, transferred=end)
+    bench.call(report, "slave")
+    assert (asked(bench).slaves, asked(bench).slave_lag_bytes) == (1, 12)

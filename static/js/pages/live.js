@@ -12,6 +12,7 @@ import { pastPanel } from "../panels/past.js";
 import { pathPanel } from "../panels/path.js";
 import { publishPanel } from "../panels/publish.js";
 import { queuesPanel } from "../panels/queues.js";
+import { slavesPanel } from "../panels/replication/slaves.js";
 import { statusPanel } from "../panels/status.js";
 import { trafficPanel } from "../panels/traffic.js";
 import { wakeupsPanel } from "../panels/wakeups.js";
@@ -90,6 +91,7 @@ const publish = publishPanel();
 const panels = [
   statusPanel({ reconnect: () => socket.reconnectNow() }),
   attachedPanel(),
+  slavesPanel(),
   pathPanel(),
   holdsPanel({ isOwn: (hold) => hold.client_id === consumer.clientId }),
   wakeupsPanel(),

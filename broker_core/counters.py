@@ -85,6 +85,7 @@ class Counters:
         "messages_invisible_now",
         "messages_passed_over",
         "messages_passed_over_by_sql",
+        "messages_recalled",
         "messages_sent_back",
         "messages_stored",
         "offsets_committed",
@@ -100,6 +101,7 @@ class Counters:
         "replies_pushed",
         "replies_without_client",
         "requests_refused",
+        "timer_messages_now",
         "transactions_checked",
         "transactions_committed",
         "transactions_given_up",
@@ -115,6 +117,8 @@ class Counters:
         self.messages_dispatched = 0
         self.messages_delayed = 0
         self.delays_elapsed = 0
+        self.messages_recalled = 0
+        self.timer_messages_now = 0
         self.messages_sent_back = 0
         self.messages_dead_lettered = 0
         self.messages_acknowledged = 0

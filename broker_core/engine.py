@@ -44,6 +44,7 @@ from broker_core.processors.producers.half_message import load_transactions
 from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
+from broker_core.processors.timer import timer_delivery
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.config_tables import TableWrite, load_as
@@ -137,6 +138,7 @@ class Engine:
         """Report the steps of the store's recovery since the last call; load the transactions after its last step."""
         steps = self._context.store.recovery_steps
         steps += load_transactions(self._context) + load_check_points(self._context, now)
+        steps += timer_delivery.load_timers(self._context, now)
         for step, detail in steps[self._steps_reported :]:
             self._context.events.emit(RecoveryStep, now, step, detail)
             if step in ("damage", "tail"):
@@ -229,6 +231,7 @@ class Engine:
         reset_offset.continue_resets(context, now)
         check_transaction.tick(context, now)
         pop_revive.tick(context, now)
+        timer_delivery.tick(context, now)
         self._commit.tick(now)
         self._deletions.tick(now)
         context.offsets.work(OFFSETS_A_TURN)
@@ -274,6 +277,7 @@ class Engine:
                 self._commit.next_deadline_ns(),
                 self._deletions.next_deadline_ns(),
                 self._delayed_due_ns(),
+                None if context.draining else store.timers.next_deadline_ns,
                 None if context.draining else store.transactions.next_due_ns(store.flushed_offset),
                 store.next_step_ns,
                 None if context.draining else context.check_points.next_due_ns(),

@@ -299,7 +299,10 @@ class SubscriptionGroupChanged(Event, frozen=True):
 
 
 class MessagesDelayed(Event, frozen=True):
-    """Messages wait in a delay level's queue, at these offsets. ``deliver_ms`` is when the first is due, wall time."""
+    """Messages wait in a delay level's queue, at these offsets. ``deliver_ms`` is when the first is due, wall time.
+
+    Level 0, here and below, is the timer queue: its messages are due at times of their own.
+    """
 
     level: int
     from_offset: int
@@ -323,6 +326,14 @@ class DelayedMessagesLost(Event, frozen=True):
     from_offset: int
     to_offset: int
     reason: str
+
+
+class MessageRecalled(Event, frozen=True):
+    """The message at this offset of the timer queue was due, and was not delivered because it was recalled."""
+
+    topic: str
+    message_id: str
+    queue_offset: int
 
 
 class MessageSentBack(Event, frozen=True):

@@ -42,6 +42,35 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=rocke
             description="Delays of the delay levels from 1 on (s, m, h or d), separated by single spaces.",
         ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    timer_wheel_enable: Annotated[
+        bool,
+        Meta(
+            description="Accept messages for an exact time (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC).",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+    timer_max_delay_sec: Annotated[
+        int,
+        Meta(ge=1, le=31_536_000, description="How far away an exact time may be, s.", extra_json_schema=CHANGEABLE),
+    ] = 259_200
+    timer_precision_ms: Annotated[
+        int,
+        Meta(
+            ge=100,
+            le=1000,
+            description="Time of a slot of the timer wheel, ms. A store keeps the one that it began with.",
+        ),
+    ] = 1000
+    timer_roll_window_slot: Annotated[
+        int,
+        Meta(
+            ge=2,
+            description="A message that is more slots ahead is stored again on its way: retention keeps it.",
+        ),
+    ] = 172_800
+    mapped_file_size_timer_log: Annotated[
+        int, Meta(ge=4096, le=1 << 31, description="Size of a file of the timer log, bytes.")
+    ] = 100 * MIB
 
     # Flush
     flush_disk_type: Annotated[

@@ -28,6 +28,7 @@ from broker_core.processors.ha import ha_connections
 from broker_core.processors.pop import ack_message, peek_message, pop_long_polling, pop_message, query_assignment
 from broker_core.processors.producers import end_transaction, reply_message
 from broker_core.processors.slave import following, replicate, replicate_tables
+from broker_core.processors.timer import recall_message
 from broker_core.processors.why import group_facts, group_metrics, history_sample
 from broker_core.walk import Steps, finish
 
@@ -76,6 +77,8 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.LockBatchMq: lock_batch_mq.lock_batch_mq,
     commands.UnlockBatchMq: lock_batch_mq.unlock_batch_mq,
     commands.EndTransaction: end_transaction.end_transaction,
+    commands.RecallMessage: recall_message.recall_message,
+    commands.GetTimerMetrics: recall_message.get_timer_metrics,
     commands.SendReplyMessage: reply_message.send_reply_message,
     commands.PullMessage: pull_message.pull_message,
     commands.CancelPull: pull_message.cancel_pull,
@@ -180,6 +183,7 @@ others, so that a new command cannot change a copy by accident."""
 
 WAITS_FOR_DISK: dict[type[Command], Callable[[Any], bool]] = {
     commands.EndTransaction: lambda command: command.decision == "commit",
+    commands.RecallMessage: lambda command: True,
     commands.AckMessage: lambda command: True,
     commands.ChangeInvisibleTime: lambda command: True,
 }

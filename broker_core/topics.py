@@ -25,6 +25,7 @@ AUTO_CREATE_TOPIC = "TBW102"
 NO_SEND_TOPICS = frozenset(
     (
         "SCHEDULE_TOPIC_XXXX",
+        "rmq_sys_wheel_timer",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
@@ -157,6 +158,7 @@ class TopicConfigManager:
             ("SELF_TEST_TOPIC", 1),
             ("OFFSET_MOVED_EVENT", 1),
             ("SCHEDULE_TOPIC_XXXX", 18),
+            ("rmq_sys_wheel_timer", 1),
             ("RMQ_SYS_TRANS_HALF_TOPIC", 1),
             ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
             (reply_topic(self._options.broker_cluster_name), 1),

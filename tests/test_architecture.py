@@ -62,6 +62,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/api/resources/test_monitoring.py": "the files in docs/monitoring, which ask for what the metrics page has",
     "tests/broker_core/server/test_spoiled_requests.py": "the whole broker, with clients that send nonsense",
     "tests/config/test_compose.py": "docker-compose.yml and Dockerfile",
+    "tests/broker_core/processors/timer/test_timer_request.py": "what schedule_message.py does for an exact time",
     "tests/broker_core/store/test_crashes.py": "the whole store, with power cuts",
     "tests/broker_core/store/test_golden_store.py": "the whole store, on files that Apache RocketMQ wrote",
     "tests/broker_core/remoting/test_golden_frames.py": "the codec, on frames that stock clients and RocketMQ sent",

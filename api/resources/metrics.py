@@ -36,6 +36,7 @@ _NOW = {
         "glassmq_transactions_pending",
         "Half messages that wait for their transactions to end.",
     ),
+    "timer_messages_now": ("glassmq_timer_messages", "Messages that wait for an exact time."),
     "messages_invisible_now": (
         "glassmq_messages_invisible",
         "Popped messages that are not acknowledged.",

@@ -30,7 +30,8 @@ class SendMessage(Command, frozen=True):
     A repeat with the same ``idempotency_key`` within the window gets the first answer again. Other messages with this
     key get Failed (conflict).
     ``max_reconsume_times`` applies to ``%RETRY%`` topics only: a message that was consumed more often is stored in the
-    group's dead letter queue. A property DELAY of 1 or more delays the delivery.
+    group's dead letter queue. A property DELAY of 1 or more, or one of TIMER_DELIVER_MS, TIMER_DELAY_MS and
+    TIMER_DELAY_SEC, delays the delivery.
     """
 
     topic: str
@@ -45,7 +46,10 @@ class SendMessage(Command, frozen=True):
 
 
 class SentMessage(Shape, frozen=True):
-    """Where one message was stored. ``message_id`` is its UNIQ_KEY."""
+    """Where one message was stored. ``message_id`` is its UNIQ_KEY.
+
+    With ``recall_handle``, not empty if the message waits for an exact time, RecallMessage takes it back.
+    """
 
     message_id: str
     offset_message_id: str
@@ -53,6 +57,7 @@ class SentMessage(Shape, frozen=True):
     queue_offset: int
     physical_offset: int
     store_time_ms: int
+    recall_handle: str = ""
 
 
 class Sent(Reply, frozen=True):
@@ -65,6 +70,46 @@ class Sent(Reply, frozen=True):
     code: int
     topic: str
     messages: list[SentMessage]
+
+
+class RecallMessage(Command, frozen=True):
+    """RECALL_MESSAGE: do not deliver the message of a recall handle. -> Recalled
+
+    The handle is that of the send. As in RocketMQ, it is not checked whether the message exists.
+    """
+
+    topic: str
+    recall_handle: str
+    producer_group: str = ""
+    born_host: str = "127.0.0.1"
+    born_port: int = 0
+
+
+class Recalled(Reply, frozen=True):
+    """The recall is stored. ``message_id`` is the UNIQ_KEY of the message."""
+
+    message_id: str
+
+
+class GetTimerMetrics(Command, frozen=True):
+    """GET_TIMER_METRICS: which messages wait for an exact time. -> TimerMetrics"""
+
+
+class TimerMetrics(Reply, frozen=True):
+    """The messages that wait, at ``time_ms``: all, and those of the topics with most of them.
+
+    ``next_due_ms`` is when the first is due, None if that is not in this second or the next. Messages of the timer
+    queue before ``queue_offset`` are in the timer wheel, those of slots before ``read_time_ms`` are delivered;
+    ``version`` counts the check points that said so.
+    """
+
+    time_ms: int
+    messages: int
+    next_due_ms: int | None
+    by_topic: dict[str, int]
+    read_time_ms: int = 0
+    queue_offset: int = 0
+    version: int = 0
 
 
 class SendReplyMessage(Command, frozen=True):
@@ -305,6 +350,8 @@ class Timeline(Reply, frozen=True):
 MessageCommand = (
     SendMessage
     | SendReplyMessage
+    | RecallMessage
+    | GetTimerMetrics
     | EndTransaction
     | ConsumerSendMsgBack
     | PullMessage
@@ -315,4 +362,6 @@ MessageCommand = (
     | GetMessageTimeline
     | GetPulls
 )
-MessageReply = Sent | ReplyMessage | CheckTransactionState | Held | Pulled | Records | Timeline | Pulls
+MessageReply = (
+    Sent | Recalled | TimerMetrics | ReplyMessage | CheckTransactionState | Held | Pulled | Records | Timeline | Pulls
+)

@@ -7,6 +7,7 @@ from broker_core.processors.context import Context, Waking
 from broker_core.processors.producers.half_message import half_messages_stored
 from broker_core.store.commit_log import Arrival, Batch
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.timer.timer_message import TIMER_TOPIC, wanted_ms
 from broker_core.store.transactional_message_service import HALF_TOPIC
 
 DISPATCHED_A_TURN = 10_000
@@ -30,9 +31,19 @@ def message_stored(context: Context, batch: Batch, now: Now) -> None:
             context.events.emit(
                 MessagesDelayed, now, arrival.queue_id + 1, arrival.from_offset, arrival.to_offset, arrival.fields[2]
             )
+        elif arrival.topic == TIMER_TOPIC:
+            _report_timers(context, batch, arrival, now)
         elif arrival.topic == HALF_TOPIC:
             half_messages_stored(context, arrival, batch.requests, now)
     dispatch(context, now)
+
+
+def _report_timers(context: Context, batch: Batch, arrival: Arrival, now: Now) -> None:
+    """Count and report messages that wait for an exact time."""
+    first = next(request for request in batch.requests if request.topic == TIMER_TOPIC)
+    deliver_ms = wanted_ms(first.properties, now.wall_ms) or 0
+    context.counters.messages_delayed += arrival.to_offset - arrival.from_offset
+    context.events.emit(MessagesDelayed, now, 0, arrival.from_offset, arrival.to_offset, deliver_ms)
 
 
 def _report_stored(context: Context, arrival: Arrival, now: Now) -> None:
@@ -62,6 +73,8 @@ def dispatch(context: Context, now: Now) -> None:
             _report_followed(context, arrival, now)
         elif arrival.topic == SCHEDULE_TOPIC:
             context.store.delayed.arrived(arrival.queue_id, now)
+        elif arrival.topic == TIMER_TOPIC:
+            context.store.timers.arrived()
         for request in notify_message_arriving(holds, arrival, properties_of, wake, events, counters, now):
             waking.append(Waking(request, "arrival", now.mono_ns, arrival))
         if holds.has_pops:

@@ -22,6 +22,7 @@ from broker_core.events import (
     FlushDone,
     HalfMessageStored,
     MessageDeadLettered,
+    MessageRecalled,
     MessagesDelayed,
     MessagesDelivered,
     MessagesDispatched,
@@ -40,6 +41,7 @@ from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, 
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.journal_search import search_journal
+from broker_core.store.timer.timer_message import TIMER_TOPIC
 from broker_core.store.transactional_message_service import HALF_TOPIC
 from broker_core.walk import Steps, pieces_of
 
@@ -66,6 +68,7 @@ _OF_A_LEVEL = {
 _BACK = (MessageSentBack, MessageDeadLettered)
 _BY_ID: tuple[type[Event], ...] = (
     *_BACK,
+    MessageRecalled,
     HalfMessageStored,
     TransactionChecked,
     TransactionEnded,
@@ -145,6 +148,7 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
     topics = {
         record.topic,
         SCHEDULE_TOPIC,
+        TIMER_TOPIC,
         *((HALF_TOPIC,) if message_properties.find(record.properties, TRAN_MSG) else ()),
         *(message_properties.find(record.properties, name) for name in (REAL_TOPIC, RETRY_TOPIC)),
     }
@@ -206,7 +210,7 @@ def _concerns(note: Note, places: Places, message_id: str) -> bool:
         return bool(message_id) and _OF_A_MESSAGE[kind](note.fields) == message_id
     if kind in _OF_A_LEVEL:
         level, first, end = _OF_A_LEVEL[kind](note.fields)
-        queue = SCHEDULE_TOPIC, level - 1
+        queue = (SCHEDULE_TOPIC, level - 1) if level else (TIMER_TOPIC, 0)
     else:
         topic, queue_id, first, end = _OF_A_QUEUE[kind](note.fields)
         queue = topic, queue_id

@@ -82,7 +82,7 @@ def message_back(context: Context, command: ConsumerSendMsgBack, now: Now) -> tu
         copy = _copy(
             record, topic.topic_name, queue_id, command.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times
         )
-        level = delay(context, copy)
+        level = delay(context, copy, now)
     return copy, Retry(command.group, level, copy.reconsume_times, dead)
 
 
@@ -153,7 +153,7 @@ def sent_to_retry_topic(
         message.queue_id = 0
         create_back_topic(context, message.topic, DLQ_QUEUES, now)
         message.properties = message_properties.put(message.properties, {DELAY: "0"})
-    level = 0 if dead else delay(context, message, pointer)
+    level = 0 if dead else delay(context, message, now, pointer)
     return Retry(group, level, message.reconsume_times, dead)
 
 

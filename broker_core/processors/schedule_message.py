@@ -1,5 +1,7 @@
 """Delayed messages: stored in the queue of their level first, and in their own topic when they are due.
 
+A message for an exact time is checked here too; ``timer/timer_delivery.py`` delivers it.
+
 RocketMQ's handleScheduleMessage and the delivering half of its ScheduleMessageService. The due times are in
 ``store/schedule_message_service.py``; the engine's one timer is set to the first of them.
 """
@@ -10,14 +12,24 @@ from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import DelayedMessagesLost, DelayElapsed, TopicChanged
-from broker_core.formats import message_properties
+from broker_core.formats import message_properties, recall_handle
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX, CommitLogRecord
-from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC
+from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC, UNIQ_KEY
+from broker_core.formats.recall_handle import RecallHandle
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
 from broker_core.store.schedule_message_service import DueMessage
+from broker_core.store.timer import timer_message
+from broker_core.store.timer.timer_message import (
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+    TIMER_TOPIC,
+)
 from broker_core.topics import TopicConfig, may_be_sent_to, validate_name
 
 log = logging.getLogger(__name__)
@@ -26,17 +38,21 @@ MESSAGES_A_TURN = 64
 BYTES_A_TURN = 1 << 20
 """The message that reaches them is the turn's last."""
 
-TIMER_REQUESTS = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-"""Properties of RocketMQ 5's timer messages, which ask for delivery at any time."""
+TIMER_REQUESTS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+"""Properties that ask for a time, the one that counts first."""
+
+DELAYS = "DEL"
+"""Part of each property that delays a message (DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS): one search finds all."""
 
 
-def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
-    """Redirect a message with the property DELAY to its level's queue. Returns the level, 0 if it is not delayed.
+def delay(context: Context, message: PendingMessage, now: Now, pointer: str = "") -> int:
+    """Redirect a message with the property DELAY to its level's queue, or one for an exact time to the timer queue.
 
-    Raises RequestError as ``checked_level`` does.
+    Returns the level, 0 if it has none. Raises RequestError as ``check_delay`` does.
     """
     level = min(checked_level(message.properties, pointer), len(context.store.delayed.delay_levels))
     if level <= 0:
+        make_timer(context, message, now, pointer)
         return 0
     message.properties = message_properties.put(
         message_properties.without(message.properties, TIMER_REQUESTS),
@@ -46,22 +62,77 @@ def delay(context: Context, message: PendingMessage, pointer: str = "") -> int:
     return level
 
 
-def checked_level(properties: str, pointer: str = "") -> int:
-    """The delay level that a message asks for, 0 or less if it is not delayed. It may be above the highest one.
+def check_delay(context: Context, properties: str, now: Now, pointer: str) -> None:
+    """RequestError if ``delay`` would refuse a message with these properties."""
+    if checked_level(properties, pointer) <= 0 and wants_time(properties):
+        checked_time(context, properties, now, pointer)
 
-    Raises RequestError for a DELAY that is not a number, and for a timer message, which this broker does not support.
+
+def checked_level(properties: str, pointer: str = "") -> int:
+    """The delay level that a message asks for, 0 or less if it has none. It may be above the highest one.
+
+    Raises RequestError for a DELAY that is not a number.
     """
     level = delay_level(properties)
     if level is None:
         raise RequestError("DELAY is the number of a delay level", code=ResponseCode.MESSAGE_ILLEGAL, pointer=pointer)
-    if level <= 0 and any(message_properties.find(properties, name) for name in TIMER_REQUESTS):
+    return level
+
+
+def wants_time(properties: str) -> bool:
+    """Whether a message without a delay level is to be delivered at an exact time. A delivered one has TIMER_OUT_MS."""
+    find = message_properties.find
+    return any(find(properties, name) for name in TIMER_REQUESTS) and not find(properties, TIMER_OUT_MS)
+
+
+def checked_time(context: Context, properties: str, now: Now, pointer: str = "") -> int:
+    """When the message is to be delivered, wall ms. Raises RequestError with RocketMQ's codes and words."""
+    options = context.options
+    if not options.timer_wheel_enable:
         raise RequestError(
-            "this broker does not support timer messages (TIMER_DELIVER_MS, TIMER_DELAY_MS, "
-            "TIMER_DELAY_SEC); set a delay level (DELAY) instead",
+            "accurate timer message is not enabled, timerWheelEnable is false",
             code=ResponseCode.SYSTEM_ERROR,
             pointer=pointer,
         )
-    return level
+    deliver_ms = timer_message.wanted_ms(properties, now.wall_ms)
+    longest_ms = options.timer_max_delay_sec * 1000
+    is_late_recall = bool(message_properties.find(properties, TIMER_DEL_UNIQKEY)) and (deliver_ms or 0) <= now.wall_ms
+    if deliver_ms is None or deliver_ms - now.wall_ms > longest_ms or is_late_recall:
+        raise RequestError(
+            f"timer message illegal, the delay time should not be bigger than the max delay {longest_ms}ms; or if set "
+            "del msg, the delay time should be bigger than the current time",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer=pointer,
+        )
+    return deliver_ms
+
+
+def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str = "") -> None:
+    """Redirect a message for an exact time to the timer queue; one whose time is past stays where it is.
+
+    Raises RequestError as ``checked_time`` does.
+    """
+    if not wants_time(message.properties):
+        return
+    deliver_ms = checked_time(context, message.properties, now, pointer)
+    if deliver_ms <= now.wall_ms:
+        return
+    out_ms = timer_message.slot_of(deliver_ms, context.store.timers.precision_ms)
+    message.properties = message_properties.put(
+        message.properties,
+        {TIMER_OUT_MS: str(out_ms), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)},
+    )
+    message.topic, message.queue_id = TIMER_TOPIC, 0
+
+
+def handle_of(context: Context, properties: str) -> str:
+    """The recall handle of a message in the timer queue; empty for one of a retry topic."""
+    find = message_properties.find
+    topic = find(properties, REAL_TOPIC)
+    if topic.startswith("%RETRY%"):
+        return ""
+    time_ms = int(find(properties, TIMER_OUT_MS)) + 1
+    return recall_handle.encode(RecallHandle(topic, context.options.broker_name, time_ms, find(properties, UNIQ_KEY)))
 
 
 def deliver_due(context: Context, now: Now) -> None:

@@ -30,16 +30,14 @@ from broker_core.processors.retry_message import (
     report_retry,
     sent_to_retry_topic,
 )
-from broker_core.processors.schedule_message import checked_level, delay
+from broker_core.processors.schedule_message import DELAYS, check_delay, delay, handle_of
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
+from broker_core.store.timer.timer_message import TIMER_TOPIC
 from broker_core.topics import PERM_WRITE, TopicConfig, may_be_sent_to
 
 MAX_PROPERTIES = 32_767
 MAX_BATCH = 32_768
 """About as many messages fit into a batch of RocketMQ's Java client (4 MiB): each has a UNIQ_KEY."""
-DELAYS = "DEL"
-"""Part of each property that delays a message (DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS): one search finds all."""
-
 DELAY_PROPERTIES = (DELAY, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 MAX_PRIORITY = (1 << 31) - 1
@@ -146,13 +144,14 @@ def _redirect(context: Context, command: SendMessage, message: PendingMessage, i
                 code=ResponseCode.MESSAGE_ILLEGAL,
                 pointer=pointer,
             )
-        checked_level(message.properties, pointer)  # otherwise its commit would be refused
+        check_delay(context, message.properties, now, pointer)  # otherwise its commit would be refused
         make_half(context, message, pointer)
         return None
     message.sys_flag &= ~TRANSACTION_MASK  # consumers never see a message that is flagged as a half message
     if command.topic.startswith(RETRY_PREFIX):
         return sent_to_retry_topic(context, command, message, pointer, now)
-    if delay(context, message, pointer) and len(command.messages) > 1:
+    delay(context, message, now, pointer)
+    if message.topic != command.topic and len(command.messages) > 1:
         raise RequestError(
             "a delayed message cannot be part of a batch; send it alone",
             code=ResponseCode.MESSAGE_ILLEGAL,
@@ -349,6 +348,7 @@ def _acknowledge_sent(
                 queue_offset=stored.queue_offset,
                 physical_offset=stored.physical_offset,
                 store_time_ms=stored.store_timestamp,
+                recall_handle=handle_of(context, stored.properties) if stored.topic == TIMER_TOPIC else "",
             )
         )
     if fresh and prepared.queue_id >= 0:

@@ -13,7 +13,8 @@ from broker_core.options import Options
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import Files
-from broker_core.store.index_service import IndexService
+from broker_core.store.index.index_service import IndexService
+from broker_core.store.timer.timer_log import TimerLog
 
 CLEAN_FORCIBLY_PERCENT = 85
 """Disk use above which segments are removed at any age."""
@@ -58,11 +59,13 @@ class CleanCommitLogService:
         log: CommitLog,
         queues: ConsumeQueueStore,
         index: IndexService | None,
+        timer_log: TimerLog,
         options: Callable[[], Options],
         now: Now,
     ) -> None:
         self._files = files
         self._root = root
+        self._timer_log = timer_log
         self._log = log
         self._queues = queues
         self._index = index
@@ -102,6 +105,7 @@ class CleanCommitLogService:
             return None
         low = self._log.min_offset
         others = self._queues.take_expired(low) + (self._index.take_expired(low) if self._index else [])
+        others += self._timer_log.take_expired(low)
         self._unfinished = Clean(self._files, segments, others, self._log.mapped_files.folder)
         return self._unfinished
 

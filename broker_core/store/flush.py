@@ -12,6 +12,7 @@ from pathlib import Path
 from broker_core.clock import Now
 from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.safe_end import SafeEnd
+from broker_core.formats.timer_checkpoint import TimerCheckpoint
 from broker_core.options import Options
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile
@@ -39,11 +40,12 @@ class Flush:
         index: Ranges,
         folders: set[Path],
         store_checkpoint: StoreCheckpoint,
-        marks: tuple[Checkpoint, SafeEnd] | None,
+        timers: Ranges,
+        marks: tuple[Checkpoint, SafeEnd, TimerCheckpoint | None] | None,
         flushed_offset: int,
     ) -> None:
         self._files = files
-        self._ranges = [*log, *queues, *index]
+        self._ranges = [*log, *queues, *index, *timers]
         self._folders = folders
         self._store_checkpoint = store_checkpoint
         self._marks = marks
@@ -52,7 +54,7 @@ class Flush:
         self.with_queues = marks is not None
 
     def run(self) -> "Flush":
-        """Flush the log, then queues and index, and last the checkpoint files.
+        """Flush the log, then queues, index, timer log and timer wheel, and last the checkpoint files.
 
         After an OSError nothing may be assumed to be on the disk.
         """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.errors import StoreError, StoreLockedError, StoreReadOnlyError, UnavailableError
+from broker_core.errors import StoreError, StoreReadOnlyError, UnavailableError
 from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.options import Options
@@ -20,22 +20,22 @@ from broker_core.store.config_tables import TableWrite
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import DelayLevels
 from broker_core.store.files import DISK_FULL, CopyingFiles, Files, Lock, ReadOnlyFiles
-from broker_core.store.flush import Flush, FlushSchedule
+from broker_core.store.flush import Flush, FlushSchedule, Ranges
 from broker_core.store.get_message import GetMessageResult, MessageReader
-from broker_core.store.index_service import IndexService
+from broker_core.store.index.index_service import IndexService
 from broker_core.store.mapped_file import OpenMaps
-from broker_core.store.mapped_file_queue import NAME_DIGITS
 from broker_core.store.query_message import MessageQuery
 from broker_core.store.recovery import Recovery
 from broker_core.store.reput_message import ReputMessageService
 from broker_core.store.schedule_message_service import ScheduleMessageService
 from broker_core.store.store_checkpoint import StoreCheckpoint
+from broker_core.store.store_folder import StoreFolder
+from broker_core.store.timer.timer_message_store import TimerMessageStore
+from broker_core.store.timer.timer_recovery import TimerRecovery
 from broker_core.store.transactional_message_service import TransactionalMessageService
 
 __all__ = ["Arrival", "Batch", "Clean", "Flush", "GetMessageResult", "MessageStore", "PendingMessage", "TableWrite"]
 
-MARKER = "glassmq"
-FORMAT_VERSION = 1
 LOOK_FOR_ROOM_NS = 1_000_000_000
 STEP_PAUSE_NS = 10_000_000
 """Between two steps of what recovery postponed, so that requests are answered as fast as before and after."""
@@ -91,6 +91,8 @@ class MessageStore:
         self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
         self.transactions = TransactionalMessageService(self._log, self._queues)
+        self.timers = TimerMessageStore(files, maps, root, self._log, self._queues, lambda: self._options)
+        self.load_timers = TimerRecovery(self.timers, files, root, self._log, self._queues).run
         self.reader = MessageReader(self._log, self._queues, options, files.total_memory())
         self.is_in_memory = self.reader.is_in_memory
         self.get_message = self.reader.get_message
@@ -106,7 +108,7 @@ class MessageStore:
         self._store_checkpoint = StoreCheckpoint(files, root)
         self._schedule = FlushSchedule(lambda: self._options, now)
         self.clean = CleanCommitLogService(
-            files, root, self._log, self._queues, self._index, lambda: self._options, now
+            files, root, self._log, self._queues, self._index, self.timers.timer_log, lambda: self._options, now
         )
 
     # --- opening and closing ------------------------------------------------------------------------------------
@@ -130,30 +132,22 @@ class MessageStore:
 
     @classmethod
     def _open(cls, root: Path, options: Options, files: CopyingFiles, now: Now, adopt: bool) -> "MessageStore":
-        marker = files.read(root / MARKER)
-        if marker is not None and marker.strip() != str(FORMAT_VERSION).encode():
-            raise StoreError(f"the store in {root} has format {marker[:20]!r}; this version reads {FORMAT_VERSION}")
-        has_log = any(len(name) == NAME_DIGITS and name.isdigit() for name in files.names(root / "commitlog"))
-        read_only = marker is None and has_log and not adopt
-        if not read_only:
-            files.make_folders(root)
-        lock = None
-        if not read_only or files.exists(root / "lock"):
-            lock = files.lock(root / "lock", shared=read_only)
-            if lock is None:
-                raise StoreLockedError(f"the store in {root} is in use by another broker; stop that one first")
+        folder = StoreFolder.open(root, files, adopt=adopt)
         try:
-            store = cls(root, options, ReadOnlyFiles(files) if read_only else files, now, lock, read_only=read_only)
-            mark = f"{FORMAT_VERSION}\n".encode()
-            if marker is None and not has_log:
-                files.write(root / MARKER, mark)
-            store._recover(now, foreign=marker is None)
-            if marker is None and has_log and not read_only:
-                files.write(root / MARKER, mark)
-                files.sync_folder(root)
+            store = cls(
+                root,
+                options,
+                ReadOnlyFiles(files) if folder.read_only else files,
+                now,
+                folder.lock,
+                read_only=folder.read_only,
+            )
+            folder.mark_new()
+            store._recover(now, foreign=folder.foreign)
+            folder.mark_adopted()
         except BaseException:
-            if lock is not None:
-                lock.release()
+            if folder.lock is not None:
+                folder.lock.release()
             raise
         return store
 
@@ -247,6 +241,7 @@ class MessageStore:
         """Dispatch and flush everything, mark the shutdown as clean, release the lock."""
         try:
             if not self.read_only and not self._failure:
+                self.timers.close()
                 for _ in range(2):
                     self.reput(1 << 62)
                     self.flush_everything(now)
@@ -386,6 +381,7 @@ class MessageStore:
             bool(self._reput.touched)
             or self._marked_offset != self.flushed_offset
             or (self._index is not None and self._index.dirty)
+            or self.timers.dirty
         )
 
     def next_flush(self, now: Now) -> Flush | None:
@@ -418,10 +414,12 @@ class MessageStore:
         log = self._log.mapped_files.ranges(self.flushed_offset, end)
         folders, marks = self._maps.new_folders & {self._log.mapped_files.folder}, None
         queue_ranges, index_ranges = [], []
+        timer_ranges: Ranges = []
         if queues:
             touched, self._reput.touched = self._reput.touched, set()
             queue_ranges = [dirty for queue in touched for dirty in queue.take_dirty()]
             index_ranges = self._index.take_dirty() if self._index is not None else []
+            timer_ranges, timer_checkpoint = self.timers.take_dirty(now)
             folders = set(self._maps.new_folders)
             folders |= {folder.parent for folder in folders}
             self._marking_offset = end
@@ -436,6 +434,7 @@ class MessageStore:
                     now.wall_ms,
                     self._index.last_count if self._index is not None else 0,
                 ),
+                timer_checkpoint,
             )
         self._maps.new_folders -= folders
         self._schedule.begun(now, log=bool(log), queues=queues_due)
@@ -444,6 +443,7 @@ class MessageStore:
             log=log,
             queues=queue_ranges,
             index=index_ranges,
+            timers=timer_ranges,
             folders=folders,
             store_checkpoint=self._store_checkpoint,
             marks=marks,

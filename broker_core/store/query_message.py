@@ -11,7 +11,7 @@ from broker_core.formats.index_unit import key_hash
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
-from broker_core.store.index_service import TAG_KEY, IndexService, index_words
+from broker_core.store.index.index_service import TAG_KEY, IndexService, index_words
 from broker_core.walk import Steps, pieces_of
 
 QUEUES_SEARCHED = 10

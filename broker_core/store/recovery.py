@@ -27,7 +27,7 @@ from broker_core.formats.safe_end import SafeEnd
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import DISK_FULL, Files
-from broker_core.store.index_service import IndexService
+from broker_core.store.index.index_service import IndexService
 from broker_core.store.log_repair import COPY_MAX, FOLDER, LogRepair, damaged_files, has_lost_sector
 from broker_core.store.mapped_file import MappedFile
 from broker_core.store.mapped_file_queue import file_name

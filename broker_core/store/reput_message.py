@@ -23,7 +23,7 @@ from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import MutableBuffer
-from broker_core.store.index_service import IndexService
+from broker_core.store.index.index_service import IndexService
 
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes of undispatched batches kept in memory. Beyond that, when flushes are slow, they are read from the log."""

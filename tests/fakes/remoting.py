@@ -329,10 +329,7 @@ EXAMPLES: dict[int, tuple[dict[str, str], bytes]] = {
 """extFields and body of every request in ``REQUESTS``."""
 
 ANSWERED_AT_ONCE = {
-    Q.GET_TIMER_CHECK_POINT: 0,
-    Q.GET_TIMER_METRICS: 0,
     Q.CLEAN_EXPIRED_CONSUMEQUEUE: 0,
     Q.CLEAN_UNUSED_TOPIC: 0,
-    Q.RECALL_MESSAGE: 16,
 }
 """The requests that are answered without the engine, and the codes of their answers."""

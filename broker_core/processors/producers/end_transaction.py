@@ -20,7 +20,6 @@ from broker_core.formats.commit_log_record import (
 )
 from broker_core.formats.message_properties import (
     CHECK_IMMUNITY_TIME_IN_SECONDS,
-    DELAY,
     PGROUP,
     REAL_QID,
     REAL_TOPIC,
@@ -31,7 +30,7 @@ from broker_core.formats.message_properties import (
 from broker_core.processors.context import Context, Request
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.producers.half_message import GROUP, require_loaded
-from broker_core.processors.schedule_message import delay, real_copy
+from broker_core.processors.schedule_message import DELAYS, delay, real_copy
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.transactional_message_service import HALF_TOPIC, OP_TOPIC, REMOVE_TAG
 
@@ -104,8 +103,8 @@ def _commit(context: Context, record: CommitLogRecord, now: Now) -> None:
     copy.sys_flag = copy.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
     copy.prepared_transaction_offset = record.physical_offset
     topic = copy.topic
-    if DELAY in copy.properties:
-        delay(context, copy)
+    if DELAYS in copy.properties:
+        delay(context, copy, now)
     batch = context.store.append([copy], now)
     context.store.transactions.end(record.queue_offset, batch.end, now.mono_ns)
     message_stored(context, batch, now)

@@ -43,6 +43,7 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.SEND_MESSAGE_V2: RequestType(send.decode_send_message_v2, send.encode_sent),
     RequestCode.SEND_BATCH_MESSAGE: RequestType(send.decode_send_message_v2, send.encode_sent),
     RequestCode.END_TRANSACTION: RequestType(send.decode_end_transaction, encode_done),
+    RequestCode.RECALL_MESSAGE: RequestType(send.decode_recall_message, send.encode_recalled),
     RequestCode.SEND_REPLY_MESSAGE: RequestType(send.decode_send_reply_message, send.encode_reply_message),
     RequestCode.SEND_REPLY_MESSAGE_V2: RequestType(send.decode_send_reply_message_v2, send.encode_reply_message),
     RequestCode.PULL_MESSAGE: RequestType(pull.decode_pull_message, pull.encode_pulled),
@@ -182,7 +183,6 @@ REQUESTS: dict[int, RequestType] = {
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: RequestType(
         pop.decode_get_all_message_request_mode, pop.encode_all_message_request_mode
     ),
-    RequestCode.RECALL_MESSAGE: RequestType(admin_broker.decode_recall_message, encode_done),
 }
 
 

@@ -11,9 +11,11 @@ from broker_core.commands import (
     Done,
     GetBrokerConfig,
     GetBrokerRuntimeInfo,
+    GetTimerMetrics,
     QueryConsumeQueue,
     RuntimeInfo,
     StatsSnapshot,
+    TimerMetrics,
     UpdateBrokerConfig,
     ViewBrokerStatsData,
 )
@@ -65,13 +67,14 @@ def _stats_item(snapshot: StatsSnapshot) -> dict[str, Any]:
     return {"avgpt": snapshot.avgpt, "sum": snapshot.sum, "tps": snapshot.tps}
 
 
-def decode_get_timer_metrics(request: RemotingCommand, peer: Peer) -> Done:
-    return Done()
+def decode_get_timer_metrics(request: RemotingCommand, peer: Peer) -> GetTimerMetrics:
+    return GetTimerMetrics()
 
 
-def encode_timer_metrics(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """RocketMQ's TimerMetricsSerializeWrapper, empty: this broker does not support timer messages."""
-    return request.response(ResponseCode.SUCCESS, body=json_body({"timingCount": {}}))
+def encode_timer_metrics(reply: TimerMetrics, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """RocketMQ's TimerMetricsSerializeWrapper."""
+    counts = {topic: {"count": count, "timeStamp": reply.time_ms} for topic, count in reply.by_topic.items()}
+    return request.response(ResponseCode.SUCCESS, body=json_body({"timingCount": counts}))
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------
@@ -153,11 +156,3 @@ def decode_clean(request: RemotingCommand, peer: Peer) -> Done:
     Queue files are deleted with the segments that they refer to, and queues with their topic.
     """
     return Done()
-
-
-# --- What is fixed here -----------------------------------------------------------------------------------------------
-
-
-def decode_recall_message(request: RemotingCommand, peer: Peer) -> Done:
-    """As RocketMQ answers by default (recallMessageEnable=false)."""
-    raise RequestError("recall failed, operation is forbidden", code=ResponseCode.NO_PERMISSION)

@@ -1,27 +1,26 @@
 """Requests of slaves and of tools about replication; the tables that a slave fetches are in the other modules."""
 
-from struct import Struct
 from typing import Any
 
 from broker_core.codes import ResponseCode
-from broker_core.commands import BrokerView, Done, GetBroker
+from broker_core.commands import BrokerView, GetBroker, GetTimerMetrics, TimerMetrics
 from broker_core.errors import RequestError
+from broker_core.formats import timer_checkpoint
+from broker_core.formats.timer_checkpoint import TimerCheckpoint
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import json_body
 from broker_core.remoting.requests.request_type import Identity, Peer
 
-TIMER_CHECK_POINT = Struct(">7q")
-"""RocketMQ's TimerCheckpoint: lastReadTimeMs, lastTimerLogFlushPos, lastTimerQueueOffset, masterTimerQueueOffset, and
-the DataVersion's stateVersion, timestamp and counter."""
+
+def decode_get_timer_check_point(request: RemotingCommand, peer: Peer) -> GetTimerMetrics:
+    return GetTimerMetrics()
 
 
-def decode_get_timer_check_point(request: RemotingCommand, peer: Peer) -> Done:
-    return Done()
-
-
-def encode_timer_check_point(reply: Done, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """All 0, as in a RocketMQ without timer messages: this broker does not support them."""
-    return request.response(ResponseCode.SUCCESS, body=TIMER_CHECK_POINT.pack(*[0] * 7))
+def encode_timer_check_point(reply: TimerMetrics, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    """A TimerCheckpoint. The slave puts its messages into a wheel of its own, up to this broker's queue offset."""
+    offset = reply.queue_offset
+    checkpoint = TimerCheckpoint(reply.read_time_ms, 0, offset, offset, 0, reply.time_ms, reply.version)
+    return request.response(ResponseCode.SUCCESS, body=timer_checkpoint.encode(checkpoint))
 
 
 def decode_exchange_broker_ha_info(request: RemotingCommand, peer: Peer) -> GetBroker:

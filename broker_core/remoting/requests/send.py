@@ -11,6 +11,8 @@ from broker_core.commands import (
     EndTransaction,
     Failed,
     OutgoingMessage,
+    Recalled,
+    RecallMessage,
     ReplyMessage,
     SendMessage,
     SendReplyMessage,
@@ -170,6 +172,7 @@ class SendMessageResponseHeader(Header):
     queue_id: Int
     queue_offset: Long
     transaction_id: str = ""
+    recall_handle: str | None = None
 
 
 _SENT = ResponseTemplate(
@@ -186,14 +189,16 @@ def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> Re
         ids = ",".join([message.offset_message_id for message in reply.messages])
         name = "properties" if request.code == RequestCode.SEND_MESSAGE else "i"
         unique_key = message_properties.find(request.ext_fields.get(name, ""), UNIQ_KEY)
-    if request.serialize_type == "JSON":
+    if request.serialize_type == "JSON" and not first.recall_handle:
         return _SENT.frame(
             request, reply.code, "", (ids.encode(), first.queue_id, first.queue_offset, json_body(unique_key))
         )
     return request.response(
         reply.code,
         "",
-        write_header(SendMessageResponseHeader(ids, first.queue_id, first.queue_offset, unique_key))
+        write_header(
+            SendMessageResponseHeader(ids, first.queue_id, first.queue_offset, unique_key, first.recall_handle or None)
+        )
         | {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"},
     )
 
@@ -303,3 +308,36 @@ def decode_end_transaction(request: RemotingCommand, peer: Peer) -> EndTransacti
         decision=decision,
         from_transaction_check=header.from_transaction_check,
     )
+
+
+# --- RECALL_MESSAGE --------------------------------------------------------------------------------------------------
+
+
+class RecallMessageRequestHeader(Header):
+    """RocketMQ's RecallMessageRequestHeader."""
+
+    topic: Name
+    recall_handle: str
+    producer_group: Name | None = None
+
+
+class RecallMessageResponseHeader(Header):
+    """RocketMQ's RecallMessageResponseHeader."""
+
+    msg_id: str
+
+
+def decode_recall_message(request: RemotingCommand, peer: Peer) -> RecallMessage:
+    header = read_header(RecallMessageRequestHeader, request.ext_fields)
+    return RecallMessage(
+        topic=header.topic,
+        recall_handle=header.recall_handle,
+        producer_group=header.producer_group or "",
+        born_host=peer.host,
+        born_port=peer.port,
+    )
+
+
+def encode_recalled(reply: Recalled, request: RemotingCommand, identity: Identity) -> RemotingCommand:
+    header = RecallMessageResponseHeader(reply.message_id)
+    return request.response(ResponseCode.SUCCESS, "", write_header(header) | {"MSG_REGION": "DefaultRegion"})

@@ -167,22 +167,13 @@ def test_a_delay_level_wins_over_a_time_and_a_clients_own_real_topic_counts_for_
 
 
 @pytest.mark.parametrize(
-    ("properties", "words", "code"),
-    [
-        ({"DELAY": "soon"}, "DELAY", ResponseCode.MESSAGE_ILLEGAL),
-        ({"DELAY": "1.5"}, "DELAY", ResponseCode.MESSAGE_ILLEGAL),
-        ({"DELAY": "99999999999"}, "DELAY", ResponseCode.MESSAGE_ILLEGAL),
-        ({"TIMER_DELIVER_MS": "1"}, "delay level", ResponseCode.SYSTEM_ERROR),
-        ({"TIMER_DELAY_SEC": "1"}, "delay level", ResponseCode.SYSTEM_ERROR),
-        ({"TIMER_DELAY_MS": "1", "DELAY": "0"}, "delay level", ResponseCode.SYSTEM_ERROR),
-    ],
+    ("level", "more"), [("soon", {}), ("1.5", {}), ("99999999999", {}), ("soon", {"TIMER_DELAY_SEC": "1"})]
 )
-@pytest.mark.covers("timer")
-def test_invalid_delays_are_refused(properties: dict[str, str], words: str, code: ResponseCode) -> None:
+def test_invalid_delays_are_refused(level: str, more: dict[str, str]) -> None:
     bench = Bench()
-    reply = bench.call(send("orders", b"x", properties=encode(properties)))
-    assert isinstance(reply, c.Failed) and words in reply.remark
-    assert (reply.code, reply.pointer) == (code, "/messages/0/properties")
+    reply = bench.call(send("orders", b"x", properties=encode({"DELAY": level} | more)))
+    assert isinstance(reply, c.Failed) and "DELAY" in reply.remark
+    assert (reply.code, reply.pointer) == (ResponseCode.MESSAGE_ILLEGAL, "/messages/0/properties")
 
 
 def test_a_batch_with_a_delayed_message_is_refused_whole() -> None:

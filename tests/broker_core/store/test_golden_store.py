@@ -13,7 +13,7 @@ from broker_core.formats.commit_log_record import CommitLogRecord, decode, decod
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.options import Options
 from broker_core.store.files import RealFiles
-from broker_core.store.index_file import IndexFile
+from broker_core.store.index.index_file import IndexFile
 from broker_core.store.mapped_file import OpenMaps
 from broker_core.store.message_store import MessageStore
 from tests.fakes.golden_store import STORES, fingerprint, sent, unpack

@@ -105,10 +105,7 @@ def test_requests_to_clean_up() -> None:
         assert answer(code, c.Done()).body == b""
 
 
-def test_timers_and_recalls() -> None:
-    assert answer(61, c.Done()).body == b'{"timingCount":{}}'
-    refused = decoded(370)
-    assert isinstance(refused, c.Failed) and (refused.code, refused.remark) == (
-        16,
-        "recall failed, operation is forbidden",
-    )
+def test_timer_metrics() -> None:
+    assert decoded(61) == c.GetTimerMetrics()
+    metrics = c.TimerMetrics(time_ms=7, messages=2, next_due_ms=None, by_topic={"T": 2})
+    assert answer(61, metrics).body == b'{"timingCount":{"T":{"count":2,"timeStamp":7}}}'

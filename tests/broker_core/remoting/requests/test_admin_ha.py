@@ -78,9 +78,12 @@ def test_a_master_is_not_given_another_master() -> None:
     assert isinstance(refused, c.Failed) and "is a master" in refused.remark
 
 
-def test_the_check_point_of_timers_is_that_of_a_broker_without_timers() -> None:
-    assert decode(request(60), PEER) == c.Done()
-    assert answer(60, c.Done()).body == bytes(56)
+def test_the_check_point_of_timers() -> None:
+    assert decode(request(60), PEER) == c.GetTimerMetrics()
+    metrics = c.TimerMetrics(
+        time_ms=7, messages=2, next_due_ms=None, by_topic={}, read_time_ms=1000, queue_offset=3, version=9
+    )
+    assert answer(60, metrics).body == b"".join(number.to_bytes(8, "big") for number in (1000, 0, 3, 3, 0, 7, 9))
 
 
 def test_offsets_have_the_version_without_which_a_slave_fails() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from broker_core.formats.index_unit import key_hash
 from broker_core.store.commit_log import DispatchRequest
-from broker_core.store.index_service import IndexService, index_words
+from broker_core.store.index.index_service import IndexService, index_words
 from broker_core.store.mapped_file import OpenMaps
 from tests.fakes.simulated_files import SimulatedFiles
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.formats.index_unit import file_size
-from broker_core.store.index_file import AMPLE_ENTRIES, IndexFile
+from broker_core.store.index.index_file import AMPLE_ENTRIES, IndexFile
 from broker_core.store.mapped_file import OpenMaps
 from tests.fakes.simulated_files import SimulatedFiles
 

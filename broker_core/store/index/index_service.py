@@ -9,7 +9,7 @@ from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_K
 from broker_core.formats.tags_code import hash_behind, unsigned_hash
 from broker_core.store.commit_log import DispatchRequest
 from broker_core.store.files import Files
-from broker_core.store.index_file import IndexFile
+from broker_core.store.index.index_file import IndexFile
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 
 NAME_DIGITS = 17

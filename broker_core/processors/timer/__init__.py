@@ -1,0 +1,1 @@
+"""Timer messages: sent, delivered at their time, and recalled."""

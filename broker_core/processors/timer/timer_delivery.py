@@ -1,0 +1,181 @@
+"""Timer messages that are due are stored in their own topics. The delivering half of RocketMQ's TimerMessageStore.
+
+The due times are in ``store/timer/``; the engine's one timer is set to the first of them.
+"""
+
+import logging
+
+from broker_core.clock import Now
+from broker_core.errors import RequestError, StoreError, UnavailableError
+from broker_core.events import DelayedMessagesLost, DelayElapsed, MessageRecalled
+from broker_core.formats import message_properties
+from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode, has_room
+from broker_core.formats.message_properties import REAL_QID, REAL_TOPIC, UNIQ_KEY
+from broker_core.processors.context import Context
+from broker_core.processors.message_stored import message_stored
+from broker_core.processors.schedule_message import real_copy
+from broker_core.store.commit_log import PendingMessage
+from broker_core.store.timer import timer_message
+from broker_core.store.timer.timer_message import (
+    TIMER_DELIVER_MS,
+    TIMER_DEQUEUE_MS,
+    TIMER_ENQUEUE_MS,
+    TIMER_ROLL_TIMES,
+    TIMER_TOPIC,
+    number,
+)
+from broker_core.store.timer.timer_message_store import DueTimer
+
+log = logging.getLogger(__name__)
+
+MESSAGES_A_TURN = 64
+BYTES_A_TURN = 1 << 20
+"""The message that reaches them is the turn's last."""
+PAUSE_NS = 1_000_000_000
+"""How long to wait after the disk or the store refused something."""
+
+
+def load_timers(context: Context, now: Now) -> list[tuple[str, str]]:
+    """Find the timer messages that wait, once, when recovery is finished. Returns recovery steps.
+
+    The store of another broker is left alone, and so is a copy.
+    """
+    store = context.store
+    if store.timers.loaded or store.read_only or store.follows or store.unfinished_recovery is not None:
+        return []
+    try:
+        return store.load_timers(now)
+    except OSError as error:
+        log.warning("timer messages wait until the disk has space: %s", error)
+        store.timers.arrived()
+        store.timers.pause(now.mono_ns + PAUSE_NS)
+        return []
+
+
+def tick(context: Context, now: Now) -> None:
+    """Do a turn's work on timer messages, if any is due. If the disk or the store refuses, try again later."""
+    timers = context.store.timers
+    due_ns = timers.next_deadline_ns
+    if due_ns is None or now.mono_ns < due_ns or context.draining:
+        return
+    try:
+        if not timers.loaded:
+            load_timers(context, now)
+            return
+        for missed in timers.enqueue(now):
+            _report_lost(context, *missed, now)
+        timers.advance(now)
+        due = timers.due(now, MESSAGES_A_TURN, BYTES_A_TURN)
+        if due:
+            _deliver(context, due, now)
+        timers.look(now)
+    except (OSError, StoreError, UnavailableError) as error:
+        log.warning("timer messages wait until the store accepts messages: %s", error)
+        timers.pause(now.mono_ns + PAUSE_NS)
+    except Exception:
+        log.exception("timer messages could not be delivered; the broker will try again")
+        timers.pause(now.mono_ns + PAUSE_NS)
+
+
+def _deliver(context: Context, due: list[DueTimer], now: Now) -> None:
+    """Store the copies of a turn as one block. Those that are recalled, or cannot be delivered, have none."""
+    timers = context.store.timers
+    copies: list[PendingMessage] = []
+    late: list[tuple[int, int]] = []
+    done: list[tuple[DueTimer, CommitLogRecord | None, str]] = []
+    batch = None
+    try:
+        for timer in due:
+            record, copy, outcome = _copy(context, timer, now)
+            done.append((timer, record, outcome))
+            if copy is not None and record is not None:
+                copies.append(copy)
+                late.append((record.queue_offset, now.wall_ms - timer.due_ms))
+        if copies:
+            batch = context.store.append(copies, now)
+    except RequestError as error:
+        if len(due) > 1:
+            _deliver_singly(context, due, now)
+            return
+        done = [(timer, record, error.remark) for timer, record, _ in done]
+    except Exception:
+        timers.put_back(due)
+        raise
+    for timer, record, outcome in done:
+        _note(context, timer, record, outcome, now)
+    if batch is not None:
+        message_stored(context, batch, now)
+        context.counters.delays_elapsed += len(late)
+        _report_elapsed(context, late, now)
+
+
+def _deliver_singly(context: Context, due: list[DueTimer], now: Now) -> None:
+    """A message that cannot be stored fails alone."""
+    for position, timer in enumerate(due):
+        try:
+            _deliver(context, [timer], now)
+        except Exception:
+            context.store.timers.put_back(due[position + 1 :])
+            raise
+
+
+def _copy(context: Context, timer: DueTimer, now: Now) -> tuple[CommitLogRecord | None, PendingMessage | None, str]:
+    """(record, the copy to store if any, what happened: empty, ``recalled``, or why it is lost)."""
+    try:
+        record = decode(timer.record) if timer.record is not None else None
+    except RecordError:  # the body does not match its checksum
+        record = None
+    if record is None or record.topic != TIMER_TOPIC:
+        return None, None, "its record is missing from the log or damaged"
+    find = message_properties.find
+    topic = find(record.properties, REAL_TOPIC)
+    if not timer.unit.rolls and context.store.timers.is_recalled(find(record.properties, UNIQ_KEY), topic):
+        return record, None, "recalled"
+    added = {TIMER_ENQUEUE_MS: str(timer.unit.write_ms), TIMER_DEQUEUE_MS: str(now.wall_ms)}
+    if timer.unit.rolls:
+        added[TIMER_ROLL_TIMES] = str((number(find(record.properties, TIMER_ROLL_TIMES)) or 0) + 1)
+        message = timer_message.read(timer.record or b"", context.store.timers.precision_ms)
+        if message is not None:  # a delay counts from the first time that the message was stored
+            added[TIMER_DELIVER_MS] = str(message.due_ms)
+    properties = message_properties.put(record.properties, added)
+    try:
+        copy = real_copy(context, record, now)
+    except RequestError as error:
+        return record, None, error.remark
+    copy.properties = properties if has_room(properties) else record.properties
+    if timer.unit.rolls:
+        copy.topic, copy.queue_id = TIMER_TOPIC, 0
+    else:
+        copy.properties = message_properties.without(copy.properties, (REAL_TOPIC, REAL_QID))
+    return record, copy, ""
+
+
+def _note(context: Context, timer: DueTimer, record: CommitLogRecord | None, outcome: str, now: Now) -> None:
+    """A message left the wheel."""
+    find = message_properties.find
+    properties = record.properties if record is not None else ""
+    topic = find(properties, REAL_TOPIC)
+    context.store.timers.taken_out(timer, topic)
+    if outcome == "recalled":
+        context.counters.messages_recalled += 1
+        assert record is not None
+        context.events.emit(MessageRecalled, now, topic, find(properties, UNIQ_KEY), record.queue_offset)
+    elif outcome:
+        offset = record.queue_offset if record is not None else -1
+        _report_lost(context, offset, offset + 1, outcome, now)
+
+
+def _report_lost(context: Context, from_offset: int, to_offset: int, reason: str, now: Now) -> None:
+    log.error("timer messages from offset %d to %d cannot be delivered: %s", from_offset, to_offset - 1, reason)
+    context.events.emit(DelayedMessagesLost, now, 0, from_offset, to_offset, reason)
+
+
+def _report_elapsed(context: Context, late: list[tuple[int, int]], now: Now) -> None:
+    """Emit one event for each run of consecutive offsets; ``late`` has (offset in the timer queue, ms too late)."""
+    late.sort()
+    start = 0
+    for end in range(1, len(late) + 1):
+        if end == len(late) or late[end][0] != late[end - 1][0] + 1:
+            first = late[start]
+            context.events.emit(DelayElapsed, now, 0, first[0], late[end - 1][0] + 1, max(0, first[1]))
+            start = end

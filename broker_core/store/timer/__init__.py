@@ -1,0 +1,1 @@
+"""Timer messages: the timer wheel, the timer log, and what is due."""

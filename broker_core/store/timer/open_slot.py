@@ -1,0 +1,85 @@
+"""The messages of one slot, ordered by when they are due, while their time is near."""
+
+from array import array
+from collections import deque
+from heapq import heappop, heappush
+
+from broker_core.formats.timer_log_unit import NONE, TimerLogUnit
+
+
+class OpenSlot:
+    """The slot of ``time_ms``. Its entries are read from the last to the first; ``cursor`` is the next one to be read.
+
+    An entry that was read costs 8 bytes: it is noted by its position in the timer log, under the millisecond at which
+    it is due.
+    """
+
+    __slots__ = ("_added", "_due", "_next", "cursor", "deletes", "left", "time_ms")
+
+    def __init__(self, time_ms: int, last: int) -> None:
+        self.time_ms = time_ms
+        self.cursor = last
+        self.left = 0
+        """Entries that are known and not taken."""
+        self.deletes: dict[str, int] = {}
+        """The UNIQ_KEYs of recalled messages, and the positions of the entries that recall them."""
+        self._due: dict[int, array[int]] = {}
+        """By time: the positions of the entries that were read, the newest first."""
+        self._added: dict[int, deque[int]] = {}
+        """By time: the positions of newer entries, the oldest first."""
+        self._next: list[int] = []
+        """A heap of the times."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all entries are read: only then is it known which messages are recalled."""
+        return self.cursor == NONE
+
+    def read(self, unit: TimerLogUnit | None) -> None:
+        """Go on after the entry at the cursor; None if it is missing, and with it all before it."""
+        self.cursor = unit.previous if unit is not None else NONE
+
+    def note(self, due_ms: int, position: int) -> None:
+        """Note an entry that was read, which is older than all others."""
+        self._note_time(due_ms)
+        if due_ms not in self._due:
+            self._due[due_ms] = array("q")
+        self._due[due_ms].append(position)
+
+    def add(self, due_ms: int, position: int) -> None:
+        """Note a new entry."""
+        self._note_time(due_ms)
+        self._added.setdefault(due_ms, deque()).append(position)
+
+    def _note_time(self, due_ms: int) -> None:
+        self.left += 1
+        if due_ms not in self._due and due_ms not in self._added:
+            heappush(self._next, due_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When the first entry is due; None if none is left."""
+        return self._next[0] if self._next else None
+
+    def take(self, until_ms: int, most: int) -> list[tuple[int, int]]:
+        """Take up to so many entries that are due: (when, position), in the order of time and log."""
+        taken: list[tuple[int, int]] = []
+        while self._next and self._next[0] <= until_ms and len(taken) < most:
+            due_ms = self._next[0]
+            if read := self._due.get(due_ms):
+                taken.append((due_ms, read.pop()))
+                if not read:
+                    del self._due[due_ms]
+            else:
+                added = self._added[due_ms]
+                taken.append((due_ms, added.popleft()))
+                if not added:
+                    del self._added[due_ms]
+            if due_ms not in self._due and due_ms not in self._added:
+                heappop(self._next)
+        self.left -= len(taken)
+        return taken
+
+    def put_back(self, taken: list[tuple[int, int]]) -> None:
+        """Undo the last ``take``, or the end of it."""
+        for due_ms, position in reversed(taken):
+            self.note(due_ms, position)

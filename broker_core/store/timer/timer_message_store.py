@@ -1,0 +1,381 @@
+"""Timer messages: which are due, and what the timer wheel and the timer log record of them.
+
+    timer queue   .. in the wheel | queue_offset: not yet .. end
+    timer wheel   slot, slot, [read_ms: open] [open] slot, ..        one slot for each second (timerPrecisionMs)
+    timer log     .. entry <- entry <- entry                         a slot's entries, from the last to the first
+
+A message is stored in the timer queue first (``rmq_sys_wheel_timer``). Then an entry of the timer log leads to it, and
+the slot of its time to the entry. Only the slot of the present second and the next are in memory. A message that is due
+after the roll window is put into an earlier slot, and from there back into the timer queue, so that retention does not
+delete it.
+
+The check point is written after the log, the timer log and the wheel are on the disk. A start continues from there:
+what was delivered since may be delivered twice, and nothing is lost. All files can be made anew from the timer queue.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_core.clock import Now
+from broker_core.formats.consume_queue_unit import is_hole
+from broker_core.formats.tags_code import hash_code
+from broker_core.formats.timer_checkpoint import TimerCheckpoint
+from broker_core.formats.timer_log_unit import (
+    MAGIC_DEFAULT,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    NONE,
+    TimerLogUnit,
+)
+from broker_core.options import Options
+from broker_core.store.commit_log import CommitLog
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.files import Files
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+from broker_core.store.timer import timer_message
+from broker_core.store.timer.open_slot import OpenSlot
+from broker_core.store.timer.timer_log import TimerLog
+from broker_core.store.timer.timer_message import TIMER_TOPIC, TimerMessage
+from broker_core.store.timer.timer_wheel import TimerWheel
+
+ENQUEUED_A_TURN = 64
+READ_A_TURN = 1000
+"""Entries of the timer log that are read in one turn. One whose record must be read counts as 10."""
+SLOTS_A_TURN = 1000
+LOOK_AGAIN_MS = 1000
+"""While a message waits, the wall clock is checked this often, because it may be set."""
+BLANK_SLOTS = 60
+"""RocketMQ's TIMER_BLANK_SLOTS: how many slots of the wheel's half no message is put into."""
+
+
+class DueTimer(NamedTuple):
+    """A message that is due, by its entry in the timer log at ``position``. ``record`` is None if it is lost."""
+
+    due_ms: int
+    position: int
+    unit: TimerLogUnit
+    record: bytes | None
+
+
+class Missed(NamedTuple):
+    """Messages of the timer queue, before ``next_offset``, that cannot be put into the wheel."""
+
+    queue_offset: int
+    next_offset: int
+    reason: str
+
+
+class TimerMessageStore:
+    """RocketMQ's TimerMessageStore, except that the engine stores the copies, and at the exact millisecond."""
+
+    def __init__(
+        self,
+        files: Files,
+        maps: OpenMaps,
+        root: Path,
+        log: CommitLog,
+        queues: ConsumeQueueStore,
+        options: Callable[[], Options],
+    ) -> None:
+        self.loaded = False
+        self.queue_offset = 0
+        """The first message of the timer queue that is not in the wheel."""
+        self.read_ms = 0
+        """RocketMQ's currReadTimeMs: time of the slot that is being delivered. Those before it are done."""
+        self.pending = 0
+        """Messages in the wheel. As in RocketMQ, one that recalls another takes one away until its time."""
+        self.by_topic: dict[str, int] = {}
+        """The same, by real topic."""
+        self.used_slots = 0
+        """Slots from ``read_ms`` on with entries."""
+        self.precision_ms = options().timer_precision_ms
+        self.wheel = TimerWheel(files, maps, root, self.precision_ms)
+        self.timer_log = TimerLog(files, maps, root, options().mapped_file_size_timer_log)
+        self.dirty = False
+        """Whether something changed that ``take_dirty`` has not returned."""
+        self.version = (0, 0)
+        """stateVersion and counter of RocketMQ's DataVersion."""
+        self._log = log
+        self._queues = queues
+        self._options = options
+        self._open: dict[int, OpenSlot] = {}
+        self._next_ns: int | None = None
+        self._paused_until_ns = 0
+        self._delivered = (0, 0)
+
+    # --- the timer ------------------------------------------------------------------------------------------------
+
+    @property
+    def next_deadline_ns(self) -> int | None:
+        """Monotonic ns at which to do more; None while no message waits."""
+        return None if self._next_ns is None else max(self._next_ns, self._paused_until_ns)
+
+    def arrived(self) -> None:
+        """Note that messages were dispatched into the timer queue."""
+        self._next_ns = 0
+
+    def pause(self, until_ns: int) -> None:
+        """The disk or the store refused something: try again at this monotonic time."""
+        self._paused_until_ns = until_ns
+
+    def look(self, now: Now) -> None:
+        """Determine when there is more to do."""
+        if self.behind or any(not slot.is_read for slot in self._open.values()):
+            self._next_ns = 0
+            return
+        if not self.used_slots:
+            self._next_ns = None
+            return
+        due_ms = self.read_ms + self.precision_ms
+        current = self._open.get(self.read_ms)
+        first_ms = current.next_due_ms() if current is not None else None
+        if first_ms is not None:
+            due_ms = min(due_ms, first_ms)
+        self._next_ns = now.mono_ns + min(max(0, due_ms - now.wall_ms), LOOK_AGAIN_MS) * 1_000_000
+
+    def next_due_ms(self) -> int | None:
+        """When the first message of an open slot is due; None if none is known."""
+        times = [time_ms for slot in self._open.values() if (time_ms := slot.next_due_ms()) is not None]
+        return min(times, default=None)
+
+    @property
+    def behind(self) -> int:
+        """Messages of the timer queue that are not in the wheel yet."""
+        queue = self._queues.table.get((TIMER_TOPIC, 0))
+        return queue.max_offset - self.queue_offset if queue is not None and self.loaded else 0
+
+    # --- into the wheel -------------------------------------------------------------------------------------------
+
+    def enqueue(self, now: Now) -> list[Missed]:
+        """Put a turn's messages of the timer queue into the wheel. OSError when the disk is full: nothing is lost."""
+        queue = self._queues.table.get((TIMER_TOPIC, 0))
+        missed: list[Missed] = []
+        if queue is None or self.queue_offset >= queue.max_offset or self._is_far_behind(now):
+            return missed
+        self.timer_log.reserve()
+        self.wheel.reserve()
+        self._begin_at(now)
+        for _ in range(min(ENQUEUED_A_TURN, queue.max_offset - self.queue_offset)):
+            low = queue.min_offset(self._log.min_offset)
+            if self.queue_offset < low:
+                missed.append(Missed(self.queue_offset, low, "retention deleted them"))
+                self.queue_offset = low
+                self.dirty = True
+                continue
+            physical_offset, size, _ = queue.unit(self.queue_offset)
+            record = self._log.record(physical_offset) if size and not is_hole(physical_offset, size) else None
+            message = timer_message.read(record, self.precision_ms) if record is not None else None
+            if record is None or message is None:
+                self._miss(missed)
+            elif self.queue_offset >= self._delivered[0] or message.out_ms >= self._delivered[1]:
+                self.put(message, physical_offset, len(record), now)
+            self.queue_offset += 1
+            self.dirty = True
+        return missed
+
+    def _miss(self, missed: list[Missed]) -> None:
+        """Note that the next message cannot be read, together with those directly before it."""
+        first = self.queue_offset
+        if missed and missed[-1].next_offset == first:
+            first = missed.pop().queue_offset
+        missed.append(Missed(first, self.queue_offset + 1, "the record is damaged, or has no TIMER_OUT_MS"))
+
+    def skip_delivered(self, queue_offset: int, read_ms: int) -> None:
+        """Pass over messages before this offset of the timer queue if their slot is before ``read_ms``."""
+        self._delivered = (queue_offset, read_ms)
+
+    def _is_far_behind(self, now: Now) -> bool:
+        """Whether so old slots wait to be delivered that new messages could need their places in the wheel."""
+        return bool(self.used_slots) and now.wall_ms - self.read_ms > self.wheel.slots // 2 * self.precision_ms
+
+    def _begin_at(self, now: Now) -> None:
+        """An empty wheel begins at the present second."""
+        if not self.used_slots and not self._open:
+            self.read_ms = max(self.read_ms, now.wall_ms // self.precision_ms * self.precision_ms)
+
+    def put(self, message: TimerMessage, physical_offset: int, size: int, now: Now) -> None:
+        """Append an entry to the timer log and to its slot. OSError when the disk is full."""
+        write_ms = max(now.wall_ms // self.precision_ms * self.precision_ms, self.read_ms)  # the clock may be set back
+        slot_ms = max(message.out_ms // self.precision_ms * self.precision_ms, self.read_ms)
+        due_ms, magic = message.due_ms, MAGIC_DEFAULT
+        window_ms = self._roll_window_ms
+        if slot_ms - write_ms >= window_ms:
+            magic |= MAGIC_ROLL
+            is_near = slot_ms - write_ms - window_ms < window_ms // 3
+            steps = window_ms // self.precision_ms
+            slot_ms = write_ms + (steps // 2 if is_near else steps) * self.precision_ms
+            due_ms = slot_ms + self.precision_ms
+        if message.deletes:
+            magic |= MAGIC_DELETE
+        unit = TimerLogUnit(
+            NONE, magic, write_ms, slot_ms - write_ms, physical_offset, size, hash_code(message.real_topic), due_ms
+        )
+        self.append(unit, message.deletes)
+        self.count(message.real_topic, -1 if message.deletes else 1)
+
+    def append(self, unit: TimerLogUnit, deletes: str) -> None:
+        """Append an entry to the timer log and to the slot of its time."""
+        slot_ms = unit.slot_ms
+        slot = self.wheel.get(slot_ms)
+        position = self.timer_log.append(unit._replace(previous=slot.last) if slot is not None else unit)
+        first, count = (slot.first, slot.messages) if slot is not None else (position, 0)
+        self.wheel.put(slot_ms, first, position, count - 1 if deletes else count + 1)
+        self.used_slots += slot is None
+        self.dirty = True
+        is_open = self._open.get(slot_ms)
+        if is_open is not None:
+            if unit.deletes:
+                is_open.deletes[deletes] = position
+                self._count_again(unit, 1)
+            else:
+                is_open.add(unit.due_ms, position)
+
+    @property
+    def _roll_window_ms(self) -> int:
+        """RocketMQ's timerRollWindowSlot, ms."""
+        most = self.wheel.slots // 2 - BLANK_SLOTS
+        wanted = self._options().timer_roll_window_slot
+        return (wanted if 2 <= wanted <= most else most) * self.precision_ms
+
+    def count(self, topic: str, change: int) -> None:
+        """Count messages that wait for a topic."""
+        self.pending += change
+        count = self.by_topic.get(topic, 0) + change
+        if count:
+            self.by_topic[topic] = count
+        else:
+            self.by_topic.pop(topic, None)
+
+    def _count_again(self, unit: TimerLogUnit, change: int) -> None:
+        """Count a message whose real topic is in its record only."""
+        record = self._log.record(unit.physical_offset)
+        message = timer_message.read(record, self.precision_ms) if record is not None else None
+        if message is not None:
+            self.count(message.real_topic, change)
+
+    # --- out of the wheel -----------------------------------------------------------------------------------------
+
+    def advance(self, now: Now) -> None:
+        """Open the slots of the present second and the next, read a turn's entries, pass over slots that are done."""
+        left = SLOTS_A_TURN
+        while left and self.used_slots:
+            self._open_slot(self.read_ms)
+            current = self._open.get(self.read_ms)
+            if now.wall_ms < self.read_ms + self.precision_ms:
+                break
+            if current is not None:
+                if not current.is_read or current.left:
+                    break
+                del self._open[self.read_ms]
+                self.used_slots -= 1
+            self.read_ms += self.precision_ms
+            self.dirty |= current is not None
+            left -= 1
+        if self.used_slots and self.read_ms <= now.wall_ms:
+            self._open_slot(self.read_ms + self.precision_ms)
+        units = READ_A_TURN
+        for slot in sorted(self._open.values(), key=lambda slot: slot.time_ms):
+            while units > 0 and not slot.is_read:
+                units -= self._read_entry(slot)
+
+    def _open_slot(self, slot_ms: int) -> None:
+        if slot_ms not in self._open:
+            slot = self.wheel.get(slot_ms)
+            if slot is not None:
+                self._open[slot_ms] = OpenSlot(slot_ms, slot.last)
+
+    def _read_entry(self, slot: OpenSlot) -> int:
+        """Read the entry at a slot's cursor. Returns what it counts for."""
+        position = slot.cursor
+        unit = self.timer_log.unit(position)
+        slot.read(unit)
+        if unit is None:
+            return 1
+        if unit.due_ms and not unit.deletes:
+            slot.note(unit.due_ms, position)
+            return 1
+        record = self._log.record(unit.physical_offset)
+        message = timer_message.read(record, self.precision_ms) if record is not None else None
+        if not unit.deletes:  # RocketMQ wrote it
+            exact_ms = message.due_ms if message is not None and not unit.rolls else unit.slot_ms + self.precision_ms
+            slot.note(exact_ms, position)
+        elif message is not None:
+            slot.deletes[message.deletes] = position
+            self.count(message.real_topic, 1)
+        return 10
+
+    def due(self, now: Now, max_count: int, max_bytes: int) -> list[DueTimer]:
+        """Take the messages that are due, the one due longest first, within the limits of a turn.
+
+        Call ``delivered`` or ``put_back`` with them, in the same turn.
+        """
+        current = self._open.get(self.read_ms)
+        if current is None or not current.is_read:
+            return []
+        due: list[DueTimer] = []
+        size = 0
+        while len(due) < max_count and size < max_bytes and (taken := current.take(now.wall_ms, 1)):
+            ((due_ms, position),) = taken
+            unit = self.timer_log.unit(position)
+            if unit is None:
+                continue
+            record = self._log.record(unit.physical_offset)
+            due.append(DueTimer(due_ms, position, unit, record))
+            size += unit.record_size
+        return due
+
+    def is_recalled(self, unique_key: str, topic: str) -> bool:
+        """Whether a message of the slot that is being delivered was recalled."""
+        deletes = self._open[self.read_ms].deletes
+        return bool(deletes) and (unique_key in deletes or f"{topic}+{unique_key}" in deletes)
+
+    def put_back(self, due: list[DueTimer]) -> None:
+        """These messages were not delivered."""
+        self._open[self.read_ms].put_back([(timer.due_ms, timer.position) for timer in due])
+
+    def taken_out(self, timer: DueTimer, topic: str) -> None:
+        """A message of this real topic was delivered, put back into the timer queue, recalled, or is lost."""
+        self.count(topic, 1 if timer.unit.magic & MAGIC_DELETE else -1)
+
+    # --- the disk -------------------------------------------------------------------------------------------------
+
+    def take_dirty(self, now: Now) -> tuple[list[tuple[MappedFile, int, int]], TimerCheckpoint | None]:
+        """What to flush, and the check point to write after it; None if nothing changed since the last call."""
+        if not self.dirty:
+            return [], None
+        self.dirty = False
+        state_version, counter = self.version
+        self.version = (state_version, counter + 1)
+        checkpoint = TimerCheckpoint(
+            self.read_ms,
+            self.timer_log.end,
+            self.queue_offset,
+            self.queue_offset,
+            state_version,
+            now.wall_ms,
+            counter + 1,
+        )
+        return [*self.timer_log.take_dirty(), *self.wheel.take_dirty()], checkpoint
+
+    def close(self) -> None:
+        """Put the rest of the slot that is being delivered into the next one, so that a start repeats nothing of it.
+
+        OSError when the disk is full; then the start repeats what was delivered of this second.
+        """
+        current = self._open.get(self.read_ms)
+        if current is None:
+            return
+        while not current.is_read:
+            self._read_entry(current)
+        next_ms = self.read_ms + self.precision_ms
+        positions = [(position, key) for key, position in current.deletes.items()]
+        positions += [(position, "") for _, position in current.take(1 << 62, current.left)]
+        for position, key in positions:
+            unit = self.timer_log.unit(position)
+            if unit is not None:
+                moved = unit._replace(previous=NONE, delay_ms=next_ms - unit.write_ms)
+                self.append(moved, key)
+        del self._open[self.read_ms]
+        self.read_ms = next_ms
+        self.dirty = True

@@ -1,0 +1,177 @@
+"""Which timer messages wait when a store is opened, by the files of GlassMQ or of RocketMQ.
+
+1. The check point says how far timer log and wheel are on the disk. Entries after it count if their messages exist.
+2. Slots that lead to entries after the end are mended.
+3. Messages after the last entry are put into the wheel again.
+
+If a file is missing or cut short, all three are made anew from the timer queue. A message that was rolled may then be
+delivered twice; nothing is lost.
+"""
+
+from pathlib import Path
+
+from broker_core.clock import Now
+from broker_core.formats import timer_checkpoint
+from broker_core.formats.commit_log_record import LONG
+from broker_core.formats.tags_code import hash_code
+from broker_core.formats.timer_checkpoint import TimerCheckpoint
+from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
+from broker_core.store.commit_log import CommitLog
+from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.files import Files
+from broker_core.store.store_checkpoint import TIMER_CHECKPOINT
+from broker_core.store.timer import timer_message
+from broker_core.store.timer.timer_message import TIMER_TOPIC
+from broker_core.store.timer.timer_message_store import TimerMessageStore
+
+QUEUE_OFFSET_AT = 20
+"""Where a record has its queue offset."""
+
+
+class TimerRecovery:
+    """RocketMQ's TimerMessageStore.recover, for one store."""
+
+    def __init__(
+        self, timers: TimerMessageStore, files: Files, root: Path, log: CommitLog, queues: ConsumeQueueStore
+    ) -> None:
+        self._timers = timers
+        self._files = files
+        self._root = root
+        self._log = log
+        self._queues = queues
+        self._steps: list[tuple[str, str]] = []
+
+    def run(self, now: Now) -> list[tuple[str, str]]:
+        """Load everything. Returns recovery steps, none if no timer message was ever stored.
+
+        OSError when the disk is full: call it again later.
+        """
+        timers = self._timers
+        queue = self._queues.table.get((TIMER_TOPIC, 0))
+        if queue is None or not queue.max_offset:
+            timers.loaded = True
+            return []
+        if timers.wheel.is_whole:
+            timers.wheel.reserve()  # RocketMQ's has holes
+        low = queue.min_offset(self._log.min_offset)
+        checkpoint = timer_checkpoint.decode(self._files.read(self._root / TIMER_CHECKPOINT) or b"")
+        timers.version = (checkpoint.state_version, checkpoint.counter)
+        timers.read_ms = checkpoint.last_read_time_ms // timers.precision_ms * timers.precision_ms
+        flushed = checkpoint.last_timer_log_flush_pos
+        if timers.wheel.is_whole and timers.timer_log.load(flushed, self._is_stored) and self._leads_to(flushed):
+            timers.queue_offset = self._next_queue_offset(checkpoint)
+            self._revise(flushed, everything=True)
+            self._mend_slots()
+        else:
+            self._begin_again(checkpoint, low)
+        timers.queue_offset = min(max(timers.queue_offset, low), queue.max_offset)
+        timers.loaded = True
+        self._count(now)
+        if timers.pending or timers.behind:
+            self._report(f"{timers.pending + timers.behind} messages wait for their time (timer messages)")
+        timers.arrived()
+        return self._steps
+
+    def _report(self, sentence: str) -> None:
+        self._steps.append(("timer", sentence))
+
+    def _is_stored(self, unit: TimerLogUnit) -> bool:
+        """Whether the log has the message of an entry, and it is due when the entry says."""
+        record = self._log.record(unit.physical_offset)
+        if record is None or len(record) != unit.record_size:
+            return False
+        message = timer_message.read(record, self._timers.precision_ms)
+        return message is not None and (unit.rolls or unit.due_ms in (0, message.due_ms))
+
+    def _leads_to(self, flushed: int) -> bool:
+        """Whether the wheel has the last entry that was flushed: one of zeros has not."""
+        unit = self._timers.timer_log.before(flushed)
+        slot = self._timers.wheel.get(unit.slot_ms) if unit is not None else None
+        return unit is None or (slot is not None and slot.last != NONE)
+
+    def _queue_offset(self, unit: TimerLogUnit) -> int:
+        record = self._log.record(unit.physical_offset)
+        return int(LONG.unpack_from(record, QUEUE_OFFSET_AT)[0]) if record is not None else -1
+
+    def _next_queue_offset(self, checkpoint: TimerCheckpoint) -> int:
+        """The first message without an entry.
+
+        GlassMQ's check point names it as of its end of the timer log. RocketMQ's may name a later one.
+        """
+        timer_log = self._timers.timer_log
+        last = timer_log.before(timer_log.end)
+        if last is None:
+            return 0
+        if not last.due_ms:
+            return self._queue_offset(last) + 1
+        following, position = checkpoint.last_timer_queue_offset, checkpoint.last_timer_log_flush_pos
+        while position < timer_log.end:
+            unit = timer_log.unit(position)
+            if unit is not None:
+                following = max(following, self._queue_offset(unit) + 1)
+            position = timer_log.after(position)
+        return following
+
+    def _revise(self, position: int, *, everything: bool, wanted: frozenset[int] = frozenset()) -> None:
+        """Let slots lead to the entries from ``position`` on, those of ``wanted`` times or all."""
+        timer_log, wheel = self._timers.timer_log, self._timers.wheel
+        while position < timer_log.end:
+            unit = timer_log.unit(position)
+            if unit is not None and (everything or unit.slot_ms in wanted):
+                slot = wheel.get(unit.slot_ms)
+                change = -1 if unit.magic & MAGIC_DELETE else 1
+                if slot is None:
+                    wheel.put(unit.slot_ms, position, position, change)
+                elif slot.last < position:
+                    wheel.put(unit.slot_ms, slot.first, position, slot.messages + change)
+            position = timer_log.after(position)
+
+    def _mend_slots(self) -> None:
+        """Mend the slots that lead to entries after the end of the timer log, which a power cut took."""
+        timers = self._timers
+        end = timers.timer_log.end
+        broken = [(slot_ms, slot) for slot_ms, slot in timers.wheel.used(timers.read_ms) if slot.last >= end]
+        for slot_ms, _ in broken:
+            timers.wheel.clear(slot_ms)
+        firsts = [slot.first for _, slot in broken if slot.first < end]
+        if firsts:
+            self._revise(min(firsts), everything=False, wanted=frozenset(slot_ms for slot_ms, _ in broken))
+
+    def _begin_again(self, checkpoint: TimerCheckpoint, low: int) -> None:
+        """Make the files anew: ``enqueue`` puts the messages that were not delivered into the wheel."""
+        timers = self._timers
+        self._report("timerwheel or timerlog is missing or cut short; both are made anew from the timer queue")
+        timers.wheel.begin_empty()
+        timers.timer_log.begin_empty()
+        timers.queue_offset = low
+        timers.skip_delivered(checkpoint.last_timer_queue_offset, timers.read_ms)
+        timers.dirty = True
+
+    def _count(self, now: Now) -> None:
+        """Count what waits, by the hashes of topics in the entries."""
+        timers = self._timers
+        slots = list(timers.wheel.used(timers.read_ms)) if timers.wheel.is_whole else []
+        timers.used_slots = len(slots)
+        if slots:
+            first_ms = min(
+                min(slot_ms for slot_ms, _ in slots), now.wall_ms // timers.precision_ms * timers.precision_ms
+            )
+            timers.read_ms = max(timers.read_ms, first_ms)
+        timers.pending, timers.by_topic = 0, {}
+        names = {hash_code(topic): topic for topic, _ in self._queues.table}
+        for _, slot in slots:
+            position = slot.last
+            while position != NONE:
+                unit = timers.timer_log.unit(position)
+                if unit is None:
+                    break
+                topic = names.get(unit.topic_hash)
+                if topic is None:
+                    topic = names[unit.topic_hash] = self._topic_of(unit)
+                timers.count(topic, -1 if unit.magic & MAGIC_DELETE else 1)
+                position = unit.previous
+
+    def _topic_of(self, unit: TimerLogUnit) -> str:
+        record = self._log.record(unit.physical_offset)
+        message = timer_message.read(record, self._timers.precision_ms) if record is not None else None
+        return message.real_topic if message is not None else ""

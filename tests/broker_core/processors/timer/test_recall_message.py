@@ -1,0 +1,145 @@
+"""Messages that their producers take back before their time."""
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.codes import ResponseCode
+from broker_core.events import MessageRecalled
+from broker_core.formats import recall_handle
+from broker_core.formats.recall_handle import RecallHandle
+from tests.fakes.engine import Bench
+from tests.fakes.timers import events, read, sent, small_wheel, timed
+
+__all__ = ["small_wheel"]
+
+
+def recall(bench: Bench, handle: str, topic: str = "orders") -> c.Reply:
+    return bench.call(c.RecallMessage(topic=topic, recall_handle=handle, producer_group="p"))
+
+
+@pytest.mark.covers("recall")
+def test_a_recalled_message_is_never_delivered() -> None:
+    bench = Bench()
+    first, _ = (sent(bench, timed(body, TIMER_DELAY_MS=5000)) for body in (b"1", b"2"))
+    assert recall(bench, first.recall_handle) == c.Recalled(message_id=first.message_id)
+    bench.tick()
+    assert bench.engine.counters.timer_messages_now == 1
+    bench.tick(5000)
+    assert read(bench) == [b"2"]
+    (event,) = events(bench, MessageRecalled)
+    assert (event.topic, event.message_id, event.queue_offset) == ("orders", first.message_id, 0)
+    assert bench.engine.counters.messages_recalled == 1 and bench.engine.counters.timer_messages_now == 0
+    bench.tick(60_000)
+    assert read(bench) == [b"2"] and bench.context.store.timers.used_slots == 0
+
+
+def test_the_handle_is_rocketmqs() -> None:
+    bench = Bench()
+    now = bench.clock.now().wall_ms
+    message = sent(bench, timed(TIMER_DELIVER_MS=now + 5500))
+    slot_ms = (now + 5499) // 1000 * 1000
+    assert recall_handle.decode(message.recall_handle) == RecallHandle(
+        "orders", "broker-a", slot_ms + 1, message.message_id
+    )
+    assert sent(bench, timed()).recall_handle == "" == sent(bench, timed(DELAY=3)).recall_handle
+
+
+def test_a_recall_of_an_unknown_message_changes_nothing() -> None:
+    bench = Bench()
+    message = sent(bench, timed(TIMER_DELAY_MS=5000))
+    handle = recall_handle.decode(message.recall_handle)
+    assert handle is not None
+    assert isinstance(recall(bench, recall_handle.encode(handle._replace(message_id="other"))), c.Recalled)
+    bench.tick(5000)
+    assert read(bench) == [b"x"]
+    assert bench.engine.counters.timer_messages_now == 0
+
+
+def test_a_delete_message_of_a_client_recalls_also_in_its_second() -> None:
+    """As RocketMQ's clients before RECALL_MESSAGE did it."""
+    bench = Bench()
+    due_ms = bench.clock.now().wall_ms + 1500
+    message = sent(bench, timed(TIMER_DELIVER_MS=due_ms))
+    bench.tick(1200)
+    sent(bench, timed(b"-", TIMER_DELIVER_MS=due_ms, TIMER_DEL_UNIQKEY=message.message_id))
+    bench.tick(300)
+    bench.tick(2000)
+    assert read(bench) == []
+    assert bench.engine.counters.timer_messages_now == 0
+
+
+def test_a_key_with_its_topic_recalls() -> None:
+    """As RocketMQ writes it with appendTopicForTimerDeleteKey."""
+    bench = Bench()
+    due_ms = bench.clock.now().wall_ms + 5000
+    message = sent(bench, timed(TIMER_DELIVER_MS=due_ms))
+    sent(bench, timed(b"-", TIMER_DELIVER_MS=due_ms, TIMER_DEL_UNIQKEY=f"orders+{message.message_id}"))
+    bench.tick(5000)
+    assert read(bench) == []
+
+
+def test_a_message_is_recalled_after_it_rolled() -> None:
+    bench = Bench(timer_roll_window_slot=10)
+    message = sent(bench, timed(TIMER_DELAY_MS=35_500))
+    for _ in range(15):
+        bench.tick(1000)
+    assert isinstance(recall(bench, message.recall_handle), c.Recalled)
+    for _ in range(25):
+        bench.tick(1000)
+    assert read(bench) == [] and bench.engine.counters.messages_recalled == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        ({"topic": "others"}, "recall failed, topic not match"),
+        ({"broker_name": "broker-z"}, "recall failed, broker service not available"),
+        ({"timestamp": 1}, "recall failed, timestamp invalid"),
+        ({"timestamp": -1}, "recall failed, timestamp invalid"),
+        ({"timestamp": 1 << 55}, "recall failed, timestamp invalid"),
+    ],
+)
+def test_a_handle_that_does_not_fit_is_refused(change: dict[str, object], remark: str) -> None:
+    bench = Bench()
+    handle = recall_handle.decode(sent(bench, timed(TIMER_DELAY_MS=5000)).recall_handle)
+    assert handle is not None
+    answer = recall(bench, recall_handle.encode(handle._replace(**change)))  # type: ignore[arg-type]
+    assert isinstance(answer, c.Failed)
+    assert (answer.code, answer.remark) == (ResponseCode.ILLEGAL_OPERATION, remark)
+
+
+@pytest.mark.parametrize("handle", ["", "x", "!!!", "djEgVA==", "x" * 5000, "\u00e9"])
+def test_what_is_no_handle_is_refused(handle: str) -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    answer = recall(bench, handle)
+    assert isinstance(answer, c.Failed)
+    assert (answer.code, answer.remark) == (ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
+
+
+def test_an_unknown_topic_is_refused() -> None:
+    answer = recall(Bench(), "x", topic="nobody")
+    assert isinstance(answer, c.Failed)
+    assert (answer.code, answer.remark) == (ResponseCode.TOPIC_NOT_EXIST, "recall failed, the topic[nobody] not exist")
+
+
+def test_a_recall_at_the_last_moment_is_refused() -> None:
+    bench = Bench()
+    message = sent(bench, timed(TIMER_DELAY_MS=1500))
+    bench.tick(1001)
+    answer = recall(bench, message.recall_handle)
+    assert isinstance(answer, c.Failed) and answer.remark == "recall failed, timestamp invalid"
+
+
+def test_timer_metrics_name_the_topics() -> None:
+    bench = Bench()
+    for topic, count in (("few", 1), ("many", 3)):
+        for _ in range(count):
+            sent(bench, timed(topic=topic, TIMER_DELAY_MS=5000))
+    bench.tick()
+    now = bench.clock.now().wall_ms
+    metrics = bench.call(c.GetTimerMetrics())
+    assert isinstance(metrics, c.TimerMetrics)
+    assert (metrics.time_ms, metrics.messages, metrics.next_due_ms) == (now, 4, None)
+    assert list(metrics.by_topic.items()) == [("many", 3), ("few", 1)]
+    assert (metrics.read_time_ms, metrics.queue_offset) == (now // 1000 * 1000, 4)

@@ -1,0 +1,186 @@
+"""Timer messages after a stop, a kill, a power cut, and with files that are damaged."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from broker_core import commands as c
+from broker_core.formats import timer_checkpoint
+from tests.fakes.clock import VirtualClock
+from tests.fakes.engine import ROOT, Bench
+from tests.fakes.simulated_files import SimulatedFiles
+from tests.fakes.timers import events, read, sent, small_wheel, timed
+
+__all__ = ["events", "small_wheel"]
+
+CHECKPOINT = ROOT / "config" / "timercheck"
+WHEEL = ROOT / "timerwheel"
+LOG = ROOT / "timerlog" / f"{0:020d}"
+
+
+def reopened(bench: Bench, seed: int = 2, **options: object) -> Bench:
+    return Bench(files=bench.files, clock=bench.clock, seed=seed, **options)
+
+
+def flushed(bench: Bench) -> None:
+    bench.clock.advance(1000)
+    bench.tick()
+    while bench.flush():
+        bench.clock.advance(1000)
+        bench.tick()
+
+
+def with_messages(*delays_ms: int, seed: int = 1) -> Bench:
+    bench = Bench(files=SimulatedFiles(random.Random(seed)), clock=VirtualClock())
+    for delay_ms in delays_ms:
+        sent(bench, timed(b"%d" % delay_ms, TIMER_DELAY_MS=delay_ms))
+    bench.tick()
+    return bench
+
+
+def let_pass(bench: Bench, seconds: int) -> None:
+    for _ in range(seconds):
+        bench.tick(1000)
+
+
+def test_a_clean_stop_repeats_nothing_and_loses_nothing() -> None:
+    bench = with_messages(1100, 1400, 1600, 1900, 9000)
+    bench.tick(1500)
+    bench.engine.close(bench.clock.now())
+    bench = reopened(bench)
+    assert bench.engine.counters.timer_messages_now == 3
+    bench.tick(99)
+    assert read(bench) == [b"1100", b"1400"]
+    bench.tick(1)
+    assert read(bench) == [b"1100", b"1400", b"1600"]
+    sent(bench, timed(b"new", TIMER_DELAY_MS=50))
+    bench.tick(50)
+    assert read(bench) == [b"1100", b"1400", b"1600", b"new"]
+    let_pass(bench, 9)
+    assert read(bench) == [b"1100", b"1400", b"1600", b"new", b"1900", b"9000"]
+    assert bench.engine.counters.timer_messages_now == 0
+
+
+def test_a_stop_keeps_recalls_of_its_second() -> None:
+    bench = with_messages()
+    due_ms = bench.clock.now().wall_ms + 1500
+    message = sent(bench, timed(TIMER_DELIVER_MS=due_ms))
+    bench.tick(1200)
+    sent(bench, timed(b"-", TIMER_DELIVER_MS=due_ms, TIMER_DEL_UNIQKEY=message.message_id))
+    bench.tick()
+    bench.engine.close(bench.clock.now())
+    bench = reopened(bench)
+    let_pass(bench, 5)
+    assert read(bench) == []
+    assert bench.engine.counters.timer_messages_now == 0
+
+
+@pytest.mark.covers("timer-kill")
+@pytest.mark.parametrize("flush_at", [0, 1500, 3000])
+def test_a_kill_loses_nothing(flush_at: int) -> None:
+    bench = with_messages(1000, 1500, 2500, 3500, 60_000)
+    bench.tick(flush_at)
+    flushed(bench)
+    bench.tick(1200)
+    bench.files.kill()
+    bench = reopened(bench)
+    let_pass(bench, 70)
+    delivered = read(bench)
+    assert set(delivered) == {b"1000", b"1500", b"2500", b"3500", b"60000"}
+    assert delivered.count(b"60000") == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_power_cut_loses_nothing_that_was_flushed(seed: int) -> None:
+    bench = with_messages(2000, 4500, 5500, 60_000, seed=seed)
+    flushed(bench)
+    bench.tick(3000)
+    for number in range(30):
+        sent(bench, timed(b"new %d" % number, TIMER_DELAY_MS=1 + 700 * number))
+    bench.tick(seed * 100)
+    bench.files.crash()
+    bench = reopened(bench)
+    let_pass(bench, 70)
+    delivered = read(bench)
+    assert set(delivered) >= {b"2000", b"4500", b"5500", b"60000"}
+    assert delivered.count(b"60000") == 1
+    assert bench.engine.counters.timer_messages_now == 0
+
+
+@pytest.mark.parametrize("path", [WHEEL, LOG, CHECKPOINT])
+@pytest.mark.parametrize("damage", ["missing", "cut", "zeros"])
+def test_a_damaged_file_loses_nothing(path: Path, damage: str) -> None:
+    bench = with_messages(1000, 3500, 3600, 60_000)
+    flushed(bench)
+    bench.tick(1000)
+    flushed(bench)
+    data = bench.files.read(path)
+    assert data is not None
+    bench.engine.close(bench.clock.now())
+    if damage == "missing":
+        bench.files.remove(path)
+    else:
+        bench.files.write(path, data[:20] if damage == "cut" else bytes(len(data)))
+    bench = reopened(bench)
+    let_pass(bench, 70)
+    delivered = read(bench)
+    assert set(delivered) == {b"1000", b"3500", b"3600", b"60000"}
+    assert delivered.count(b"60000") == 1
+
+
+def test_a_damaged_wheel_repeats_no_message_of_an_earlier_second() -> None:
+    bench = with_messages(1000, 60_000)
+    let_pass(bench, 5)
+    bench.engine.close(bench.clock.now())
+    bench.files.remove(WHEEL)
+    bench = reopened(bench)
+    assert any("made anew" in sentence for sentence in bench.context.store.recovery)
+    let_pass(bench, 60)
+    assert read(bench) == [b"1000", b"60000"]
+
+
+def test_a_long_stop_delivers_everything_at_the_next_start() -> None:
+    bench = with_messages(1000, 5000, 200_000)
+    flushed(bench)
+    bench.engine.close(bench.clock.now())
+    bench.clock.advance(30 * 86_400_000)
+    bench = reopened(bench)
+    bench.tick()
+    bench.tick(1)
+    assert read(bench) == [b"1000", b"5000", b"200000"]
+
+
+def test_the_check_point_is_rocketmqs() -> None:
+    bench = with_messages(2000, 3000)
+    flushed(bench)
+    checkpoint = timer_checkpoint.decode(bench.files.read(CHECKPOINT) or b"")
+    timers = bench.context.store.timers
+    assert (checkpoint.last_timer_log_flush_pos, checkpoint.last_timer_queue_offset) == (104, 2)
+    assert (checkpoint.master_timer_queue_offset, checkpoint.last_read_time_ms) == (2, timers.read_ms)
+
+
+def test_the_store_of_another_broker_is_left_alone() -> None:
+    bench = with_messages(1000)
+    bench.engine.close(bench.clock.now())
+    bench.files.remove(ROOT / "glassmq")
+    foreign = reopened(bench)
+    foreign.tick(5000)
+    assert foreign.engine.read_only and read(foreign) == []
+    foreign.engine.close(bench.clock.now())
+    adopted = reopened(bench, adopt=True)
+    adopted.tick(0)
+    assert read(adopted) == [b"1000"]
+
+
+def test_a_timer_log_of_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(mapped_file_size_timer_log=4096, max_message_size=1024)
+    for number in range(200):
+        sent(bench, timed(b"%d" % number, TIMER_DELAY_MS=2000 + 50 * number))
+    bench.tick()
+    assert len(bench.files.names(ROOT / "timerlog")) == 3
+    bench.files.kill()
+    bench = reopened(bench, mapped_file_size_timer_log=4096, max_message_size=1024)
+    let_pass(bench, 13)
+    assert read(bench) == [b"%d" % number for number in range(200)]
+    assert isinstance(bench.call(c.GetTimerMetrics()), c.TimerMetrics)

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, models, transaction
 
 from alerts.models import AlertChannel, AlertRule, AlertSilence
+from alerts.reports import check_figure
 from alerts.rules import (
     MAX_CHANNELS,
     MAX_RULES,
@@ -96,6 +97,7 @@ def change_rule(number: int, **values: Any) -> Rule:
 def _write_rule(row: AlertRule, values: dict[str, Any]) -> Rule:
     rule = msgspec.structs.replace(_struct(row, Rule) if row.pk else Rule(id=0, name="", what="lag"), **values)
     check_rule(rule, frozenset(AlertChannel.objects.values_list("pk", flat=True)))
+    check_figure(rule)
     _save(row, _values(rule), "rule")
     return _struct(row, Rule)
 

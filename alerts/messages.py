@@ -46,7 +46,7 @@ def clean(text: str) -> str:
 def place_of(subject: Subject) -> str:
     """The subject in words."""
     if not subject.group:
-        return clean(subject.broker)
+        return clean(subject.broker) or "reports"
     topic = f" in {clean(subject.topic)}" if subject.topic else ""
     return f"{clean(subject.group)}{topic} at {clean(subject.broker)}"
 

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bridge.port import State
+from spark_jobs.catalogue import REPORTS
 
-What = Literal["group_state", "lag", "oldest", "dead_letters", "missed_arrivals", "disk_used", "engine_down"]
+What = Literal["group_state", "lag", "oldest", "dead_letters", "missed_arrivals", "disk_used", "engine_down", "report"]
 Severity = Literal["critical", "warning", "info"]
 ChannelKind = Literal["webhook", "email", "dingtalk", "feishu"]
 
@@ -23,6 +24,7 @@ MAX_RECIPIENTS = 20
 MAX_FOR_S, MIN_REPEAT_S, MAX_REPEAT_S = 24 * 3600, 300, 30 * 24 * 3600
 MAX_SILENCE_MS = 366 * DAY_MS
 MAX_THRESHOLD = (1 << 53) - 1
+_FIGURE = re.compile(r"[a-z0-9_]{1,64}")
 _ADDRESS = re.compile(r"[^@\s<>,;:\"\\]{1,64}@[^@\s<>,;:\"\\]{1,190}")
 
 
@@ -39,6 +41,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     ``states`` are for `group_state`, ``threshold`` for all others except `engine_down`: the value must exceed it. It is
     in messages, in ms for `oldest`, in percent for `disk_used`. ``group`` and ``topic`` are patterns with ``*``.
+    ``report`` and ``figure`` are for `report`: a headline of a report, by its name. The threshold is in the figure's
+    own unit, in percent for a share; with ``below`` the value must be lower.
     """
 
     id: int
@@ -48,6 +52,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     threshold: int = 0
     group: str = "*"
     topic: str = "*"
+    report: str = ""
+    figure: str = ""
+    below: bool = False
     for_s: int = 0
     severity: Severity = "warning"
     repeat_s: int = 4 * 3600
@@ -121,10 +128,11 @@ def check_rule(rule: Rule, channels: "frozenset[int]") -> None:
         raise BadRuleError("threshold", f"a rule on {rule.what} has no threshold")
     if rule.what == "disk_used" and not rule.threshold < 100:
         raise BadRuleError("threshold", "disk_used is in percent, so a threshold of 100 or more can never be exceeded")
-    if rule.group != "*" and rule.what in ("missed_arrivals", "disk_used", "engine_down"):
-        raise BadRuleError("group", f"{rule.what} is about a broker, not about groups")
+    if rule.group != "*" and rule.what in ("missed_arrivals", "disk_used", "engine_down", "report"):
+        raise BadRuleError("group", f"{rule.what} is not about groups")
     if rule.topic != "*" and rule.what not in ("lag", "oldest"):
         raise BadRuleError("topic", f"only lag and oldest are known by topic, not {rule.what}")
+    _check_report(rule)
     missing = [number for number in rule.channels if number not in channels]
     if missing:
         raise BadRuleError("channels", f"there is no channel {missing[0]}")
@@ -136,6 +144,18 @@ def _check_states(rule: Rule) -> None:
     for state in rule.states:
         if state not in STATES:
             raise BadRuleError("states", f"{state!r} is no state of a group; the states are {', '.join(STATES)}")
+
+
+def _check_report(rule: Rule) -> None:
+    if rule.what != "report":
+        for field, value in (("report", rule.report), ("figure", rule.figure), ("below", rule.below)):
+            if value:
+                raise BadRuleError(field, f"only a rule on report has {field}, not one on {rule.what}")
+        return
+    if rule.report not in REPORTS:
+        raise BadRuleError("report", f"there is no report {rule.report!r}; the reports are {', '.join(REPORTS)}")
+    if not _FIGURE.fullmatch(rule.figure):
+        raise BadRuleError("figure", "a rule on report needs the name of one of its figures, such as most_lag")
 
 
 def _check_text(field: str, text: str) -> None:

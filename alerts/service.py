@@ -18,6 +18,7 @@ from django.db import Error as DatabaseError
 from alerts import records
 from alerts.evaluation import Alert, Changes, Moment, NewEvents, RuleState
 from alerts.facts import Watch
+from alerts.reports import REPORTS_SUBJECT, read_reports
 from alerts.rules import Rule
 from alerts.sending import Outbox, Outcome
 from bridge.port import Clock, EnginePort, PortUnavailable, SystemClock, get_ports, start_task
@@ -98,6 +99,7 @@ class AlertService:
             await watch.look(self._ports())
         except PortUnavailable:  # the process is starting
             return
+        await self._read_reports(watch)
         pause_s = SHARE * watch.spent_s
         self._due_ms = now.mono_ms + int(pause_s * 1000) if pause_s > EVERY_S else 0
         changed: list[tuple[Rule, Changes]] = []
@@ -136,6 +138,18 @@ class AlertService:
             for number, alerts in firing.items():
                 self._states[number].restore(alerts)
         return self._has_turn
+
+    async def _read_reports(self, watch: Watch) -> None:
+        """The figures of reports. If the database fails, they are unknown, and their alerts stay as they are."""
+        rules = [rule for rule in watch.rules if rule.what == "report"]
+        if not rules:
+            return
+        try:
+            await in_database(lambda: read_reports(rules, watch.readings))
+        except DatabaseError as error:
+            self._note_database(error)
+            for rule in rules:
+                watch.readings[rule.id].add_unknown(REPORTS_SUBJECT)
 
     async def _write(
         self, rules: list[Rule], changed: list[tuple[Rule, Changes]], problems: list[str], now: Moment

@@ -10,11 +10,13 @@ from django.db import DatabaseError, transaction
 
 from alerts import catalogue, records, service
 from alerts.evaluation import Notice
+from alerts.messages import place_of
 from alerts.models import AlertRecord, AlertRule
 from alerts.rules import Channel
 from alerts.sending import Outbox, Outcome
 from alerts.service import AlertService
 from bridge.port import PortTimeout, commands
+from spark_jobs.models import ReportRun, Status
 from tests.alerts.receivers import http_receiver
 from tests.fakes.clock import VirtualClock
 from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics
@@ -221,3 +223,26 @@ async def test_a_process_evaluates_until_it_is_stopped(monkeypatch: pytest.Monke
     assert await database(records.take_turn, "another", 1)
     service.evaluate_soon()
     await service.stop_alerts()
+
+
+async def test_a_figure_of_a_report_fires_when_a_run_has_ended() -> None:
+    def declare() -> None:
+        AlertRule.objects.all().delete()
+        channel = catalogue.add_channel(name="hook", kind="webhook", url="http://x.example/s3cret")
+        fields: dict[str, Any] = {"what": "report", "report": "consumer_lag", "figure": "most_lag", "threshold": 100}
+        catalogue.add_rule(name="daily lag", channels=(channel.id,), **fields)
+
+    def end_run(lag: int) -> None:
+        headline = {"name": "most_lag", "label": "Messages behind", "kind": "number", "value": lag}
+        ReportRun.objects.create(report="consumer_lag", status=Status.DONE, result={"headlines": [headline]})
+
+    await database(declare)
+    bench = Bench()
+    assert await bench.round() == []
+    await database(end_run, 101)
+    [notice] = await bench.round(after_ms=60_000)
+    assert [place_of(alert.subject) for alert in notice.firing] == ["reports"]
+    assert notice.firing[0].text.startswith("Messages behind: 101 (run ")
+    await database(end_run, 100)
+    [notice] = await bench.round(after_ms=60_000)
+    assert len(notice.resolved) == 1

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { badge, channelText, conditionText, evaluationText, firingText, nothingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
+import { badge, channelText, conditionText, evaluationText, figureChoices, firingText, nothingText, sentText, shownThreshold, storedThreshold, targetText } from "../../static/js/text/alerts_text.js";
 
 const rule = { what: "lag", threshold: 1000, states: [], group: "*", topic: "*", for_s: 0, channels: [] };
 
@@ -15,6 +15,9 @@ test("a rule in words", () => {
   assert.equal(words({ what: "missed_arrivals", threshold: 1 }), "more than 1 missed arrival");
   assert.equal(words({ what: "disk_used", threshold: 75 }), "the disk is more than 75 % full");
   assert.equal(words({ what: "engine_down", threshold: 0 }), "the engine does not answer");
+  const report = { what: "report", report: "throughput", figure: "messages", threshold: 5000 };
+  assert.equal(words(report), "messages of the report throughput is above 5,000");
+  assert.equal(words({ ...report, below: true }), "messages of the report throughput is below 5,000");
 });
 
 test("an age is entered in seconds and stored in milliseconds", () => {
@@ -59,4 +62,12 @@ test("nothing fires only where all was looked at a short time ago", () => {
   for (const evaluated of [null, 1_000]) {
     assert.equal(nothingText({ evaluated_ms: evaluated, now_ms: 1_010_000, problems: [] }), "It is not known whether anything fires.");
   }
+});
+
+test("the figures of a report are those of its newest run that is about everything", () => {
+  const run = (status, parameters, ...names) => ({ status, parameters, headlines: names.map((name) => ({ name, label: name.toUpperCase(), kind: "ms" })) });
+  const runs = [run("running", {}), run("done", { topic: "orders" }, "x"), run("done", { topic: null }, "lag_ms"), run("done", {}, "old")];
+  assert.deepEqual(figureChoices({ runs }, ""), [["lag_ms", "LAG_MS (ms)"]]);
+  assert.deepEqual(figureChoices({ runs }, "gone"), [["gone", "gone"], ["lag_ms", "LAG_MS (ms)"]]);
+  assert.deepEqual(figureChoices(undefined, ""), []);
 });

@@ -69,3 +69,46 @@ def test_older_alerts_stay_when_another_one_ends(open_page: Callable[..., Page])
     expect(rows).to_have_count(181)
     expect(older).to_be_hidden()
     page.unroute("**/api/v1/alerts**")
+
+
+def headline(name: str, label: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "label": label, "kind": kind, "value": 1, "before": None, "better": "", "report": ""}
+
+
+def test_a_rule_about_a_figure_of_a_report(open_page: Callable[..., Page]) -> None:
+    run = {"status": "done", "parameters": {}, "headlines": [headline("most_lag_ms", "Behind in time, at most", "ms")]}
+    reports = [
+        {"name": "throughput", "title": "Throughput", "runs": []},
+        {"name": "consumer_lag", "title": "Consumer lag", "runs": [run]},
+    ]
+    posted: list[Any] = []
+
+    def answer(route: Route) -> None:
+        if route.request.method == "POST":
+            posted.append(route.request.post_data_json)
+            route.fulfill(status=201, json={})
+        else:
+            Alerts(0).answer(route)
+
+    page = open_page("idle", path="/topics")
+    page.route("**/api/v1/alerts**", answer)
+    page.route("**/api/v1/reports?*", lambda route: route.fulfill(json={"reports": reports}))
+    page.goto(page.url.replace("/topics", "/alerts"))
+    page.get_by_role("button", name="Add a rule").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator("[name=figure]")).to_be_hidden()
+    dialog.locator("[name=name]").fill("daily lag")
+    dialog.locator("[name=what]").select_option("report")
+    expect(dialog.locator("[name=figure]")).to_contain_text("none yet: run the report first")
+    save = dialog.get_by_role("button", name="Save the rule")
+    expect(save).to_be_disabled()
+    dialog.locator("[name=report]").select_option("consumer_lag")
+    expect(dialog.locator("[name=figure]")).to_contain_text("Behind in time, at most (ms)")
+    dialog.locator("[name=below]").select_option("true")
+    dialog.locator("[name=threshold]").fill("60000")
+    save.click()
+    expect(dialog).to_be_hidden()
+    chosen = {"what": "report", "report": "consumer_lag", "figure": "most_lag_ms", "below": True, "threshold": 60_000}
+    assert chosen.items() <= posted[0].items()
+    page.unroute("**/api/v1/alerts**")
+    page.unroute("**/api/v1/reports?*")

@@ -40,9 +40,12 @@ Threshold = Annotated[
     Meta(
         ge=0,
         le=MAX_THRESHOLD,
-        description="The value must exceed it: messages, for `oldest` ms, for `disk_used` percent.",
+        description="The value must exceed it: messages, for `oldest` ms, for `disk_used` and shares percent.",
     ),
 ]
+Report = Annotated[str, Meta(max_length=64, description="For `report`: the name of a report.")]
+Figure = Annotated[str, Meta(max_length=64, description="For `report`: the `name` of one of its headlines.")]
+Below = Annotated[bool, Meta(description="For `report`: the value must be lower than the threshold.")]
 ForSeconds = Annotated[int, Meta(ge=0, le=MAX_FOR_S, description="How long the condition must hold, s.")]
 RepeatSeconds = Annotated[
     int, Meta(ge=MIN_REPEAT_S, le=MAX_REPEAT_S, description="After so long a firing alert is sent again, s.")
@@ -59,7 +62,8 @@ class NewRule(Body, frozen=True, kw_only=True, gc=False):
     """A new rule. `states` are for `group_state`; `threshold` is for all others except `engine_down`.
 
     `dead_letters` and `missed_arrivals` count what is new: since the last ten minutes without any. `topic` is for `lag`
-    and `oldest`, `group` for rules about groups.
+    and `oldest`, `group` for rules about groups. `report` compares a figure of the newest run of a report that is about
+    all brokers, topics and groups; the threshold is in its own unit.
     """
 
     name: RuleName
@@ -68,6 +72,9 @@ class NewRule(Body, frozen=True, kw_only=True, gc=False):
     threshold: Threshold = 0
     group: Pattern = "*"
     topic: Pattern = "*"
+    report: Report = ""
+    figure: Figure = ""
+    below: Below = False
     for_s: ForSeconds = 0
     severity: Severity = "warning"
     repeat_s: RepeatSeconds = 4 * 3600
@@ -85,6 +92,9 @@ class ChangedRule(Body, frozen=True, kw_only=True, gc=False):
     threshold: Threshold | None = None
     group: Pattern | None = None
     topic: Pattern | None = None
+    report: Report | None = None
+    figure: Figure | None = None
+    below: Below | None = None
     for_s: ForSeconds | None = None
     severity: Severity | None = None
     repeat_s: RepeatSeconds | None = None
@@ -103,6 +113,9 @@ class RuleView(Model, frozen=True, kw_only=True, gc=False):
     threshold: int
     group: str
     topic: str
+    report: str
+    figure: str
+    below: bool
     for_s: int
     severity: Severity
     repeat_s: int

@@ -1,6 +1,6 @@
 /** The forms of rules, channels and silences. */
 
-import { KINDS, STATES, shownThreshold, storedThreshold } from "../text/alerts_text.js";
+import { KINDS, STATES, figureChoices, shownThreshold, storedThreshold } from "../text/alerts_text.js";
 import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
 import { requestOfAll } from "../http.js";
@@ -30,13 +30,27 @@ export function ruleDialog({ channels, changed }) {
     showField(form, "threshold", kind.unit !== "");
     showField(form, "group", kind.group);
     showField(form, "topic", kind.topic);
-    setText(form.querySelector('[data-part="threshold-label"]'), `Fires above this number of ${kind.unit}`);
+    for (const name of ["report", "figure", "below"]) showField(form, name, form.elements.what.value === "report");
+    setText(form.querySelector('[data-part="threshold-label"]'), kind === KINDS.report ? `Threshold (in ${kind.unit})` : `Fires above this number of ${kind.unit}`);
+  };
+  let reports = [];
+  const showFigures = ({ elements }, chosen = "") => {
+    const choices = figureChoices(reports.find(({ name }) => name === elements.report.value), chosen);
+    elements.figure.replaceChildren(...(choices.length ? choices : [["", "none yet: run the report first"]]).map(([value, text]) => el("option", { value }, text)));
+    if (chosen) elements.figure.value = chosen;
+  };
+  const showReports = async (form, rule) => {
+    ({ reports } = await requestOfAll("GET", "/reports"));
+    form.elements.report.replaceChildren(...reports.map(({ name, title }) => el("option", { value: name }, title)));
+    if (rule.report) form.elements.report.value = rule.report;
+    showFigures(form, rule.figure);
   };
   const box = dialog("rule-dialog", {
-    canSubmit: (form) => form.elements.name.value.trim() !== "" && form.checkValidity(),
+    canSubmit: (form) => form.elements.name.value.trim() !== "" && form.checkValidity()
+      && (form.elements.what.value !== "report" || form.elements.figure.value !== ""),
     opened(form) {
       const { elements } = form;
-      const rule = editing ?? { what: "lag", states: ["stalled"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "" };
+      const rule = editing ?? { what: "lag", states: ["stalled"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "", report: "", figure: "", below: false };
       setText(box.part("title"), editing ? `Change the rule ${editing.name}` : "Add a rule");
       for (const name of ["name", "what", "group", "topic", "for_s", "severity"]) elements[name].value = rule[name];
       elements.threshold.value = shownThreshold(rule);
@@ -45,7 +59,9 @@ export function ruleDialog({ channels, changed }) {
       box.part("states").replaceChildren(...checkboxes("states", STATES.map((state) => [state, state]), rule.states));
       const known = channels().map(({ id, name }) => [String(id), name]);
       box.part("channels").replaceChildren(...(known.length ? checkboxes("channels", known, rule.channels.map(String)) : [el("span", { class: "quiet" }, "There is no channel yet.")]));
+      elements.below.value = String(rule.below);
       fields(form);
+      if (rule.what === "report") box.run(() => showReports(form, rule));
     },
     async submit(form) {
       const { elements } = form;
@@ -56,6 +72,8 @@ export function ruleDialog({ channels, changed }) {
         states: what === "group_state" ? checked(form, "states") : [],
         threshold: kind.unit ? storedThreshold(what, Number(elements.threshold.value)) : 0,
         group: kind.group ? elements.group.value.trim() : "*", topic: kind.topic ? elements.topic.value.trim() : "*",
+        report: what === "report" ? elements.report.value : "", figure: what === "report" ? elements.figure.value : "",
+        below: what === "report" && elements.below.value === "true",
         channels: checked(form, "channels").map(Number), repeat_s: Math.round(Number(elements.repeat_h.value) * 3600),
         send_resolved: elements.send_resolved.checked,
       };
@@ -64,7 +82,14 @@ export function ruleDialog({ channels, changed }) {
     },
   });
   box.form.elements.what.append(...Object.entries(KINDS).map(([value, { label }]) => el("option", { value }, label)));
-  box.form.elements.what.addEventListener("change", () => fields(box.form));
+  box.form.elements.what.addEventListener("change", () => {
+    fields(box.form);
+    if (box.form.elements.what.value === "report") box.run(() => showReports(box.form, editing ?? { report: "", figure: "" }));
+  });
+  box.form.elements.report.addEventListener("change", () => {
+    showFigures(box.form);
+    box.check();
+  });
   return { open(rule) { editing = rule; box.open(); } };
 }
 

@@ -30,6 +30,7 @@ function button(text, label, act) {
 
 /** The subject of an alert, with links to its group and topic. */
 function about({ broker, group, topic }) {
+  if (!broker) return [el("a", { href: "/reports" }, "reports")];
   if (!group) return [visible(broker)];
   const place = [el("a", { href: groupHref(group) }, visible(group))];
   if (topic) place.push(" in ", el("a", { href: topicHref(topic) }, visible(topic)));

@@ -9,6 +9,7 @@ export const KINDS = {
   dead_letters: { label: "new dead letters", unit: "messages", topic: false, group: true },
   missed_arrivals: { label: "missed arrivals", unit: "pulls", topic: false, group: false },
   disk_used: { label: "disk use", unit: "percent", topic: false, group: false },
+  report: { label: "figure of a report", unit: "its unit, % for a share", topic: false, group: false },
   engine_down: { label: "engine does not answer", unit: "", topic: false, group: false },
 };
 export const STATES = ["stalled", "stopped", "falling behind", "unknown", "catching up", "ok"];
@@ -35,7 +36,19 @@ function valueText(rule) {
   if (what === "dead_letters") return threshold ? `more than ${plural(threshold, "new dead letter")}` : "a new dead letter";
   if (what === "missed_arrivals") return threshold ? `more than ${plural(threshold, "missed arrival")}` : "a missed arrival";
   if (what === "disk_used") return `the disk is more than ${threshold} % full`;
+  if (what === "report") return `${rule.figure} of the report ${rule.report} is ${rule.below ? "below" : "above"} ${count(threshold)}`;
   return "the engine does not answer";
+}
+
+const UNITS = { bytes: "bytes", ms: "ms", us: "µs", share: "%" };
+
+/** The headlines of a report's newest finished run that is about everything, as choices: [["most_lag", "Messages behind"]].
+ * `chosen` is among them even if no run has it. */
+export function figureChoices(report, chosen) {
+  const isWhole = ({ status, parameters }) => status === "done" && !parameters.topic && !parameters.consumer_group && !parameters.broker;
+  const headlines = report?.runs.find(isWhole)?.headlines ?? [];
+  const choices = headlines.map(({ name, label, kind }) => [name, `${label}${UNITS[kind] ? ` (${UNITS[kind]})` : ""}`]);
+  return !chosen || choices.some(([name]) => name === chosen) ? choices : [[chosen, chosen], ...choices];
 }
 
 /** What becomes of an alert's messages: "sent 14:03:22", "silenced", "no channel". */

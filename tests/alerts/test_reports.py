@@ -1,0 +1,99 @@
+"""Rules about the figures of reports."""
+
+from typing import Any
+
+import pytest
+
+from alerts import catalogue
+from alerts.evaluation import Readings
+from alerts.reports import REPORTS_SUBJECT, newest_run, read_reports, value_text
+from alerts.rules import BadRuleError, Rule
+from spark_jobs.models import ReportRun, Status
+
+pytestmark = pytest.mark.django_db
+
+
+def finished(value: Any, *, kind: str = "number", report: str = "consumer_lag", **parameters: Any) -> int:
+    headline = {"name": "most_lag", "label": "Messages behind, at most", "kind": kind, "value": value}
+    run = ReportRun.objects.create(
+        report=report, status=Status.DONE, parameters=parameters, result={"headlines": [headline]}
+    )
+    return int(run.pk)
+
+
+def rule(**changes: Any) -> Rule:
+    fields = {"id": 7, "name": "n", "what": "report", "report": "consumer_lag", "figure": "most_lag", "threshold": 1000}
+    return Rule(**(fields | changes))
+
+
+def read(of: Rule) -> Readings:
+    readings = Readings(known={REPORTS_SUBJECT})
+    read_reports([Rule(id=1, name="other", what="lag"), of], {of.id: readings})
+    return readings
+
+
+def test_a_rule_holds_where_the_newest_run_exceeds_its_threshold() -> None:
+    finished(5000)
+    number = finished(1001)
+    assert read(rule()).holding == {REPORTS_SUBJECT: f"Messages behind, at most: 1,001 (run {number})"}
+    finished(1000)
+    assert read(rule()).holding == {} and not read(rule()).is_unknown(REPORTS_SUBJECT)
+    assert read(rule(threshold=1001, below=True)).holding
+    assert not read(rule(below=True)).holding
+
+
+def test_only_runs_that_are_about_everything_count() -> None:
+    number = finished(10, topic=None, from_ms=5)
+    finished(9999, topic="orders")
+    finished(9999, consumer_group="billing")
+    finished(9999, broker="broker-b")
+    finished(9999, report="retries")
+    ReportRun.objects.create(report="consumer_lag", status=Status.FAILED)
+    run = newest_run("consumer_lag")
+    assert run is not None and run.number == number
+    assert not read(rule()).holding
+
+
+@pytest.mark.parametrize("value", [None, "12", True])
+def test_a_figure_that_is_not_known_changes_nothing(value: Any) -> None:
+    assert read(rule()).is_unknown(REPORTS_SUBJECT), "no run has ended"
+    finished(value)
+    readings = read(rule())
+    assert readings.is_unknown(REPORTS_SUBJECT) and not readings.holding
+    finished(5000)
+    assert read(rule(figure="gone")).is_unknown(REPORTS_SUBJECT)
+
+
+def test_a_share_is_compared_in_percent() -> None:
+    finished(0.25, kind="share")
+    assert next(iter(read(rule(threshold=20)).holding.values())).startswith("Messages behind, at most: 25.0 %")
+    assert not read(rule(threshold=25)).holding
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [(1204, "number", "1,204"), (1.5, "number", "1.5"), (4096, "bytes", "4,096 bytes"), (12, "ms", "12 ms"),
+     (185_000, "ms", "3 min 5 s"), (331, "us", "331 µs"), (0.125, "share", "12.5 %"), (0, "number", "0")],
+)  # fmt: skip
+def test_values_have_their_unit(value: float, kind: str, text: str) -> None:
+    assert value_text(value, kind) == text
+
+
+def test_a_rule_about_a_figure_that_no_run_has_is_refused() -> None:
+    fields: dict[str, Any] = {"what": "report", "report": "consumer_lag", "threshold": 5}
+    assert catalogue.add_rule(name="early", figure="anything", **fields).figure == "anything"
+    finished(3)
+    with pytest.raises(BadRuleError, match="its figures are most_lag"):
+        catalogue.add_rule(name="lags", figure="lags", **fields)
+    stored = catalogue.add_rule(name="lag", figure="most_lag", below=True, **fields)
+    assert stored in catalogue.rules() and stored.below
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"report": "lag"}, "report"),
+        ({"figure": ""}, "figure"),
+        ({"group": "billing"}, "group"),
+        ({"what": "lag"}, "report"),
+    ]
+    for changes, field in wrong:
+        with pytest.raises(BadRuleError) as refused:
+            catalogue.change_rule(stored.id, **changes)
+        assert refused.value.field == field

@@ -64,6 +64,7 @@ bench: .venv/dev-installed ## measure: engine, whole tables, running broker, rec
 	cd benchmarks && ../$(PYTHON) web.py
 	cd benchmarks && ../$(PYTHON) recovery.py
 	cd benchmarks && ../$(PYTHON) engine_process.py
+	$(PYTHON) -m benchmarks.attach dispatch
 	@echo; echo "'make bench-clients' measures with RocketMQ's own client, and Apache RocketMQ 5.4.0 beside GlassMQ."
 
 bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassMQ and Apache RocketMQ 5.4.0 in turn (an hour)

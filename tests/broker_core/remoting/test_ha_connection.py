@@ -119,7 +119,7 @@ def test_what_it_sends_is_what_a_slave_reads() -> None:
     log_range = LogRange(log.min_offset, log.max_offset, SEGMENT)
     slave = HaSlave(0, SEGMENT)
     connection, copy = HAConnection(), b""
-    connection.feed(slave.first_report, log_range)
+    connection.feed(slave.take_unsent(), log_range)
     while (transfer := connection.next_transfer(log_range)) is not None:
         data = log.read(*transfer)
         assert data is not None

@@ -88,7 +88,7 @@ class Slave:
         """Connect, and return when the copy ends there."""
         reader, writer = await master.connect()
         try:
-            writer.write(self.protocol.first_report)
+            writer.write(self.protocol.take_unsent())
             async with asyncio.timeout(SECONDS):
                 while self.protocol.confirmed < end:
                     data = await reader.read(65_536)

@@ -48,7 +48,7 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
 class Pop(msgspec.Struct, frozen=True, gc=False):
     """What is needed to run a pop, again too. A ``queue_id`` of -1 means all queues.
 
-    With ``notify``, it only reports whether there are messages.
+    With ``notify``, it only reports whether there are messages. It may be held for ``poll_ms``.
     """
 
     topic: str
@@ -61,6 +61,7 @@ class Pop(msgspec.Struct, frozen=True, gc=False):
     invisible_ms: int = 60_000
     from_max: bool = False
     notify: bool = False
+    poll_ms: int = 0
 
 
 class PopRequest(PullRequest, eq=False, gc=False, kw_only=True):

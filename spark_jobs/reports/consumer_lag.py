@@ -55,12 +55,14 @@ def stored(messages: DataFrame) -> DataFrame:
 def seen(polls: DataFrame) -> DataFrame:
     """By group, queue and minute: the offset before the commits and behind them, the queue's end, and how many commits
     and pulls. The offset is null where none was committed in that minute: a commit that changes nothing is no entry.
+    A pop that got nothing has no queue.
     """
     is_commit = F.col("kind") == "committed"
     when = F.when(is_commit, F.struct("at_ms", "next_offset"))
     ends = F.when(F.col("max_offset").isNotNull(), F.struct("at_ms", "max_offset"))
     return (
-        polls.withColumn("minute_ts", floored(F.col("at_ms")))
+        polls.where("queue_id is not null")
+        .withColumn("minute_ts", floored(F.col("at_ms")))
         .groupBy(*_KEYS, "minute_ts")
         .agg(
             F.min_by("from_offset", when).alias("before"),

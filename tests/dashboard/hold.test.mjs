@@ -32,7 +32,11 @@ test("a pull whose filter rejected what came, and whose client went away", () =>
 
 test("a pop that was held", () => {
   const pop = { ...held, queue_id: -1, pull_from_offset: "-1", queue_max_offset: "-1" };
-  assert.deepEqual(texts(pop), ["held: it pops from orders@any, which had no message for it"]);
+  const answered = { type: "pull_answered", wall_ms: 2000, status: "NO_MESSAGE_IN_QUEUE", messages: 0, next_begin_offset: "-1" };
+  assert.deepEqual(texts(pop, answered), [
+    "held: it pops from orders@any, which had no message for it",
+    "answered: NO_MESSAGE_IN_QUEUE, with 0 messages",
+  ]);
   assert.match(aboutHold({ hold: { ...row, ...pop, deadline_ms: 16_000 }, events: [pop] }), /^Waits to pop a message .* from any queue of orders;/);
 });
 

@@ -25,7 +25,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
 from broker_core.processors.pop.pop_hold import hold, poll_time, wake_for_rest, wake_next
 from broker_core.processors.subscription_group import find_or_create_group
-from broker_core.store.get_message import GetMessageResult
+from broker_core.store.get_message import NO_MATCHED_MESSAGE, NO_MESSAGE_IN_QUEUE, GetMessageResult
 from broker_core.topics import MESSAGE_TYPE, PERM_READ, PRIORITY, TopicConfig, validate_group
 
 MAX_MESSAGES = 32
@@ -73,11 +73,12 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
         max_msg_nums=command.max_msg_nums,
         invisible_ms=command.invisible_ms,
         from_max=command.from_max,
+        poll_ms=max(0, poll_time(command.poll_ms)),
     )
     found = look(context, pop, now)
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
     context.refused_pulls.pop_succeeded(pop.group, pop.client_id, pop.topic)
-    if not found.messages and poll_time(command.poll_ms) > 0:
+    if not found.messages and pop.poll_ms > 0:
         held = hold(context, request, pop, command.poll_ms, now)
         if held is not None:
             if found.is_unfinished:
@@ -85,7 +86,7 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
             deadline_ms = now.wall_ms + held.suspend_timeout_ms
             return Held(hold_id=held.hold_id, deadline_ms=deadline_ms) if command.report_hold else None
         context.counters.pulls_answered_at_once += 1
-        return _nothing(pop, ResponseCode.POLLING_FULL, found, now)
+        return _nothing(context, pop, ResponseCode.POLLING_FULL, found, None, now)
     context.counters.pulls_answered_at_once += 1
     return answer(context, pop, found, None, now)
 
@@ -271,7 +272,7 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
     context.counters.pulls_read += 1
     context.counters.pass_over(found.passed_over, by_sql=found.work > 0)
     if not found.messages:
-        return _nothing(pop, ResponseCode.POLLING_TIMEOUT, found, now, outcome)
+        return _nothing(context, pop, ResponseCode.POLLING_TIMEOUT, found, outcome, now)
     places = [(topic, queue_id, result.first_offset) for topic, queue_id, result in found.queues]
     pop_time = free_pop_time(context, pop.group, places, now)
     points = [
@@ -303,7 +304,30 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
     )
 
 
-def _nothing(pop: Pop, code: ResponseCode, found: Found, now: Now, outcome: HoldOutcome | None = None) -> Popped:
+def _nothing(
+    context: Context, pop: Pop, code: ResponseCode, found: Found, outcome: HoldOutcome | None, now: Now
+) -> Popped:
+    """Report a pop that got no message, from no particular queue."""
+    context.events.emit(
+        PullAnswered,
+        now,
+        pop.topic,
+        -1,
+        pop.group,
+        pop.client_id,
+        outcome.hold_id if outcome else 0,
+        int(code),
+        NO_MATCHED_MESSAGE if found.passed_over else NO_MESSAGE_IN_QUEUE,
+        0,
+        0,
+        -1,
+        pop.protocol,
+        -1,
+        -1,
+        pop.poll_ms,
+        -1,
+        found.passed_over,
+    )
     return Popped(
         code=code,
         pop_time_ms=now.wall_ms,
@@ -417,7 +441,7 @@ def _report(
         pop.protocol,
         result.first_offset,
         result.max_offset,
-        0,
+        pop.poll_ms,
         result.oldest_store_timestamp,
         result.passed_over,
     )

@@ -11,7 +11,7 @@ const STEPS = {
   pull_woken: (e) => ["woken", e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
     `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}${e.wake_us > 0 ? `; its answer was ready ${micros(Number(e.wake_us))} after the arrival` : ""}`],
   pull_released: (e) => ["released", "warn", `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}`],
-  pull_answered: (e) => ["answered", e.messages > 0 ? "good" : "calm", `${e.status}, with ${plural(Number(e.messages), "message")}; its next offset is ${count(e.next_begin_offset)}`],
+  pull_answered: (e) => ["answered", e.messages > 0 ? "good" : "calm", `${e.status}, with ${plural(Number(e.messages), "message")}${e.next_begin_offset < 0 ? "" : `; its next offset is ${count(e.next_begin_offset)}`}`],
   messages_delivered: (e) => ["delivered", "good", `${range(e)}, ${isOne(e) ? "" : "the oldest "}${millis(Number(e.latency_ms))} after it was stored`],
 };
 

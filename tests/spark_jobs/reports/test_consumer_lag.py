@@ -39,7 +39,11 @@ def over_time(lag: "DataFrame") -> list[tuple[Any, ...]]:
 
 def test_a_queue_grows_while_nothing_is_committed(spark: "SparkSession") -> None:
     log = stored(0, 10, 20, MINUTE + 5, 3 * MINUTE, 3 * MINUTE + 7)
-    lag = lag_of(spark, log=log, journal=[committed(30, 1, 2), committed(2 * MINUTE, 3, 3)])
+    empty_pop = {"kind": "woken", "at_ms": 31, "queue_id": None, "messages": 0}
+    journal = [committed(30, 1, 2), empty_pop, committed(2 * MINUTE, 3, 3)]
+    facts = REPORT.facts(inputs(spark, REPORT, log=log, journal=journal)._replace(read=read))
+    lag = facts["lag"]
+    assert rows(facts["left_out"]) == [], "a pop that got nothing has no queue"
     assert over_time(lag) == [
         (0, 1, MINUTE - 20, 1),  # offset 1 of 2; the message at 20 waits
         (MINUTE, 2, 2 * MINUTE - 20, 0),

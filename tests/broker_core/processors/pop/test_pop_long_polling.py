@@ -4,7 +4,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.consumers import pop_check_points
-from broker_core.events import PullHeld, PullReleased, PullWoken
+from broker_core.events import PullAnswered, PullHeld, PullReleased, PullWoken
 from broker_core.processors.pop import pop_message
 from tests.fakes.engine import Bench, send
 from tests.fakes.members import events
@@ -129,6 +129,18 @@ def test_a_pop_whose_filter_rejects_the_message_stays_until_its_own_deadline() -
     reply = popped(bench, request)
     assert reply.code == 210 and reply.hold is not None and reply.hold.wake_cause == "timeout"
     assert len(bench.context.holds) == 0
+
+
+def test_a_pop_without_messages_is_reported_too() -> None:
+    """So the poll journal has it: short polling is seen to cost answers without messages."""
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    take(bench)
+    waiting(bench, poll_ms=5000)
+    bench.tick(5_100)
+    found = [(event.messages, event.queue_id, event.hold_id, event.granted_ms) for event in events(bench, PullAnswered)]
+    assert found == [(1, 0, 0, 0), (0, -1, 0, 0), (0, -1, 1, 5000)]
 
 
 def test_holds_are_listed_in_their_order_after_one_was_held_again() -> None:

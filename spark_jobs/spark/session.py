@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zipfile import ZipFile
 
 from spark_jobs.errors import NoSparkError, PassingError
+from spark_jobs.spark.class_archive import ClassArchive
 from spark_jobs.spark.code_version import PROJECT, SENT_TO_TASKS, digest, name_in_project, sources
 from spark_jobs.spark.failures import is_passing, sentence
 from spark_jobs.spark.java import find_java_home
@@ -44,6 +45,8 @@ FOR_MUCH = (
 Most of a report's time goes into planning queries, in methods that run a few thousand times. Optimizing those takes
 longer than running them."""
 JAVA_GRACE_S = 4.0
+_archives: list[ClassArchive] = []
+"""The archive of the Java that this process has started."""
 LOGGING = Path(__file__).parent.parent / "assets" / "log4j2.properties"
 
 
@@ -119,7 +122,12 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
     logging.getLogger().addFilter(is_not_py4js)
     # pyspark passes this process's environment on to Java and to its Python workers; it has no other way.
     environment = os.environ  # noqa: TID251
-    environment["JAVA_HOME"] = str(find_java_home(current_java_home(), scratch))
+    java_home, own = find_java_home(current_java_home(), scratch), local_folder(scratch / "local")
+    environment["JAVA_HOME"] = str(java_home)
+    own.mkdir(parents=True, exist_ok=True)
+    archive = ClassArchive(java_home, scratch.resolve(), own.resolve())
+    options = java_options(environment.get("SPARK_CONF_DIR"), reads_little)
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     builder = (
@@ -129,8 +137,8 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.maxPlanStringLength", str(MAX_PLAN_LETTERS))
         .config("spark.sql.ui.retainedExecutions", "20")
-        .config("spark.driver.defaultJavaOptions", java_options(environment.get("SPARK_CONF_DIR"), reads_little))
-        .config("spark.local.dir", str(local_folder(scratch / "local")))
+        .config("spark.driver.defaultJavaOptions", f"{options} {archive.options()}")
+        .config("spark.local.dir", str(own))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         # Without it pyspark records for errors where each step of a query was called: three calls to Java for each.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
@@ -141,7 +149,16 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
         environment.setdefault("PYSPARK_PYTHON", sys.executable)
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    return builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception:
+        if SparkContext._gateway is None:  # Java did not even start, as with a damaged archive
+            archive.file.unlink(missing_ok=True)
+        raise
+    if (jvm := session.sparkContext._jvm) is not None:
+        archive.note_class_path(str(jvm.java.lang.System.getProperty("java.class.path")))
+    _archives[:] = [archive]
+    return session
 
 
 def connect(url: str) -> "SparkSession":
@@ -258,6 +275,8 @@ def end_java() -> bool:
     sys.stderr = io.StringIO()  # pyspark's accumulator server prints a traceback when Java closes its connection
     with suppress(OSError):
         java.stdin.close()
-    with suppress(subprocess.TimeoutExpired):
+    with suppress(subprocess.TimeoutExpired, OSError):
         java.wait(JAVA_GRACE_S)
+        for archive in _archives:
+            archive.keep_list()
     return True

@@ -138,6 +138,30 @@ def test_java_prints_errors_alone_and_removes_its_files_before_the_process_ends(
     assert folders == 1
     assert not session.is_running(java)
     assert list((tmp_path / "local").glob("*/*")) == []
+    (classes,) = tmp_path.glob("classes-*.list")
+    assert "org/apache/spark/sql/" in classes.read_text(), "from which the next start writes an archive"
+
+
+def test_an_archive_of_classes_with_which_java_does_not_start_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("Java gateway process exited")
+
+    for name in ("JAVA_HOME", "PYTHONPATH", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    home = session.find_java_home(session.current_java_home(), tmp_path)
+    archive = session.ClassArchive(home, tmp_path, tmp_path).file
+    archive.touch()
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
+    for gateway, is_kept in ((object(), True), (None, False)):
+        monkeypatch.setattr(SparkContext, "_gateway", gateway)
+        with pytest.raises(RuntimeError, match="gateway"):
+            session.start("spark://nobody:1", tmp_path, True)
+        assert archive.exists() is is_kept
 
 
 def test_log_records_of_py4j_are_recognized() -> None:

@@ -23,7 +23,9 @@ from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import ENTRY_END, REAL_QID, REAL_TOPIC, UNIQ_KEY
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY as KEY
 from broker_core.processors.context import Context
+from broker_core.processors.schedule_message import handle_of
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.timer.timer_message import TIMER_ROLL_TIMES, TIMER_TOPIC
 
 PLACE = "IDEMPOTENCY_PLACE"
 DIGEST = "IDEMPOTENCY_DIGEST"
@@ -102,8 +104,8 @@ class IdempotencyKeys:
             if properties.get(KEY) != command.idempotency_key or not (index + count).isdecimal():
                 continue  # a client's own property of this name
             queue_id = record.queue_id
-            if record.topic == SCHEDULE_TOPIC:
-                if properties.get(REAL_TOPIC) != command.topic:
+            if record.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
+                if properties.get(REAL_TOPIC) != command.topic or TIMER_ROLL_TIMES in properties:
                     continue
                 queue_id = int(properties[REAL_QID])
             sent = SentMessage(
@@ -115,6 +117,7 @@ class IdempotencyKeys:
                 ),
                 physical_offset=record.physical_offset,
                 store_time_ms=record.store_timestamp,
+                recall_handle=handle_of(context, record.properties) if record.topic == TIMER_TOPIC else "",
             )
             _require_repeat(command, digest, properties.get(DIGEST, ""), int(count), sent)
             by_place[int(index)] = sent
@@ -129,6 +132,7 @@ class IdempotencyKeys:
         return [
             *store.query_message(command.topic, key, MAX_RECORDS, begin_ms, 1 << 62),
             *store.query_message(SCHEDULE_TOPIC, key, MAX_RECORDS, begin_ms, 1 << 62),
+            *store.query_message(TIMER_TOPIC, key, MAX_RECORDS, begin_ms, 1 << 62),
         ]
 
     def remember(self, command: SendMessage, digest: str, sent: list[SentMessage], now: Now) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker_core import commands as c
@@ -99,3 +100,17 @@ def test_a_batch_is_refused() -> None:
 def test_nobody_sends_to_the_timer_topic() -> None:
     answer = Bench().call(timed(topic=TIMER_TOPIC))
     assert isinstance(answer, c.Failed) and answer.code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("pass_ms", [0, 5000])
+def test_a_repeat_with_an_idempotency_key_is_known_after_a_restart(pass_ms: int) -> None:
+    bench = Bench()
+    command = msgspec.structs.replace(timed(TIMER_DELAY_MS=3000), idempotency_key="k")
+    first = bench.call(command)
+    assert isinstance(first, c.Sent) and first.messages[0].recall_handle
+    bench.tick(pass_ms)
+    bench.engine.close(bench.clock.now())
+    again = Bench(files=bench.files, clock=bench.clock)
+    assert again.call(command) == first
+    again.tick(5000)
+    assert read(again) == [b"x"]

@@ -28,6 +28,7 @@ TOPIC, QUEUES, MESSAGES = "orders", 4, 500
 SIZES = {
     "mapped_file_size_commit_log": int(BROKER_CONF["mappedFileSizeCommitLog"]),
     "mapped_file_size_consume_queue": int(BROKER_CONF["mappedFileSizeConsumeQueue"]),
+    "mapped_file_size_timer_log": int(BROKER_CONF["mappedFileSizeTimerLog"]),
     "max_hash_slot_num": int(BROKER_CONF["maxHashSlotNum"]),
     "max_index_num": int(BROKER_CONF["maxIndexNum"]),
 }

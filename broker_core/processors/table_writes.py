@@ -8,6 +8,7 @@ from broker_core.processors.group_commit import DeletionCommit
 from broker_core.processors.pop.check_point_log import note_progress
 from broker_core.store.config_tables import TableWrite
 from broker_core.store.schedule_message_service import DELAY_OFFSETS
+from broker_core.store.timer.timer_message_store import TIMER_METRICS
 
 if TYPE_CHECKING:
     from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
@@ -27,7 +28,7 @@ class TableWrites:
     def __init__(self, context: Context, deletions: DeletionCommit) -> None:
         self._context = context
         self._deletions = deletions
-        self._next_offsets_write_ns = self._next_delayed_write_ns = 0
+        self._next_offsets_write_ns = self._next_delayed_write_ns = self._next_timers_write_ns = 0
         self._offsets: dict[str, Any] | None = None
         self._offsets_need = 0
         self._tables: dict[str, SubscriptionGroupManager | MessageRequestModeManager] = {
@@ -64,6 +65,10 @@ class TableWrites:
             if work is not None:
                 self._next_delayed_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
                 return work
+        timers = context.store.timers
+        if timers.counts_changed and now.mono_ns >= self._next_timers_write_ns:
+            self._next_timers_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
+            return context.store.table_write(TIMER_METRICS, timers.metrics_table(now.wall_ms), suffix="")
         return None
 
     def failed(self, work: TableWrite) -> None:
@@ -74,6 +79,7 @@ class TableWrites:
         context.offsets.dirty |= work.name == "consumerOffset"
         if work.name in self._tables:
             self._tables[work.name].dirty = True
+        context.store.timers.counts_changed |= work.name == TIMER_METRICS
         if work.name == DELAY_OFFSETS:
             context.store.delayed.write_failed()
 
@@ -87,3 +93,6 @@ class TableWrites:
         if context.request_modes.dirty:
             write("messageRequestMode", context.request_modes.as_table()).run()
         write("consumerOffset", context.offsets.as_table()).run()
+        if context.store.timers.counts_changed:
+            table = context.store.timers.metrics_table(context.clock.now().wall_ms)
+            write(TIMER_METRICS, table, suffix="").run()

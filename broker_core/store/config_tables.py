@@ -20,9 +20,9 @@ class TableWrite:
     ``run`` may be called in another thread, because it touches only the table's own files.
     """
 
-    def __init__(self, files: Files, folder: Path, name: str, value: dict[Any, Any]) -> None:
+    def __init__(self, files: Files, folder: Path, name: str, value: dict[Any, Any], suffix: str = ".json") -> None:
         self._files = files
-        self._path = folder / f"{name}.json"
+        self._path = folder / f"{name}{suffix}"
         self._value = value
         self.name = name
 

@@ -1,6 +1,7 @@
 """A store with timer messages goes from GlassMQ to Apache RocketMQ and back: none is lost, none comes twice."""
 
 import asyncio
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,8 @@ def test_timers_wait_at_both_brokers(tmp_path: Path, request: pytest.FixtureRequ
         bodies, metrics = asyncio.run(with_rocketmq(servers.broker.port, soon))
     finally:
         servers.stop()
-    print(metrics)
     assert sorted(bodies) == sorted([*at_once, *soon, b"theirs soon"])
+    assert re.search(r'"timed":\{"count":2,', metrics), metrics
     with our_engine(store) as engine:
         assert engine.counters.timer_messages_now == 2
         assert context_of(engine).store.timers.by_topic == {TOPIC: 2}

@@ -31,6 +31,7 @@ SMALL = {
     "mapped_file_size_consume_queue": 20_000,
     "max_hash_slot_num": 1000,
     "max_index_num": 4000,
+    "mapped_file_size_timer_log": 1 << 16,
 }
 
 

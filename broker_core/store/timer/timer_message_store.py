@@ -15,7 +15,7 @@ what was delivered since may be delivered twice, and nothing is lost. All files 
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker_core.clock import Now
 from broker_core.formats.consume_queue_unit import is_hole
@@ -45,6 +45,7 @@ READ_A_TURN = 1000
 SLOTS_A_TURN = 1000
 LOOK_AGAIN_MS = 1000
 """While a message waits, the wall clock is checked this often, because it may be set."""
+TIMER_METRICS = "timermetrics"
 BLANK_SLOTS = 60
 """RocketMQ's TIMER_BLANK_SLOTS: how many slots of the wheel's half no message is put into."""
 
@@ -87,6 +88,8 @@ class TimerMessageStore:
         """Messages in the wheel. As in RocketMQ, one that recalls another takes one away until its time."""
         self.by_topic: dict[str, int] = {}
         """The same, by real topic."""
+        self.counts_changed = False
+        """Whether ``by_topic`` is not as in ``config/timermetrics``."""
         self.used_slots = 0
         """Slots from ``read_ms`` on with entries."""
         self.precision_ms = options().timer_precision_ms
@@ -238,9 +241,17 @@ class TimerMessageStore:
         wanted = self._options().timer_roll_window_slot
         return (wanted if 2 <= wanted <= most else most) * self.precision_ms
 
+    def metrics_table(self, wall_ms: int) -> dict[str, Any]:
+        """The content of ``config/timermetrics``, which no start of GlassMQ reads: it counts anew."""
+        self.counts_changed = False
+        counts = {topic: {"count": count, "timeStamp": wall_ms} for topic, count in self.by_topic.items()}
+        version = {"counter": self.version[1], "stateVersion": self.version[0], "timestamp": wall_ms}
+        return {"dataVersion": version, "timingCount": counts}
+
     def count(self, topic: str, change: int) -> None:
         """Count messages that wait for a topic."""
         self.pending += change
+        self.counts_changed = True
         count = self.by_topic.get(topic, 0) + change
         if count:
             self.by_topic[topic] = count

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_core import commands as c
-from broker_core.formats import timer_checkpoint
+from broker_core.formats import rocketmq_json, timer_checkpoint
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
 from tests.fakes.simulated_files import SimulatedFiles
@@ -184,3 +184,15 @@ def test_a_timer_log_of_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
     let_pass(bench, 13)
     assert read(bench) == [b"%d" % number for number in range(200)]
     assert isinstance(bench.call(c.GetTimerMetrics()), c.TimerMetrics)
+
+
+def test_the_counts_of_topics_are_written_for_rocketmq() -> None:
+    bench = with_messages(5000, 6000)
+    bench.file_work()
+    table = rocketmq_json.decode(bench.files.read(ROOT / "config" / "timermetrics") or b"")
+    now = bench.clock.now().wall_ms
+    assert table["timingCount"] == {"orders": {"count": 2, "timeStamp": now}}
+    let_pass(bench, 6)
+    bench.engine.close(bench.clock.now())
+    table = rocketmq_json.decode(bench.files.read(ROOT / "config" / "timermetrics") or b"")
+    assert table["timingCount"] == {}

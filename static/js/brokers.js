@@ -18,6 +18,18 @@ export function withBroker(path) {
   return `${path}${path.includes("?") ? "&" : "?"}broker=${encodeURIComponent(requestedBroker)}`;
 }
 
+const PAGES = /^\/($|(groups|topics|messages|connections|holds|reports|alerts)(\/|$))/;
+
+/** The address of a link of the page, with the broker that the page's own address `here` names: the next page is about
+ * the same broker. The live page is always about one broker, which nobody need have chosen, so its links stay as they are. */
+export function keepBroker(href, here) {
+  const [url, page] = [new URL(href, here), new URL(here)];
+  const broker = page.searchParams.get("broker");
+  const isKept = broker && page.pathname !== "/" && url.origin === page.origin && PAGES.test(url.pathname) && !url.searchParams.has("broker");
+  if (isKept) url.searchParams.set("broker", broker);
+  return isKept ? url.href : href;
+}
+
 /** This page's address for `broker`; for all brokers when it is empty. */
 export function addressOf(broker) {
   const url = new URL(location.href);

@@ -272,6 +272,10 @@ def test_a_group_on_several_brokers_is_one_row_with_the_events_of_all(open_page:
     page.goto(page.url + "?broker=broker-a")
     expect(page.locator("[data-event]")).to_have_count(9)
     expect(page.locator(".event-broker:visible")).to_have_count(0)
+    page.get_by_role("link", name="audit").first.click()
+    expect(page).to_have_url(re.compile(r"/groups/audit\?broker=broker-a$"))
+    page.get_by_role("link", name="Connections").click()
+    expect(page).to_have_url(re.compile(r"/connections\?broker=broker-a$"))
 
 
 def test_the_history_is_there_when_the_page_opens(open_page: OpenPage) -> None:

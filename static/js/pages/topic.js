@@ -1,5 +1,6 @@
 /** The page of one topic: queues, groups, configuration and route. */
 
+import { keepBroker } from "../brokers.js";
 import { dialog } from "../dialogs.js";
 import { isAttached } from "./attached.js";
 import { KeyedRows, cell, el, panel, setText } from "../dom.js";
@@ -143,7 +144,7 @@ const remove = dialog("delete-dialog", {
   canSubmit: (form) => form.elements.name.value === topic,
   async submit() {
     await request("DELETE", path);
-    location.assign("/topics");
+    location.assign(keepBroker("/topics", location.href));
   },
 });
 part("messages").href = messagesHref(topic);

@@ -1,6 +1,6 @@
 /** The Topics page. */
 
-import { showsAllBrokers } from "../brokers.js";
+import { keepBroker, showsAllBrokers } from "../brokers.js";
 import { dialog } from "../dialogs.js";
 import { cell, el, panel, setText } from "../dom.js";
 import { count, rate } from "../text/format.js";
@@ -87,7 +87,7 @@ dialog("create-dialog", {
     const topic = elements.topic.value.trim();
     if (await isThere(topic)) throw new Error(`Topic ${topic} exists already; change it on its page.`);
     await request("PUT", topicPath(topic), { queues: Number(elements.queues.value), perm: Number(elements.perm.value) });
-    location.assign(topicHref(topic));
+    location.assign(keepBroker(topicHref(topic), location.href));
   },
 });
 startPage({ ask: async () => parse(await requestPages("/topics", "topics", MOST_TOPICS)), figures, panels: [topicsPanel()] });

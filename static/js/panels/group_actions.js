@@ -1,5 +1,6 @@
 /** What an operator does to a group: reset its offsets, or delete it. */
 
+import { keepBroker } from "../brokers.js";
 import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
 import { isRetryTopic } from "../text/explain_group.js";
@@ -73,7 +74,7 @@ function deleteDialog(path, group) {
     canSubmit: (form) => form.elements.name.value === group,
     async submit() {
       await request("DELETE", path);
-      location.assign("/groups");
+      location.assign(keepBroker("/groups", location.href));
     },
   });
 }

@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { keepBroker } from "../../static/js/brokers.js";
+
+const GROUPS = "http://h:8000/groups?broker=broker-b&state=stalled";
+
+test("links of a page about one broker lead to pages about it", () => {
+  assert.equal(keepBroker("/groups/g", GROUPS), "http://h:8000/groups/g?broker=broker-b");
+  assert.equal(keepBroker("/messages/M?topic=T#x", GROUPS), "http://h:8000/messages/M?topic=T&broker=broker-b#x");
+  assert.equal(keepBroker("/", GROUPS), "http://h:8000/?broker=broker-b");
+});
+
+test("other links stay as they are", () => {
+  for (const href of ["/groups/g/dead-letters?broker=broker-a", "/guide/alerts", "/api/docs", "https://elsewhere.example/groups", "mailto:x@y.example"]) {
+    assert.equal(keepBroker(href, GROUPS), href);
+  }
+  assert.equal(keepBroker("/groups", "http://h:8000/groups"), "/groups");
+  assert.equal(keepBroker("/groups", "http://h:8000/?broker=broker-a"), "/groups", "nobody need have chosen it");
+});

@@ -165,6 +165,15 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         ),
     ] = True
 
+    estimate_accumulation: Annotated[
+        bool,
+        Meta(
+            description="The lag in metrics counts only messages with the tags that a group's members subscribe to. "
+            "Where many messages wait, their share is estimated. Off: all messages count.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+
     # Long polling
     long_polling_enable: Annotated[
         bool,

@@ -29,7 +29,9 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
     """The groups' metrics."""
     by_topic = [*NODE, "consumer_group", "topic", "is_retry", "is_system"]
     lag = GaugeMetricFamily(
-        "rocketmq_consumer_lag_messages", "Messages that are stored and not committed; a lower bound.", labels=by_topic
+        "rocketmq_consumer_lag_messages",
+        "Messages that wait for the group, not committed; with tags, an estimate.",
+        labels=by_topic,
     )
     latency = GaugeMetricFamily(
         "rocketmq_consumer_lag_latency", "Age of the oldest message in the lag, ms.", labels=by_topic

@@ -158,7 +158,7 @@ async def _answers(port: EnginePort) -> Answers:
     return Answers(
         *await asyncio.gather(
             _answer(port, commands.GetSnapshot(max_holds=1, max_queues=MAX_QUEUES), commands.Snapshot),
-            _answer(port, commands.GetMetrics(), commands.BrokerMetrics),
+            _answer(port, commands.GetMetrics(estimate=True), commands.BrokerMetrics),
         )
     )
 

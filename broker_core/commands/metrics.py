@@ -16,11 +16,14 @@ class GetMetrics(Command, frozen=True):
 
     With ``after``, a page of the groups with names above it. It ends where a group's topics would be cut, unless they
     are too many for any page.
+
+    With ``estimate``, only messages that have the tags of the group count, where estimateAccumulation is on.
     """
 
     after: str | None = None
     max_groups: int = MAX_METRIC_GROUPS
     max_topics: int = MAX_METRIC_TOPICS
+    estimate: bool = False
 
 
 class TopicMetrics(Shape, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
 from broker_core.formats.commit_log_record import properties_at, properties_within, store_timestamp_at
 from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole, iter_units
+from broker_core.formats.tags_code import EXT_ADDRESS_MAX
 from broker_core.options import Options
 from broker_core.store.commit_log import Arrival, CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
@@ -198,6 +199,20 @@ class MessageReader:
             )
         ]
         return [(place, size, self._queues.tags_code(queue, code) or 0) for place, size, code in units]
+
+    def sample_tags(self, topic: str, queue_id: int, offset: int, count: int, codes: frozenset[int]) -> list[bool]:
+        """Whether the tagsCodes of up to ``count`` messages from ``offset`` on are in ``codes``; within two files."""
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is None:
+            return []
+        first = max(offset, queue.min_offset(self._log.min_offset))
+        units = queue.read(first, count)
+        if 0 < len(units) < count * UNIT_SIZE:
+            units += queue.read(first + len(units) // UNIT_SIZE, count - len(units) // UNIT_SIZE)
+        tags_code = self._queues.tags_code
+        return [
+            (code if code > EXT_ADDRESS_MAX else tags_code(queue, code)) in codes for code in decode_units(units)[2::3]
+        ]
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the queue has this message, in the recent part of the log that is likely to be in memory."""

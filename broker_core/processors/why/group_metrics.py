@@ -6,6 +6,7 @@ The work and the answer are bounded: what is beyond the limits is counted and no
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from broker_core.clock import Now
 from broker_core.commands import (
@@ -18,6 +19,9 @@ from broker_core.commands import (
     Reply,
     TopicMetrics,
 )
+from broker_core.errors import RequestError
+from broker_core.filters.filter_factory import TAG
+from broker_core.filters.tags import parse_client_subscription
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import dead_letters
 from broker_core.processors.retry_message import DLQ_PREFIX
@@ -26,6 +30,8 @@ from broker_core.verdicts.progress import queue_progress
 from broker_core.walk import Steps
 
 DLQ_QUEUE = 0
+SAMPLE, LEAST_SAMPLE, MOST_SAMPLE = 4096, 16, 1024
+"""Messages of a topic whose tags are looked at, shared among its queues, and of one queue at least and at most."""
 
 
 def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -33,6 +39,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     max_groups = max(0, min(command.max_groups, MAX_METRIC_GROUPS))
     room = max(0, min(command.max_topics, MAX_METRIC_TOPICS))
     is_page = command.after is not None
+    is_estimate = command.estimate and context.options.estimate_accumulation
     names = yield from group_names(context, command.after or "")
     seen = yield from look_around(context, names[:max_groups])
     groups: list[GroupMetrics] = []
@@ -42,7 +49,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
         if is_page and groups and len(topics) > room:
             break
         live = yield from live_state(context, group, topics, seen, now)
-        rows = yield from _topics(context, group, live.queues, room)
+        rows = yield from _topics(context, group, live.queues, room, is_estimate)
         room -= len(rows)
         configs = (context.topics.get(topic) for topic in topics)
         left_out += max(0, sum(config is not None and config.read_queue_nums > 0 for config in configs) - len(rows))
@@ -72,7 +79,9 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     )
 
 
-def _topics(context: Context, group: str, queues: list[GroupQueueView], limit: int) -> Steps[list[TopicMetrics]]:
+def _topics(
+    context: Context, group: str, queues: list[GroupQueueView], limit: int, is_estimate: bool
+) -> Steps[list[TopicMetrics]]:
     """The group's progress in the first ``limit`` topics. A topic of which not all queues were looked at has none."""
     info = context.consumers.get(group)
     is_shared = info is None or info.message_model != "BROADCASTING"
@@ -81,27 +90,90 @@ def _topics(context: Context, group: str, queues: list[GroupQueueView], limit: i
     for topic, views in groupby(queues, attrgetter("topic")):
         if topic == cut or len(rows) == limit:
             break
-        rows.append(_topic(context, group, topic, list(views), is_shared))
+        codes = _tags_codes(context, group, topic) if is_estimate else None
+        rows.append((yield from _topic(context, group, topic, list(views), is_shared, codes)))
         yield
     return rows
 
 
-def _topic(context: Context, group: str, topic: str, queues: Sequence[GroupQueueView], is_shared: bool) -> TopicMetrics:
-    """A group's metrics in one topic. Without ``is_shared`` only deliveries are known: the members keep the offsets."""
+class Waits(NamedTuple):
+    """What waits for a group in one queue, in messages; None if it is unknown."""
+
+    lag: int | None
+    in_flight: int | None
+    ready: int | None
+
+
+def _topic(
+    context: Context,
+    group: str,
+    topic: str,
+    queues: Sequence[GroupQueueView],
+    is_shared: bool,
+    codes: frozenset[int] | None,
+) -> Steps[TopicMetrics]:
+    """A group's metrics in one topic. Without ``is_shared`` only deliveries are known: the members keep the offsets.
+
+    With ``codes``, only messages with these tagsCodes count.
+    """
     item = context.stats.group_get.get((topic, group))
     progress = [queue_progress(queue) for queue in queues] if is_shared else []
-    lag = _sum(one.waiting for one in progress) if is_shared else None
     ages = [one.oldest_ms for one in progress if one.waiting and one.oldest_ms is not None]
+    waits = [Waits(one.waiting, _in_flight(queue), _ready(queue)) for one, queue in zip(progress, queues, strict=False)]
+    is_empty = is_shared and _sum(one.lag for one in waits) == 0
+    if codes is not None and waits:
+        sample = min(max(LEAST_SAMPLE, SAMPLE // len(waits)), MOST_SAMPLE)
+        for index, queue in enumerate(queues):
+            if waits[index].lag:
+                waits[index] = _estimate(context, queue, waits[index], codes, sample)
+                yield
     return TopicMetrics(
         topic=topic,
         is_system=context.topics.is_system(topic),
-        lag=lag,
-        oldest_ms=0 if lag == 0 else max(ages, default=None),
-        in_flight=_sum(map(_in_flight, queues)) if is_shared else None,
-        ready=_sum(map(_ready, queues)) if is_shared else None,
-        unknown_queues=sum(one.waiting is None for one in progress) if is_shared else len(queues),
+        lag=_sum(one.lag for one in waits) if is_shared else None,
+        oldest_ms=0 if is_empty else max(ages, default=None),
+        in_flight=_sum(one.in_flight for one in waits) if is_shared else None,
+        ready=_sum(one.ready for one in waits) if is_shared else None,
+        unknown_queues=sum(one.lag is None for one in waits) if is_shared else len(queues),
         delivered=None if item is None else item.nums,
     )
+
+
+def _tags_codes(context: Context, group: str, topic: str) -> frozenset[int] | None:
+    """The codes of the tags that the members of a group subscribe to; None if all messages count.
+
+    As in RocketMQ, all messages of a group without members count, and all of one with an SQL92 filter.
+    """
+    info = context.consumers.get(group)
+    subscription = info.subscriptions.get(topic) if info is not None else None
+    if subscription is None or subscription.expression_type != TAG:
+        return None
+    try:
+        message_filter = parse_client_subscription(subscription.sub_string)
+    except RequestError:
+        return None
+    return None if message_filter is None else message_filter.code_set
+
+
+def _estimate(context: Context, queue: GroupQueueView, waits: Waits, codes: frozenset[int], sample: int) -> Waits:
+    """What waits for a group in one queue and has its tags. RocketMQ's estimateMessageCount, with a smaller sample."""
+    if waits.lag is None:
+        return waits
+    first = queue.max_offset - waits.lag
+    count = min(sample, waits.lag)
+    seen = context.store.reader.sample_tags(queue.topic, queue.queue_id, first, count, codes)
+    lag = _matching(seen, waits.lag)
+    if waits.in_flight is None:
+        return Waits(lag, None, None if waits.ready is None else min(lag, waits.ready))
+    in_flight = _matching(seen, min(waits.in_flight, waits.lag))
+    return Waits(lag, in_flight, None if waits.ready is None else max(0, lag - in_flight))
+
+
+def _matching(seen: Sequence[bool], count: int) -> int:
+    """How many of the first ``count`` messages match; by their share in those that were ``seen`` if these are fewer."""
+    if count <= len(seen):
+        return sum(seen[:count])
+    return count * sum(seen) // len(seen) if seen else count
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:

@@ -100,6 +100,17 @@ def test_a_missing_queue_file_leads_to_the_next_one() -> None:
     assert (result.status, result.next_begin_offset) == ("OFFSET_FOUND_NULL", 200)
 
 
+def test_tags_are_sampled_from_two_files() -> None:
+    store = open_store(ROOT, files=SimulatedFiles())
+    store.append([message(number, tag="ab"[number % 2]) for number in range(250)], at(1))
+    store.reput()
+    sample, codes = store.reader.sample_tags, frozenset([tags_code("a")])
+    assert sample("T", 0, 0, 3, codes) == [True, False, True]
+    assert sum(sample("T", 0, 50, 100, codes)) == 50, "a file of this store has 100 units"
+    assert len(sample("T", 0, 240, 100, codes)) == 10
+    assert sample("T", 0, 250, 1, codes) == sample("T", 9, 0, 1, codes) == []
+
+
 def test_units_of_a_removed_segment_are_skipped() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     store.append([message(number, size=30_000) for number in range(5)], at(1))

@@ -17,7 +17,7 @@ def asked(bench: Bench, **limits: Any) -> c.BrokerMetrics:
 
 
 def row(bench: Bench, topic: str = "orders", group: str = "g") -> c.TopicMetrics:
-    (found,) = [one for one in asked(bench).groups if one.group == group]
+    (found,) = [one for one in asked(bench, estimate=True).groups if one.group == group]
     return next(one for one in found.topics if one.topic == topic)
 
 
@@ -195,3 +195,58 @@ def test_how_far_behind_slaves_are_is_unknown_without_one() -> None:
     report = c.ReportSlaveMaxOffset(address="10.0.0.7:1", slave_ack_offset=end - 12, transferred=end)
     bench.call(report, "slave")
     assert (asked(bench).slaves, asked(bench).slave_lag_bytes) == (1, 12)
+
+
+def tagged(expression: str = "A", *, count: int = 4, **options: Any) -> Bench:
+    """A member of g that subscribes to an expression, and messages with the tags A and B in turn, from A on."""
+    bench = Bench(**options)
+    for number in range(count):
+        bench.send("orders", b"x", tag="AB"[number % 2])
+    join(bench, "A", topics={"orders": expression})
+    commit(bench, 0)
+    return bench
+
+
+@pytest.mark.covers("metrics-filtered")
+def test_only_messages_with_the_groups_tags_are_its_lag() -> None:
+    bench = tagged()
+    assert row(bench).lag == 2
+    assert asked(bench).groups[0].topics[0].lag == 4, "alerts count all messages, as the pages do"
+    pull(bench, 0, max_msg_nums=1)  # the next pull will begin at 1
+    one = row(bench)
+    assert (one.lag, one.in_flight, one.ready) == (2, 1, 1)
+    bench.send("orders", b"x", tag="B")
+    commit(bench, 3)
+    assert row(bench).lag == 0 and row(bench).unknown_queues == 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "lag"),
+    [("*", {}, 4), ("A || B", {}, 4), ("C", {}, 0), ("A", {"estimate_accumulation": False}, 4)],
+)
+def test_what_counts_as_lag(expression: str, options: dict[str, bool], lag: int) -> None:
+    assert row(tagged(expression, **options)).lag == lag
+
+
+def test_a_message_that_waits_has_an_age_even_if_none_has_the_tags() -> None:
+    bench = tagged("C")
+    bench.clock.advance(2000)
+    assert (row(bench).lag, row(bench).oldest_ms) == (0, 2000)
+
+
+def test_a_group_without_members_lags_by_all_messages() -> None:
+    bench = tagged()
+    bench.call(c.UnregisterClient(client_id="A", consumer_group="g"), "A")
+    assert row(bench).lag == 4
+
+
+def test_the_share_in_a_long_lag_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_metrics, "SAMPLE", 16)
+    monkeypatch.setattr(group_metrics, "LEAST_SAMPLE", 2)
+    bench = tagged(count=30)
+    assert row(bench).lag == 15
+    bench.send("orders", *[b"x"] * 32, tag="B")
+    assert row(bench).lag == 31, "a half of the first four: the topic has eight queues"
+    for name, looked_at in (("SAMPLE", 800), ("MOST_SAMPLE", 100)):
+        monkeypatch.setattr(group_metrics, name, looked_at)
+    assert row(bench).lag == 15

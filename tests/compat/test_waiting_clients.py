@@ -35,3 +35,17 @@ async def test_java_consumers_that_stand_still(glassmq: Address, everything: boo
             with running_client(command, home):
                 answer, _ = await verdict(site, wanted, words)
                 assert answer["state"] == "stalled", answer
+                if listener == "suspending":
+                    await asyncio.to_thread(consume_directly, Broker(glassmq.web), site)
+
+
+def consume_directly(broker: Broker, site: Site) -> None:
+    """A stock client calls its listener for a message that an operator chooses, and its answer is understood."""
+    (client,) = broker.call("GET", f"/api/v1/clients?group={site.group}")["clients"]
+    (message, *_) = broker.call("GET", f"/api/v1/messages?topic={site.topic}")["messages"]
+    answer = broker.call(
+        "POST",
+        f"/api/v1/messages/{message['offset_message_id']}/consume-directly?topic={site.topic}",
+        {"group": site.group, "client_id": client["client_id"]},
+    )
+    assert (answer["result"], answer["order"], answer["remark"]) == ("CR_LATER", True, ""), answer

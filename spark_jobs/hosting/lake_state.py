@@ -16,7 +16,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.hosting import runs
 from spark_jobs.hosting.schedules import Schedule, crontab_of, described
 from spark_jobs.lake.folders import brokers, notes_path, require_new_format
-from spark_jobs.lake.notes import Dropped, Notes, Rows, read_notes
+from spark_jobs.lake.notes import Notes, read_notes
 from spark_jobs.lake.storage import is_local
 from spark_jobs.models import ACTIVE, ReportRun, Status
 
@@ -57,22 +57,10 @@ class LakeState(NamedTuple):
     broker: str
     brokers: list[str]
     folder: str
-    position: int
+    notes: Notes
+    """What the last fill noted; empty if there is no lake."""
     behind_bytes: int | None
     """Bytes of the log that the lake has not read; None if the store has no file with the end of its log."""
-    synced_ms: int | None
-    messages: Rows
-    polls: Rows
-    gap_bytes: int
-    missing_journal_files: int
-    retired_bytes: int
-    """Bytes of files that were merged or dropped, and not yet deleted."""
-    dropped: Dropped
-    """Rows that the lake has dropped because of GLASSMQ_LAKE_KEEP_DAYS."""
-    ended_by: str
-    """Why the log ended where it did at the last fill, as ``LogPlan.ended_by``."""
-    segments_unread: int
-    """Segments behind that end that are not empty."""
     other_lakes: int
     """Lakes of other stores that were at the same path before."""
     problem: str
@@ -139,17 +127,8 @@ def lake_state(stored: StoredNotes) -> LakeState:
         broker=broker,
         brokers=list(stores),
         folder=folder_and_broker(path)[0] if path else "",
-        position=notes.position,
+        notes=notes,
         behind_bytes=None if end is None else max(0, end.flushed_offset - max(notes.position, end.min_offset)),
-        synced_ms=notes.synced_ms or None,
-        messages=notes.messages,
-        polls=notes.polls,
-        gap_bytes=notes.gap_bytes,
-        missing_journal_files=len(notes.missing_journal_files),
-        retired_bytes=notes.retired_bytes,
-        dropped=notes.dropped,
-        ended_by=notes.ended_by,
-        segments_unread=len(notes.segments_unread),
         other_lakes=len([other for other in known if other != path]),
         problem=problem,
         under_way=active is not None,

@@ -11,24 +11,24 @@ from spark_jobs.hosting import lake_state
 from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, StoredNotes
 from spark_jobs.hosting.runs import NoWorkerError
 from spark_jobs.hosting.schedules import BadCronError, Schedule
-from spark_jobs.lake.notes import Dropped, Rows
+from spark_jobs.lake.notes import Dropped, Notes, Rows
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
 STATE = LakeState(
     "broker-a",
     ["broker-a", "broker-b"],
     "/data/lake/store-1",
-    1000,
+    Notes(
+        "store",
+        dropped=Dropped(86_400_000, 12, 3),
+        synced_ms=5,
+        ended_by="safe end",
+        position=1000,
+        messages=Rows(7, 2, 300),
+        polls=Rows(1, 1, 50),
+        retired_bytes=77,
+    ),
     24,
-    5,
-    Rows(7, 2, 300),
-    Rows(1, 1, 50),
-    0,
-    0,
-    77,
-    Dropped(86_400_000, 12, 3),
-    "safe end",
-    0,
     0,
     "",
     True,
@@ -112,10 +112,10 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None}
         | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
-    bare = STATE._replace(schedule=None, last_try=None, dropped=Dropped())
+    bare = STATE._replace(schedule=None, last_try=None, notes=Notes("store"))
     monkeypatch.setattr(lake_state, "lake_state", lambda stored: bare)
     answer = (await client.get("/api/v1/lake")).json()
-    assert (answer["schedule"], answer["last_try_ms"], answer["dropped_before_ms"]) == (None, None, None)
+    assert all(answer[name] is None for name in ("schedule", "last_try_ms", "dropped_before_ms", "synced_ms"))
 
 
 async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

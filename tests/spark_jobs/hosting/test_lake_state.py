@@ -57,8 +57,8 @@ def state() -> LakeState:
 def test_a_store_without_a_lake(store: Written, tmp_path: Path) -> None:
     publish_end(tmp_path / "store", store.end)
     found = state()
-    assert (found.folder, found.position, found.behind_bytes, found.synced_ms) == ("", 0, store.end, None)
-    assert found.messages == found.polls == Rows(0, 0, 0)
+    assert (found.folder, found.notes.position, found.behind_bytes, found.notes.synced_ms) == ("", 0, store.end, 0)
+    assert found.notes.messages == found.notes.polls == Rows(0, 0, 0)
     assert (found.problem, found.last_try, found.last_failure) == ("", None, "")
 
 
@@ -70,8 +70,8 @@ def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monk
     fill(tmp_path)
     make_store(tmp_path / "z", 3)
     mine, other = state(), lake_state.lake_state(read_stored("broker-z"))
-    assert (mine.broker, mine.messages.rows) == (first, 40)
-    assert (other.broker, other.messages.rows, other.folder) == ("broker-z", 0, "")
+    assert (mine.broker, mine.notes.messages.rows) == (first, 40)
+    assert (other.broker, other.notes.messages.rows, other.folder) == ("broker-z", 0, "")
     assert mine.brokers == other.brokers == [first, "broker-z"]
     with pytest.raises(runs.UnknownBrokerError, match="no store of a broker 'nobody'"):
         read_stored("nobody")
@@ -108,16 +108,16 @@ def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path:
     publish_end(tmp_path / "store", store.end)
     found = state()
     assert Path(found.folder) == tmp_path / "lakes"
-    assert (found.position, found.behind_bytes, found.synced_ms) == (position, store.end - position, NOW)
-    assert (found.messages.rows, found.polls.rows, found.gap_bytes) == (30, 20, 0)
-    assert found.messages.size > 0 < found.polls.files
-    assert (found.ended_by, found.segments_unread) == ("safe end", 0)
+    assert (found.notes.position, found.behind_bytes, found.notes.synced_ms) == (position, store.end - position, NOW)
+    assert (found.notes.messages.rows, found.notes.polls.rows, found.notes.gap_bytes) == (30, 20, 0)
+    assert found.notes.messages.size > 0 < found.notes.polls.files
+    assert (found.notes.ended_by, found.notes.segments_unread) == ("safe end", [])
 
 
 def test_the_state_counts_dropped_rows_and_files_not_removed_yet(store: Written, tmp_path: Path) -> None:
     fill(tmp_path)
-    assert (state().dropped, state().retired_bytes) == (Dropped(), 0)
-    size = state().messages.size
+    assert (state().notes.dropped, state().notes.retired_bytes) == (Dropped(), 0)
+    size = state().notes.messages.size
     later = NOW + 9 * 86_400_000
     sync(
         Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=2),
@@ -126,20 +126,20 @@ def test_the_state_counts_dropped_rows_and_files_not_removed_yet(store: Written,
         lambda percent, doing: None,
     )
     found = state()
-    assert found.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
-    assert (found.messages, found.position) == (Rows(0, 0, 0), store.end)
-    assert found.retired_bytes == size
+    assert found.notes.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
+    assert (found.notes.messages, found.notes.position) == (Rows(0, 0, 0), store.end)
+    assert found.notes.retired_bytes == size
 
 
 def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: Written, tmp_path: Path) -> None:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
     fill(tmp_path)
-    assert (state().folder, state().messages.rows) == (str(tmp_path / "lakes"), 40)
+    assert (state().folder, state().notes.messages.rows) == (str(tmp_path / "lakes"), 40)
     position = tmp_path / "store" / lake_position.FILE_NAME
     position.write_bytes(lake_position.encode(lake_position.LakePosition(7, 5, "/tmp/trial/store-1.json")))
-    assert (state().folder, state().messages.rows) == (str(tmp_path / "lakes"), 40)
+    assert (state().folder, state().notes.messages.rows) == (str(tmp_path / "lakes"), 40)
     position.unlink()
-    assert state().messages.rows == 40
+    assert state().notes.messages.rows == 40
     (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
     Path(notes_path(tmp_path / "lakes", broker)).unlink()
     assert state().folder == ""

@@ -32,7 +32,7 @@ from broker_core.errors import (
 )
 from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
-from broker_core.formats.pop_check_point import NORMAL, RETRY, ExtraInfo, popped_topic
+from broker_core.formats.pop_check_point import NORMAL, ExtraInfo, kind_of, popped_topic
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
 from broker_core.verdicts.group_state import PATIENCE_MS, State
@@ -46,7 +46,6 @@ __all__ = [
     "NORMAL",
     "OPTION_DESCRIPTIONS",
     "PATIENCE_MS",
-    "RETRY",
     "TIERS",
     "TOPIC",
     "BrokerError",
@@ -82,6 +81,7 @@ __all__ = [
     "event_types",
     "inflate_messages",
     "judge",
+    "kind_of",
     "popped_topic",
     "raise_failed",
     "security_headers",

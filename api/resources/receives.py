@@ -30,8 +30,6 @@ from api.resources.messages import render_messages
 from api.resources.pulls import FilterType, WaitMs, answer_or_gone, clamp_wait, hold_result
 from bridge.port import (
     INFLATED_BYTES_MAX,
-    NORMAL,
-    RETRY,
     BrokerError,
     EnginePort,
     ExtraInfo,
@@ -39,6 +37,7 @@ from bridge.port import (
     PortConnection,
     ResponseCode,
     commands,
+    kind_of,
     popped_topic,
     start_task,
     stored_messages,
@@ -131,7 +130,7 @@ def places(popped: commands.Popped, topic: str, broker: str) -> list[ExtraInfo]:
             pop_time_ms=popped.pop_time_ms,
             invisible_ms=popped.invisible_ms,
             revive_queue=popped.revive_queue_id,
-            kind=NORMAL if queue.topic == topic else RETRY,
+            kind=kind_of(queue.topic, topic, popped.consumer_group),
             broker=broker,
             queue_id=queue.queue_id,
             offset=offset,

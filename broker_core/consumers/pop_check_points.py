@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.formats.pop_check_point import pop_retry_topics
 
 TICK_NS = 20_000_000
 COARSE_TICKS = 50
@@ -148,7 +148,9 @@ class PopCheckPoints:
             popping.unacknowledged = max(0, popping.unacknowledged - messages)
 
     def _find_popping(self, group: str, topic: str) -> Popping | None:
-        return self._popping.get((group, topic.removeprefix(pop_retry_topic("", group))))
+        for prefix in pop_retry_topics("", group):
+            topic = topic.removeprefix(prefix)
+        return self._popping.get((group, topic))
 
     # --- the table ------------------------------------------------------------------------------------------------
 

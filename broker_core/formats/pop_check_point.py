@@ -82,8 +82,8 @@ def decode_ack(body: bytes) -> AckMsg | None:
         return None
 
 
-NORMAL, RETRY = "0", "1"
-"""The kinds of topics in an extraInfo: the topic itself, and ``%RETRY%<group>_<topic>``."""
+NORMAL, RETRY, RETRY_V2 = "0", "1", "2"
+"""The kinds of topics in an extraInfo: the topic itself, ``%RETRY%<group>_<topic>``, ``%RETRY%<group>+<topic>``."""
 
 
 class ExtraInfo(NamedTuple):
@@ -110,7 +110,7 @@ class ExtraInfo(NamedTuple):
         numbers = [int(word) for word in words[:4] + words[6:]]
         start_offset, pop_time_ms, invisible_ms, revive_queue, queue_id, offset = numbers
         info = cls(start_offset, pop_time_ms, invisible_ms, revive_queue, kind, broker, queue_id, offset)
-        if kind not in (NORMAL, RETRY) or min(numbers) < 0 or max(numbers) >> 63 or info.encode() != text:
+        if kind not in (NORMAL, RETRY, RETRY_V2) or min(numbers) < 0 or max(numbers) >> 63 or info.encode() != text:
             raise ValueError(text)
         return info
 
@@ -125,6 +125,22 @@ def pop_retry_topic(topic: str, group: str) -> str:
     return f"%RETRY%{group}_{topic}"
 
 
+def pop_retry_topics(topic: str, group: str) -> tuple[str, str]:
+    """All topics from which a group pops messages of ``topic`` again. An adopted store may have the second one, which
+    RocketMQ writes with ``enableRetryTopicV2``."""
+    return pop_retry_topic(topic, group), f"%RETRY%{group}+{topic}"
+
+
 def popped_topic(kind: str, topic: str, group: str) -> str:
-    """The topic of this kind (``NORMAL``, ``RETRY``) from which a group popped a message of ``topic``."""
-    return topic if kind == NORMAL else pop_retry_topic(topic, group)
+    """The topic of this kind (``NORMAL``, ``RETRY``, ``RETRY_V2``) from which a group popped a message of ``topic``."""
+    if kind == NORMAL:
+        return topic
+    old, new = pop_retry_topics(topic, group)
+    return new if kind == RETRY_V2 else old
+
+
+def kind_of(popped: str, topic: str, group: str) -> str:
+    """The kind of the topic ``popped`` from which a group popped a message of ``topic``."""
+    if popped == topic:
+        return NORMAL
+    return RETRY_V2 if popped == pop_retry_topics(topic, group)[1] else RETRY

@@ -26,7 +26,7 @@ from typing import Any, Literal, Protocol
 
 from broker_core.commands import ReleaseCause
 from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
-from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.formats.pop_check_point import pop_retry_topics
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
 from broker_core.longpolling.pull_request import ManyPullRequest, PullRequest
 
@@ -144,8 +144,8 @@ class PullRequestHold:
         if request.many.group:
             queues = self._pops.setdefault(request.many.topic, {}).setdefault(request.group, {})
             queues[request.many.queue_id] = queues.get(request.many.queue_id, 0) + 1
-            retry = pop_retry_topic(request.many.topic, request.group)
-            self._of_retries.setdefault(retry, set()).add((request.many.topic, request.group))
+            for retry in pop_retry_topics(request.many.topic, request.group):
+                self._of_retries.setdefault(retry, set()).add((request.many.topic, request.group))
 
     def hold_again(self, request: PullRequest) -> None:
         """Put a hold back that was woken in vain. Its deadline and its number stay."""
@@ -203,10 +203,10 @@ class PullRequestHold:
             del queues[queue_id]
         if not queues:
             del groups[group]
-            retry = pop_retry_topic(topic, group)
-            self._of_retries[retry].discard((topic, group))  # other names may give the same retry topic
-            if not self._of_retries[retry]:
-                del self._of_retries[retry]
+            for retry in pop_retry_topics(topic, group):
+                self._of_retries[retry].discard((topic, group))  # other names may give the same retry topic
+                if not self._of_retries[retry]:
+                    del self._of_retries[retry]
             if not groups:
                 del self._pops[topic]
 

@@ -36,7 +36,7 @@ from broker_core.commands import (
 )
 from broker_core.errors import RequestError
 from broker_core.events import ConfigChanged, TopicChanged
-from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.formats.pop_check_point import pop_retry_topics
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
 from broker_core.processors.context import Context, Deletion, Request
 from broker_core.processors.group_commit import DeletionCommit
@@ -167,7 +167,7 @@ def remove_topic(context: Context, topic: str, now: Now) -> None:
     """Remove a topic and its queues in memory. NotFoundError if there is none, RequestError for a system topic."""
     config = context.topics.require(topic)
     context.topics.delete(topic, now)
-    for name in [pop_retry_topic(topic, group) for group in context.offsets.groups_of(topic)]:
+    for name in [name for group in context.offsets.groups_of(topic) for name in pop_retry_topics(topic, group)]:
         if context.topics.get(name) is not None:
             remove_topic(context, name, now)
     context.stats.forget_topic(topic)

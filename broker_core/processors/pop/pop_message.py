@@ -18,7 +18,7 @@ from broker_core.events import MessagesDelivered, PullAnswered, PullReceived
 from broker_core.filters.filter_factory import make_filter
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats import commit_log_record, message_properties
-from broker_core.formats.pop_check_point import RETRY, ExtraInfo, pop_retry_topic
+from broker_core.formats.pop_check_point import ExtraInfo, kind_of, pop_retry_topics
 from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
@@ -179,11 +179,11 @@ def queues_of(context: Context, pop: Pop) -> list[tuple[str, int]]:
         first = turn % max(1, count)
         own = [*range(first, count), *range(first)]
     queues = [(pop.topic, queue_id) for queue_id in own]
-    name = pop_retry_topic(pop.topic, pop.group)
-    retry = context.topics.get(name)
-    if retry is None or not retry.perm & PERM_READ:
-        return queues
-    retries = [(name, queue_id) for queue_id in range(retry.read_queue_nums)]
+    retries: list[tuple[str, int]] = []
+    for name in pop_retry_topics(pop.topic, pop.group):
+        retry = context.topics.get(name)
+        if retry is not None and retry.perm & PERM_READ:
+            retries += [(name, queue_id) for queue_id in range(retry.read_queue_nums)]
     return retries + queues if turn % RETRY_FIRST == 0 and not by_priority else queues + retries
 
 
@@ -377,7 +377,7 @@ def _retries(context: Context, pop: Pop, point: CheckPoint, records: bytes) -> b
         pop_time_ms=point.pop_time,
         invisible_ms=pop.invisible_ms,
         revive_queue=point.revive_queue,
-        kind=RETRY,
+        kind=kind_of(point.topic, pop.topic, pop.group),
         broker=context.options.broker_name,
         queue_id=point.queue_id,
         offset=0,

@@ -28,7 +28,7 @@ from broker_core.commands import (
     SetMessageRequestMode,
 )
 from broker_core.errors import RequestError
-from broker_core.formats.pop_check_point import NORMAL, RETRY, pop_retry_topic
+from broker_core.formats.pop_check_point import NORMAL, RETRY, RETRY_V2, kind_of, popped_topic
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import (
     Header,
@@ -101,8 +101,8 @@ class PopMessageResponseHeader(Header):
 
 def encode_popped(reply: Popped, request: RemotingCommand, identity: Identity) -> RemotingCommand:
     """Each queue is named by its kind of topic and its id: ``0 2 100`` is offset 100 of queue 2."""
-    topic = request.ext_fields.get("topic", "")
-    places = [(f"{NORMAL if queue.topic == topic else RETRY} {queue.queue_id} ", queue) for queue in reply.queues]
+    topic, group = request.ext_fields.get("topic", ""), request.ext_fields.get("consumerGroup", "")
+    places = [(f"{kind_of(queue.topic, topic, group)} {queue.queue_id} ", queue) for queue in reply.queues]
     header = PopMessageResponseHeader(
         pop_time=reply.pop_time_ms,
         invisible_time=reply.invisible_ms,
@@ -224,7 +224,7 @@ def decode_batch_ack_message(request: RemotingCommand, peer: Peer) -> list[Comma
         commands.append(
             AckMessage(
                 consumer_group=ack.c,
-                topic=ack.t if ack.r == NORMAL else _retry_topic(ack),
+                topic=_topic(ack),
                 queue_id=ack.q,
                 start_offset=ack.so,
                 pop_time_ms=ack.pt,
@@ -234,10 +234,10 @@ def decode_batch_ack_message(request: RemotingCommand, peer: Peer) -> list[Comma
     return commands
 
 
-def _retry_topic(ack: _BatchAck) -> str:
-    if ack.r != RETRY:
-        raise RequestError(f"this broker has no retry topics of kind {ack.r[:10]!r}")
-    return pop_retry_topic(ack.t, ack.c)
+def _topic(ack: _BatchAck) -> str:
+    if ack.r not in (NORMAL, RETRY, RETRY_V2):
+        raise RequestError(f"this broker has no topics of kind {ack.r[:10]!r}")
+    return popped_topic(ack.r, ack.t, ack.c)
 
 
 def _offsets(ack: _BatchAck) -> list[int]:

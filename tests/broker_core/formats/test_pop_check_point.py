@@ -10,6 +10,7 @@ from broker_core.formats.pop_check_point import (
     decode_ack,
     decode_check_point,
     encode,
+    kind_of,
     pop_retry_topic,
     popped_topic,
     revive_topic,
@@ -62,6 +63,8 @@ def test_an_invalid_record_is_none() -> None:
 def test_names() -> None:
     assert revive_topic("DefaultCluster") == "rmq_sys_REVIVE_LOG_DefaultCluster"
     assert pop_retry_topic("orders", "g") == "%RETRY%g_orders"
+    for kind, topic in (("0", "orders"), ("1", "%RETRY%g_orders"), ("2", "%RETRY%g+orders")):
+        assert popped_topic(kind, "orders", "g") == topic and kind_of(topic, "orders", "g") == kind
 
 
 def test_an_extra_info_is_read_only_as_it_was_written() -> None:
@@ -70,6 +73,6 @@ def test_an_extra_info_is_read_only_as_it_was_written() -> None:
     assert (info.start_offset, info.kind, info.broker, info.queue_id, info.offset) == (100, RETRY, "broker-a", 2, 101)
     assert info.encode() == text and popped_topic(info.kind, "orders", "g") == "%RETRY%g_orders"
     changed = [text + " 1", text[:-4], "+" + text, text.replace("100", "-1"), text.replace("100", "9" * 19)]
-    for wrong in ["", "x", text.replace(" 1 ", " 2 "), *changed]:
+    for wrong in ["", "x", text.replace(" 1 ", " 3 "), *changed]:
         with pytest.raises(ValueError, match=r".*"):
             ExtraInfo.decode(wrong)

@@ -1,11 +1,18 @@
 """Held pops: rows of the pullRequestTable, one of which each arrival wakes."""
 
+from typing import Any
+
 import pytest
 
 from broker_core import commands as c
 from broker_core.consumers import pop_check_points
 from broker_core.events import PullAnswered, PullHeld, PullReleased, PullWoken
+from broker_core.formats.commit_log_record import decode_all
+from broker_core.formats.message_properties import find
+from broker_core.formats.pop_check_point import ExtraInfo
 from broker_core.processors.pop import pop_message
+from broker_core.processors.pop.check_point_log import append
+from broker_core.store.commit_log import PendingMessage
 from tests.fakes.engine import Bench, send
 from tests.fakes.members import events
 from tests.fakes.pops import ack, bodies, pop, popped, take
@@ -70,6 +77,30 @@ def test_a_message_that_comes_back_wakes_a_pop_of_one_queue() -> None:
     request = waiting(bench, queue_id=2)
     bench.tick(5100)
     assert bodies(popped(bench, request)) == [b"x"]
+
+
+def test_the_other_form_of_a_retry_topic_is_popped_from() -> None:
+    """RocketMQ writes it with enableRetryTopicV2: an adopted store may have it."""
+    bench = Bench()
+    bench.send("orders", b"old")
+    take(bench)
+    bench.context.topics.adopt("%RETRY%g+orders", 1, bench.clock.now())
+    request = waiting(bench, queue_id=2)
+    fields: dict[str, Any] = {"born_timestamp": 1, "born_host": "127.0.0.1", "born_port": 1, "flag": 0, "sys_flag": 0}
+    copy = PendingMessage(topic="%RETRY%g+orders", queue_id=0, body=b"x", properties="", **fields)
+    append(bench.context, [copy], bench.clock.now())
+    bench.tick()
+    reply = popped(bench, request)
+    assert bodies(reply) == [b"x"] and reply.queues[0].topic == "%RETRY%g+orders"
+    (record,) = decode_all(reply.records)
+    point = ExtraInfo.decode(find(record.properties, "POP_CK"))
+    assert record.topic == "orders" and point.kind == "2"
+    bench.tick(61_000)
+    again = take(bench)
+    assert {queue.topic for queue in again.queues} == {"%RETRY%g_orders", "%RETRY%g+orders"}
+    popping = bench.context.check_points.popping("g", "orders")
+    assert popping is not None and popping.unacknowledged == 2
+    assert ack(bench, again).messages == 1 and popping.unacknowledged == 1
 
 
 def test_what_is_left_wakes_a_pop_of_its_queue() -> None:

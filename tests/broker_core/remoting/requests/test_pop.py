@@ -114,7 +114,7 @@ def test_a_batch_acknowledges_up_to_32_messages_that_are_up_to_4096_apart() -> N
         (b'"b":"BQ=="', b'"b":"?"', 29),
         (b'"b":"BQ=="', b'"b":"%b"' % (b"A" * 1028), 29),
         (b'"b":"BQ=="', b'"b":"/////w8="', 29),
-        (b'"r":"1"', b'"r":"2"', 29),
+        (b'"r":"1"', b'"r":"3"', 29),
         (b'"rq":0', b'"rq":999', 3),
         (b'"so":7', b'"so":"x"', 1),
     ],

@@ -5,7 +5,8 @@
 
 Bytes are read from the log's mapped file when the socket is ready for them, one transfer at a time. So a slave that
 reads nothing costs one transfer of memory, and holds back neither retention nor any other slave. Everything runs on the
-loop's thread between two turns of the engine, when nobody else uses the log.
+loop's thread between two turns of the engine, when nobody else uses the log. Only what a slave far behind gets is read
+in another thread, from the file, because it may have to come from the disk.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import errno
 import logging
 from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import cast
 
 from broker_core.commands import RemoveSlave, ReportSlaveMaxOffset
@@ -21,6 +23,7 @@ from broker_core.remoting.ha_transfer import TRANSFER
 from broker_core.server.engine_runner import Connection, EngineRunner
 from broker_core.server.remoting_limits import note
 from broker_core.server.remoting_server import CannotServe
+from broker_core.tasks import start_task
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +35,8 @@ CHECK_S = 1.0
 LAST_BYTES_S = 1.0
 """How long slaves may take for the last bytes when the broker stops."""
 MAX_SLAVES = 16
+COLD_BYTES = 64 << 20
+"""What is older than these bytes of the log may be out of the page cache, so reading it may take milliseconds."""
 BYTES_A_TURN = 128 << 10
 """Sent to one slave before other work of the loop has its turn."""
 
@@ -68,6 +73,8 @@ class HAServer:
         self._end = -1
         self._check_timer: asyncio.TimerHandle | None = None
         self._last_sent: asyncio.Event | None = None  # set when slaves have the whole log of a broker that stops
+        self.last_reason = ""
+        """Why a slave was refused last."""
         self._strangers = 0
         self._too_many = 0
 
@@ -151,6 +158,17 @@ class HAServer:
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return address.is_loopback or any(address in network for network in self._allowed)
+
+
+def _read(path: Path, position: int, size: int) -> bytes:
+    """Bytes of a segment. What its file lacks at the end reads as zeros."""
+    with path.open("rb") as file:
+        file.seek(position)
+        return file.read(size).ljust(size, b"\0")
+
+
+def _no_segment(offset: int) -> str:
+    return f"the log has no segment with offset {offset}: begin a slave with an empty store"
 
 
 class SlaveConnection(asyncio.Protocol):
@@ -239,20 +257,41 @@ class SlaveConnection(asyncio.Protocol):
                 if transfer is None:
                     return
                 offset, size = transfer
+                if log_range.end - offset > COLD_BYTES:
+                    self._is_sending = True
+                    start_task(self._send_cold(offset, size), "send a slave the older part of the log")
+                    return
                 data = self._server.runner.engine.commit_log.read(offset, size)
                 if data is None:
-                    raise SlaveRefused(
-                        f"the log has no segment with offset {offset}: begin a slave with an empty store"
-                    )
-                self._transport.write(TRANSFER.pack(offset, size) + data)
+                    raise SlaveRefused(_no_segment(offset))
+                self._write(offset, data)
                 left -= size
-                self._sent_at = self._server.loop.time()
         except SlaveRefused as error:
             self._refuse(str(error))
             return
         if left <= 0 and not self._is_full:
             self._is_sending = True
             self._server.loop.call_soon(self._send_more)
+
+    def _write(self, offset: int, data: bytes) -> None:
+        self._transport.write(TRANSFER.pack(offset, len(data)) + data)
+        self._sent_at = self._server.loop.time()
+
+    async def _send_cold(self, offset: int, size: int) -> None:
+        """Send bytes from the disk, then go on. Nothing else is sent meanwhile."""
+        file = self._server.runner.engine.commit_log.mapped_files.find(offset)
+        try:
+            if file is None:
+                raise FileNotFoundError
+            data = await asyncio.to_thread(_read, file.path, offset - file.base, size)
+        except OSError as error:
+            log.warning("offset %d of the log cannot be read for a slave: %s", offset, error)
+            if self._is_open:
+                self._refuse(_no_segment(offset))
+            return
+        if self._is_open:
+            self._write(offset, data)
+            self._send_more()
 
     def _send_more(self) -> None:
         self._is_sending = False
@@ -272,7 +311,9 @@ class SlaveConnection(asyncio.Protocol):
     # --- the end --------------------------------------------------------------------------------------------------
 
     def _refuse(self, reason: str) -> None:
-        log.warning("slave %s is refused: %s", self._address, reason)
+        if reason != self._server.last_reason:  # a slave tries again every 5 s
+            log.warning("slave %s is refused: %s", self._address, reason)
+            self._server.last_reason = reason
         self._leave(reason, refused=True)
         self._transport.abort()
 

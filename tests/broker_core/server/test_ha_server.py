@@ -22,6 +22,7 @@ from broker_core.server.attach.engine_calls import EngineCalls
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.ha_server import MAX_SLAVES, HAServer, allowed_networks
 from broker_core.server.remoting_server import CannotServe
+from broker_core.store.files import RealFiles
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, SMALL, context_of, send
 from tests.fakes.followed import SEGMENT
@@ -33,11 +34,11 @@ SECONDS = 20
 class Master:
     """An engine in memory, its runner and its HA port."""
 
-    def __init__(self, **options: Any) -> None:
-        clock, files = VirtualClock(), SimulatedFiles(random.Random(1))
+    def __init__(self, folder: Path = ROOT, files: Any = None, **options: Any) -> None:
+        clock, files = VirtualClock(), files or SimulatedFiles(random.Random(1))
         keys = UniqKeyGenerator("127.0.0.1", 1, random.Random(1))
         values = Options(**(SMALL | {"mapped_file_size_commit_log": SEGMENT} | options))
-        self.runner = EngineRunner(lambda: Engine.open(Path(ROOT), values, files, clock, keys.next), clock)
+        self.runner = EngineRunner(lambda: Engine.open(folder, values, files, clock, keys.next), clock)
         self.ha = HAServer(self.runner, "127.0.0.1", 0, "")
         self.calls = EngineCalls(self.runner)
 
@@ -66,8 +67,8 @@ class Master:
 
 
 @asynccontextmanager
-async def running(**options: Any) -> AsyncIterator[Master]:
-    master = Master(**options)
+async def running(folder: Path = ROOT, files: Any = None, **options: Any) -> AsyncIterator[Master]:
+    master = Master(folder, files, **options)
     await master.runner.start()
     await master.ha.start()
     try:
@@ -123,6 +124,41 @@ async def test_a_slave_gets_the_log_byte_for_byte_and_goes_on_after_a_new_connec
         again = Slave(slave.protocol.confirmed)
         await again.follow(master, master.end)
         assert slave.data + again.data == log_of(master) and master.end > 3 * SEGMENT
+
+
+async def test_a_slave_far_behind_is_sent_what_another_thread_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ha_server, "COLD_BYTES", SEGMENT)
+    reads: list[int] = []
+    read = ha_server._read
+
+    def note(path: Path, position: int, size: int) -> bytes:
+        reads.append(size)
+        return read(path, position, size)
+
+    monkeypatch.setattr(ha_server, "_read", note)
+    async with running(tmp_path / "store", RealFiles()) as master:
+        await master.send(300)
+        slave = Slave()
+        await slave.follow(master, master.end)
+        assert slave.data == log_of(master)
+        assert master.end - 2 * SEGMENT <= sum(reads) < master.end
+
+
+async def test_a_slave_that_needs_a_segment_which_is_gone_from_the_disk_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ha_server, "COLD_BYTES", SEGMENT)
+    async with running(tmp_path / "store", RealFiles()) as master:
+        await master.send(300)
+        (tmp_path / "store" / "commitlog" / f"{0:020d}").unlink()
+        reader, writer = await master.connect()
+        writer.write(REPORT.pack(1))
+        assert await ends(reader) == b""
+        view = await master.until(lambda view: view.last_refused)
+        assert view.last_refused is not None and "no segment with offset 1" in view.last_refused.reason
+        writer.close()
 
 
 @pytest.mark.covers("ha-at-once")

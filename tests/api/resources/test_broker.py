@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from bridge.port import OPTION_DESCRIPTIONS, RequestError, commands
@@ -14,6 +15,33 @@ async def test_the_broker(client: httpx.AsyncClient) -> None:
     assert (body["broker"], body["role"], body["config"]["longPollingEnable"]) == (BROKER, "MASTER", True)
     assert body["positions"] == {"min": 0, "appended": 30, "flushed": 20, "dispatched": 30}
     assert "t" not in body
+
+
+async def test_the_slaves_of_a_broker(client: httpx.AsyncClient, port: FakePort) -> None:
+    slave = commands.SlaveView(
+        address="10.0.0.12:50000", since_ms=5, slave_ack_offset=20, transferred=30, reported_ms=7, lag_bytes=10,
+        in_sync=True, bytes_per_second=None,
+    )  # fmt: skip
+    refused = commands.RefusedSlave(address="10.0.0.9:1", reason="its log ends at 99", at_ms=8)
+    replication = msgspec.structs.replace(
+        broker_view().replication, ha_listen_port=10912, slaves=[slave], refused=1, last_refused=refused
+    )
+    port.replies[commands.GetBroker] = broker_view(replication=replication)
+    body = (await client.get("/api/v1/broker?int64=string")).json()["replication"]
+    assert body["slaves"] == [
+        {
+            "address": "10.0.0.12:50000",
+            "since_ms": "5",
+            "slave_ack_offset": "20",
+            "transferred": "30",
+            "reported_ms": "7",
+            "lag_bytes": "10",
+            "in_sync": True,
+            "bytes_per_second": None,
+        }
+    ]
+    assert body["last_refused"] == {"address": "10.0.0.9:1", "reason": "its log ends at 99", "at_ms": "8"}
+    assert (body["ha_listen_port"], body["refused"]) == (10912, 1)
 
 
 async def test_every_option_is_described(client: httpx.AsyncClient) -> None:

@@ -207,6 +207,13 @@ def test_the_answer_to_a_slave_contains_its_masters_address(bench: NameServerBen
     assert answer.ext_fields == {"haServerAddr": "127.0.0.1:10911", "masterAddr": "127.0.0.1:10911"}
 
 
+def test_a_slave_of_a_master_without_a_port_for_slaves_is_told_of_none(bench: NameServerBench) -> None:
+    body = register_body(topic_config("t1"), topic_config("t2"))
+    bench.ask(103, broker_header("b1", "1:1", haServerAddr=""), body)
+    answer = bench.ask(103, broker_header("b1", "2:2", 1), body)
+    assert answer.ext_fields == {"masterAddr": "1:1"}
+
+
 def test_a_broker_unregisters(bench: NameServerBench) -> None:
     fields = broker_header("broker-a", "127.0.0.1:10911", cluster="DefaultCluster")
     assert answer_to(bench, 104, fields) == (0, {}, b"")

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { askedText, clientsOf } from "../../static/js/text/running_info.js";
+import { askedText, clientsOf, stacksText } from "../../static/js/text/running_info.js";
 
 const NOW = 1_700_000_000_000;
 const queue = (fields = {}) => ({ topic: "orders", queue_id: 0, cached: 4, pulled_ms: String(NOW - 2000), consumed_ms: null, locked: false, ...fields });
@@ -33,7 +33,12 @@ test("a client is described by its version, start and threads", () => {
   assert.match(clientsOf({ brokers: [broker({ clients: [client({ properties })] })] }, NOW)[0].about, /^5\.4\.0, started 1 min.* ago, 20 threads$/);
 });
 
+test("the threads that call the listener come first", () => {
+  assert.equal(stacksText("main  a\nmain  b\n\nConsumeMessageThread_g_1  c\n\nlogback  d\n"), "ConsumeMessageThread_g_1  c\n\nmain  a\nmain  b\n\nlogback  d\n");
+});
+
 test("an answer says whom it leaves out", () => {
-  assert.equal(askedText({ brokers: [broker({ members: 60 })], problems: { "broker-b": "busy" } }),
-    "broker-a (10.0.0.1:10911) asked 1 of 60 members; broker-b: busy");
+  const none = broker({ broker: "broker-c", members: 0, clients: [] });
+  assert.equal(askedText({ brokers: [broker({ members: 60 }), none], problems: { "broker-b": "busy" } }),
+    "broker-a (10.0.0.1:10911) asked 1 of 60 members; broker-c (10.0.0.1:10911) has no member of the group; broker-b: busy");
 });

@@ -126,10 +126,7 @@ class ConsumerQuestions:
         return ConsumerRunningInfo(
             client_id=client_id,
             problem="",
-            properties={
-                str(name): str(value)
-                for name, value in islice(properties.items() if isinstance(properties, dict) else (), PROPERTIES)
-            },
+            properties=_properties(properties) if isinstance(properties, dict) else {},
             queues=[
                 _process_queue(queue, entry)
                 for queue, entry in islice(by_queue(body.get("mqTable")).items(), QUEUES)
@@ -182,6 +179,12 @@ def _failed(remark: str) -> Failed:
 
 def _no_answer(client_id: str, problem: str) -> ConsumerRunningInfo:
     return ConsumerRunningInfo(client_id=client_id, problem=problem, properties={}, queues=[])
+
+
+def _properties(properties: Mapping[Any, Any]) -> dict[str, str]:
+    """Those that RocketMQ adds. The others are the fields of the client's configuration, and nobody asked for them."""
+    added = ((str(name), str(value)) for name, value in properties.items())
+    return dict(islice((entry for entry in added if entry[0].startswith("PROP_")), PROPERTIES))
 
 
 def _process_queue(queue: MessageQueue, entry: Mapping[str, Any]) -> ProcessQueueInfo:

@@ -45,9 +45,17 @@ function aboutText(properties, now) {
   return parts.filter(Boolean).join(", ");
 }
 
+/** The stacks of a Java client with those of the threads that call the listener first. */
+export function stacksText(stacks) {
+  const threads = stacks.split(/\n\s*\n/).filter((thread) => thread.trim());
+  const calls = (thread) => Number(/^\s*ConsumeMessage/.test(thread));
+  return threads.sort((a, b) => calls(b) - calls(a)).join("\n\n");
+}
+
 /** What the answer says about itself: whom it asked, and what it leaves out. */
 export function askedText({ brokers, problems }) {
   const members = brokers.map(({ members: all, clients, broker, source }) => {
+    if (!all) return `${broker} (${source}) has no member of the group`;
     const whom = clients.length < all ? `${count(clients.length)} of ${count(all)} members` : `${count(all)} ${all === 1 ? "member" : "members"}`;
     return `${broker} (${source}) asked ${whom}`;
   });

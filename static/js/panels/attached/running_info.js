@@ -3,7 +3,7 @@
 import { el, setText } from "../../dom.js";
 import { count } from "../../text/format.js";
 import { request } from "../../http.js";
-import { askedText, clientsOf } from "../../text/running_info.js";
+import { askedText, clientsOf, stacksText } from "../../text/running_info.js";
 
 /** `ask(client)` asks all members, or one of them with the stacks of its threads; null where clients cannot be asked. */
 export function runningInfo(group) {
@@ -15,7 +15,8 @@ export function runningInfo(group) {
 
   async function ask(client = "") {
     const mine = ++asking;
-    show({ title: client || `Members of ${group}`, note: "Asking …" });
+    show({ note: "Asking …" });
+    part("again").hidden = !client;
     if (!box.open) box.showModal();
     try {
       const answer = await request("GET", client ? `${path}?client=${encodeURIComponent(client)}&stacks=true` : path);
@@ -28,8 +29,7 @@ export function runningInfo(group) {
     }
   }
 
-  function show({ title = null, note = "", problem = "", rows = [], empty = "" }) {
-    if (title !== null) setText(part("title"), title);
+  function show({ note = "", problem = "", rows = [], empty = "" }) {
     setText(part("note"), note || empty);
     if (note && empty) setText(part("note"), `${empty} (${note})`);
     setText(part("problem"), problem);
@@ -40,13 +40,13 @@ export function runningInfo(group) {
   function clientRow(client, isAlone) {
     const threads = el("button", { type: "button", class: "button small" }, "Threads");
     threads.addEventListener("click", () => ask(client.id));
-    const head = el("header", {}, el("h3", { class: "mono" }, client.id), ...(isAlone || client.problem ? [] : [threads]));
+    const head = el("div", { class: "running-head" }, el("h3", { class: "mono" }, client.id), ...(isAlone || client.problem ? [] : [threads]));
     const row = el("section", {}, head, el("p", { class: "quiet" }, client.about));
     if (client.problem) row.append(el("p", { class: "dialog-problem" }, client.problem));
     else if (client.queues.length) row.append(queueTable(client.queues));
     else row.append(el("p", { class: "quiet" }, "It has no queue of these brokers."));
     if (isAlone && !client.problem) {
-      row.append(client.stacks ? el("pre", { class: "stacks", tabindex: "0", "aria-label": "Stacks of its threads" }, client.stacks)
+      row.append(client.stacks ? el("pre", { class: "stacks", tabindex: "0", role: "region", "aria-label": "Stacks of its threads" }, stacksText(client.stacks))
         : el("p", { class: "quiet" }, "It gave no stacks: only RocketMQ's Java client has them."));
     }
     return row;
@@ -54,12 +54,12 @@ export function runningInfo(group) {
 
   function queueTable(queues) {
     const names = ["queue", "not consumed", "not committed", "last consumed", "last pull"];
-    return el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Queues of the client, scrollable" },
-      el("table", { class: "rows running-table" }, el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name)))),
+    return el("div", { class: "running-scroll", tabindex: "0", role: "region", "aria-label": "Queues of the client, scrollable" },
+      el("table", { class: "rows running-table" }, el("thead", {}, el("tr", {}, ...names.map((name, place) => el("th", { scope: "col", class: place ? "num" : null }, name)))),
         el("tbody", {}, ...queues.map((queue) => el("tr", { "data-problem": queue.cached > 0 && queue.handed > 0 },
-          el("td", { class: "mono" }, queue.place, ...(queue.locked ? [el("span", { class: "lock" }, "locked")] : [])),
-          el("td", { class: "num" }, count(queue.cached)), el("td", { class: "num" }, count(queue.handed)),
-          el("td", { class: "num" }, queue.consumed), el("td", { class: "num" }, queue.pulled))))));
+          el("td", { class: "mono" }, queue.place, ...(queue.locked ? [" ", el("span", { class: "lock" }, "locked")] : [])),
+          ...[count(queue.cached), count(queue.handed), queue.consumed, queue.pulled].map((text, place) =>
+            el("td", { class: "num", "data-label": names[place + 1] }, text)))))));
   }
 
   part("again").addEventListener("click", () => ask());

@@ -27,7 +27,7 @@ def process_queue(queue_id: int, consumed_ms: int, cached: int = 4, broker: str 
 
 def running(*tables: dict[Any, Any]) -> dict[str, Any]:
     table = {queue: entry for one in tables for queue, entry in one.items()}
-    return {"mqTable": table, "properties": {"PROP_CLIENT_VERSION": "V5_4_0"}}
+    return {"mqTable": table, "properties": {"PROP_CLIENT_VERSION": "V5_4_0", "namesrvAddr": "n:1"}}
 
 
 async def ask(leader: FakeMaster, copy: Copy, **fields: Any) -> c.Reply:

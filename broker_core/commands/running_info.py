@@ -35,7 +35,7 @@ class ProcessQueueInfo(Shape, frozen=True):
 class ConsumerRunningInfo(Shape, frozen=True):
     """RocketMQ's ConsumerRunningInfo of one client; ``problem`` says why there is none, and is else empty.
 
-    ``properties`` are those that RocketMQ calls PROP_…. ``stacks`` is a text for people, None unless it was asked for and given.
+    ``properties`` are those that RocketMQ calls PROP_…. ``stacks`` is a text for people, None unless it was given.
     """
 
     client_id: str

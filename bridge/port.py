@@ -33,6 +33,7 @@ from broker_core.errors import (
 from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
 from broker_core.formats.pop_check_point import NORMAL, ExtraInfo, kind_of, popped_topic
+from broker_core.formats.recall_handle import decode as decode_recall_handle
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
 from broker_core.verdicts.group_state import PATIENCE_MS, State
@@ -77,6 +78,7 @@ __all__ = [
     "commands",
     "compare_polling",
     "decode_pulls",
+    "decode_recall_handle",
     "encode_properties",
     "event_types",
     "inflate_messages",

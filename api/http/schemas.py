@@ -135,7 +135,11 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_f
 
 
 class PublishMessage(Body, frozen=True, kw_only=True, gc=False):
-    """One message to publish. With `body_encoding` `json` the body is any JSON value, stored as its text."""
+    """One message to publish. With `body_encoding` `json` the body is any JSON value, stored as its text.
+
+    `deliver_at_ms` is the wall time at which consumers get it, `delay_ms` how long after it was stored; at most one of
+    these, and then no property DELAY.
+    """
 
     body: msgspec.Raw
     body_encoding: BodyEncoding = "utf8"
@@ -143,10 +147,12 @@ class PublishMessage(Body, frozen=True, kw_only=True, gc=False):
     keys: list[str] = []
     properties: dict[str, str] = {}
     queue_id: QueueId | None = None
+    deliver_at_ms: Annotated[int, Meta(ge=1, le=(1 << 53) - 1)] | None = None
+    delay_ms: Annotated[int, Meta(ge=1, le=(1 << 53) - 1)] | None = None
 
 
 class PublishedMessage(Model, frozen=True, kw_only=True, gc=False):
-    """Where one message was stored."""
+    """Where one message was stored. `recall_handle` is only there if it waits for an exact time."""
 
     broker: str
     message_id: str
@@ -156,6 +162,7 @@ class PublishedMessage(Model, frozen=True, kw_only=True, gc=False):
     queue_offset: int
     physical_offset: int
     store_time_ms: int
+    recall_handle: str | UnsetType = UNSET
 
 
 # --- Messages and pulls --------------------------------------------------------------------------------------

@@ -14,10 +14,18 @@ from api.http.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicNam
 from api.http.problems import Problem, move_pointer
 from api.http.request import Answer, Params, Reading, Request, ask
 from api.http.routes import Header, Route
-from api.http.schemas import MessageView, Milliseconds, Model, PublishMessage, copied
+from api.http.schemas import Body, MessageView, Milliseconds, Model, PublishMessage, copied
 from api.http.threads import in_thread
 from api.resources.publishing import Published, PublishMessages, check_idempotency_key, published, read_publish
-from bridge.port import INFLATED_BYTES_MAX, BrokerError, Message, commands, inflate_messages, stored_messages
+from bridge.port import (
+    INFLATED_BYTES_MAX,
+    BrokerError,
+    Message,
+    commands,
+    decode_recall_handle,
+    inflate_messages,
+    stored_messages,
+)
 
 R = TypeVar("R", bound=commands.Reply)
 
@@ -56,6 +64,17 @@ class TimelineView(Model, frozen=True, kw_only=True, gc=False):
 
 class PublishParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: TopicName
+
+
+class Recall(Body, frozen=True, kw_only=True, gc=False):
+    recall_handle: Annotated[str, Meta(min_length=1, max_length=4096, description="That of the publish's answer.")]
+
+
+class RecalledView(Model, frozen=True, kw_only=True, gc=False):
+    """The recall is stored. As in RocketMQ, it is not checked whether the message is still there."""
+
+    broker: str
+    message_id: str
 
 
 class MessageParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,6 +186,20 @@ async def publish(request: Request[PublishParams]) -> Answer:
             move_pointer(error, "/messages/0", "")
         raise
     return Answer(body=published(sent, broker.name))
+
+
+async def recall(request: Request[PublishParams]) -> Answer:
+    """Take back a message for an exact time, until the second in which it is due."""
+    host, client_port = request.client
+    handle = request.body.recall_handle
+    command = commands.RecallMessage(
+        topic=request.params.topic, recall_handle=handle, born_host=host, born_port=client_port
+    )
+    known = decode_recall_handle(handle)
+    named = request.params.broker or (known.broker_name if known is not None else "")
+    broker = await brokers.single_broker(named, command.topic)
+    recalled = await ask(broker.port, command, commands.Recalled)
+    return Answer(body=RecalledView(broker=broker.name, message_id=recalled.message_id))
 
 
 async def _ask_about(params: MessageParams, command: commands.Command, expected: type[R]) -> tuple[str, R]:
@@ -298,5 +331,17 @@ ROUTES = (
         params=MessageParams,
         response=TimelineView,
         problems=(404, 504),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/topics/{topic}/recalls",
+        handler=recall,
+        group="Messages",
+        summary="Recall a message that waits for an exact time",
+        params=PublishParams,
+        bodies=(Recall,),
+        response=RecalledView,
+        status=201,
+        problems=(403, 404, 429, 504),
     ),
 )

@@ -81,7 +81,7 @@ def outgoing(message: PublishMessage, at: str) -> commands.OutgoingMessage:
 
 
 def _has_properties(message: PublishMessage) -> bool:
-    return bool(message.tag or message.keys or message.properties)
+    return bool(message.tag or message.keys or message.properties or message.deliver_at_ms or message.delay_ms)
 
 
 def _body(message: PublishMessage, at: str) -> bytes:
@@ -124,6 +124,7 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
         where = f"{at}/properties/{name.replace('~', '~0').replace('/', '~1')}"
         _check_property(name, value, where)
         properties[name] = value
+    _add_time(message, properties, at)
     if message.tag:
         properties["TAGS"] = _clean(message.tag, f"{at}/tag")
     if message.keys:
@@ -137,11 +138,23 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
     return properties
 
 
+def _add_time(message: PublishMessage, properties: dict[str, str], at: str) -> None:
+    """The property for an exact time. Problem 400 if the message asks for two times."""
+    if message.deliver_at_ms is None and message.delay_ms is None:
+        return
+    if DELAY in properties or (message.deliver_at_ms is not None and message.delay_ms is not None):
+        raise Problem(400, f"set one of deliver_at_ms, delay_ms and the property {DELAY}", pointer=f"{at}/delay_ms")
+    if message.delay_ms is not None:
+        properties["TIMER_DELAY_MS"] = str(message.delay_ms)
+    else:
+        properties["TIMER_DELIVER_MS"] = str(message.deliver_at_ms)
+
+
 def _check_property(name: str, value: str, where: str) -> None:
     if name in TIMER_PROPERTIES:
         raise Problem(
             400,
-            f"{name} sets delivery at any time, which is not supported; {DELAY} sets a delay level",
+            f"the property {name} is reserved; use the field `deliver_at_ms` or `delay_ms`",
             pointer=where,
         )
     if name == DELAY and not _LEVEL.fullmatch(value):
@@ -197,6 +210,7 @@ def published(sent: commands.Sent, broker: str) -> Published:
                 queue_offset=message.queue_offset,
                 physical_offset=message.physical_offset,
                 store_time_ms=message.store_time_ms,
+                recall_handle=message.recall_handle or UNSET,
             )
             for message in sent.messages
         ]

@@ -16,6 +16,10 @@ from broker_core.formats.message_properties import (
     REAL_TOPIC,
     RETRY_TOPIC,
     TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
     UNIQ_KEY,
     WAIT,
 )
@@ -27,6 +31,7 @@ RECONSUME_TIME = "RECONSUME_TIME"
 MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 RESERVED = frozenset(
     {TAGS, KEYS, UNIQ_KEY, DELAY, WAIT, RETRY_TOPIC, ORIGIN_MESSAGE_ID, REAL_TOPIC, REAL_QID}
+    | {TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS}
     | {RECONSUME_TIME, MAX_RECONSUME_TIMES, "TRAN_MSG", "PGROUP"}
 )
 """Names of properties that have a meaning of their own: a user cannot set them as properties."""
@@ -34,6 +39,9 @@ RESERVED = frozenset(
 
 class Message:
     """RocketMQ's Message. ``delay_level`` is 1 to 18 (1 s to 2 h by default); 0 is no delay.
+
+    ``deliver_time_ms`` is a wall time at which consumers are to get it, ``delay_time_ms`` how long after it was sent;
+    at most one of the three.
 
     Raises MQClientException for properties that RocketMQ reserves, or that contain its separators.
     """
@@ -48,6 +56,8 @@ class Message:
         keys: str | Iterable[str] = "",
         *,
         delay_level: int = 0,
+        deliver_time_ms: int = 0,
+        delay_time_ms: int = 0,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         wait_store_msg_ok: bool = True,
@@ -60,7 +70,10 @@ class Message:
         if reserved:
             raise MQClientException(f"the property {min(reserved)!r} is RocketMQ's own; choose another name")
         text = keys if isinstance(keys, str) else " ".join(keys)
-        own = {TAGS: tags, KEYS: text, DELAY: str(delay_level) if delay_level > 0 else ""}
+        delays = {DELAY: delay_level, TIMER_DELIVER_MS: deliver_time_ms, TIMER_DELAY_MS: delay_time_ms}
+        own = {TAGS: tags, KEYS: text} | {name: str(value) for name, value in delays.items() if value > 0}
+        if sum(value > 0 for value in delays.values()) > 1:
+            raise MQClientException("set one of delay_level, deliver_time_ms and delay_time_ms")
         self.properties |= {name: value for name, value in own.items() if value}
         self.properties[WAIT] = "true" if wait_store_msg_ok else "false"
         try:
@@ -74,6 +87,11 @@ class Message:
     @property
     def delay_level(self) -> int:
         return int(self.properties.get(DELAY, 0))
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it is delivered later than it is sent."""
+        return any(name in self.properties for name in (DELAY, TIMER_DELIVER_MS, TIMER_DELAY_MS))
 
     @property
     def transaction_id(self) -> str:

@@ -36,6 +36,8 @@ from broker_core.remoting.requests.headers import Header, read_body, read_header
 from broker_core.remoting.requests.pull import PullMessageRequestHeader
 from broker_core.remoting.requests.send import (
     EndTransactionRequestHeader,
+    RecallMessageRequestHeader,
+    RecallMessageResponseHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
@@ -131,7 +133,16 @@ class MQClientAPI:
             raise MQBrokerException(answer.code, answer.remark, address)
         stored = _header(SendMessageResponseHeader, answer, address)
         where = MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=stored.queue_id)
-        return SendResult(status, stored.transaction_id, where, stored.queue_offset, stored.msg_id)
+        handle = stored.recall_handle or ""
+        return SendResult(status, stored.transaction_id, where, stored.queue_offset, stored.msg_id, handle)
+
+    async def recall_message(self, address: str, header: RecallMessageRequestHeader, timeout_s: float) -> str:
+        """The id of the message that is taken back."""
+        answer = await self.connection(address).invoke(
+            RequestCode.RECALL_MESSAGE, write_header(header), timeout_s=timeout_s
+        )
+        check(answer, address)
+        return _header(RecallMessageResponseHeader, answer, address).msg_id
 
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes, code: int) -> None:
         await self.connection(address).oneway(code, write_header(header), body)

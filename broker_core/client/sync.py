@@ -135,6 +135,10 @@ class DefaultMQProducer:
         """Send messages of one topic to one queue, in one request."""
         return call(self._producer.send_batch(messages, queue=queue, timeout_ms=timeout_ms))
 
+    def recall_message(self, topic: str, recall_handle: str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message for an exact time, by the handle of its SendResult. Returns the message's id."""
+        return call(self._producer.recall_message(topic, recall_handle, timeout_ms=timeout_ms))
+
     def send_oneway(
         self,
         message: Message,

@@ -14,7 +14,16 @@ from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import DelayedMessagesLost, DelayElapsed, TopicChanged
 from broker_core.formats import message_properties, recall_handle
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX, CommitLogRecord
-from broker_core.formats.message_properties import DELAY, REAL_QID, REAL_TOPIC, UNIQ_KEY
+from broker_core.formats.message_properties import (
+    DELAY,
+    REAL_QID,
+    REAL_TOPIC,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+    UNIQ_KEY,
+)
 from broker_core.formats.recall_handle import RecallHandle
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
@@ -22,14 +31,7 @@ from broker_core.store.commit_log import PendingMessage
 from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
 from broker_core.store.schedule_message_service import DueMessage
 from broker_core.store.timer import timer_message
-from broker_core.store.timer.timer_message import (
-    TIMER_DEL_UNIQKEY,
-    TIMER_DELAY_MS,
-    TIMER_DELAY_SEC,
-    TIMER_DELIVER_MS,
-    TIMER_OUT_MS,
-    TIMER_TOPIC,
-)
+from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_TOPIC
 from broker_core.topics import TopicConfig, may_be_sent_to, validate_name
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker_core.client.client_config import ProducerConfig, check_group, read_config
 from broker_core.client.client_events import MessageSent
@@ -18,6 +18,7 @@ from broker_core.client.mq_client_exception import MQBrokerException, MQClientEx
 from broker_core.client.mq_client_instance import MQClientInstance
 from broker_core.client.producer.back_pressure import BackPressure
 from broker_core.client.producer.mq_fault_strategy import MQFaultStrategy
+from broker_core.client.producer.outgoing import Outgoing
 from broker_core.client.producer.send_result import RETRY_CODES, SendResult
 from broker_core.client.producer.topic_publish_info import TopicPublishInfo
 from broker_core.codes import RequestCode
@@ -26,8 +27,9 @@ from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.message_body import COMPRESSED, ZLIB
 from broker_core.formats.message_properties import CORRELATION_ID, MSG_TYPE, REPLY, REPLY_TO_CLIENT, TTL, UNIQ_KEY, WAIT
+from broker_core.formats.recall_handle import decode as decode_handle
 from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, encode_batch
-from broker_core.remoting.requests.send import RETRY_PREFIX, SendMessageRequestHeaderV2
+from broker_core.remoting.requests.send import RETRY_PREFIX, RecallMessageRequestHeader, SendMessageRequestHeaderV2
 from broker_core.tasks import start_task
 from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_topic
 
@@ -38,23 +40,8 @@ MAX_REQUEST_MS = 3_600_000
 MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 """Picks a queue: the topic's queues, the message, and the ``arg`` of the send."""
 
-
 SendCallback = Callable[[SendResult | None, MQClientException | None], None]
 """RocketMQ's SendCallback: the result, or the error, of a send that has ended."""
-
-
-class _Outgoing(NamedTuple):
-    """What is sent, the same at every attempt."""
-
-    topic: str
-    body: bytes
-    properties: str
-    msg_id: str
-    flag: int
-    sys_flag: int
-    code: int
-    reconsume_times: int = 0
-    max_reconsume_times: int | None = None
 
 
 class DefaultMQProducer:
@@ -173,7 +160,7 @@ class DefaultMQProducer:
             ) from None
 
     async def _send_and_call(
-        self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int, callback: SendCallback
+        self, outgoing: Outgoing, queue: MessageQueue | None, deadline_ns: int, callback: SendCallback
     ) -> None:
         result, failure = None, None
         try:
@@ -219,8 +206,23 @@ class DefaultMQProducer:
         times = properties.get(RECONSUME_TIME, "0"), properties.get(MAX_RECONSUME_TIMES, "0")
         msg_id = properties.get(UNIQ_KEY, "")
         code = RequestCode.SEND_MESSAGE_V2
-        outgoing = _Outgoing(topic, body, text, msg_id, flag, sys_flag, code, *map(int, times))
+        outgoing = Outgoing(topic, body, text, msg_id, flag, sys_flag, code, *map(int, times))
         await self._send(outgoing, None, self._deadline_ns(None))
+
+    async def recall_message(self, topic: str, recall_handle: str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message for an exact time, until its last second. Returns its id, even if it is there no more."""
+        self._require_running()
+        deadline_ns = self._deadline_ns(timeout_ms)
+        handle = decode_handle(recall_handle)
+        if handle is None or handle.topic != topic:
+            raise MQClientException("the recall handle is not one of this topic; take it from the SendResult")
+        await self._publish_info(topic, deadline_ns)  # its brokers' addresses come with the topic's route
+        header = RecallMessageRequestHeader(topic, recall_handle, self.group)
+        address = self.instance.broker_address(handle.broker_name)
+        try:
+            return await self.instance.api.recall_message(address, header, self._left_s(deadline_ns))
+        except OSError as error:
+            raise MQClientException(f"{handle.broker_name} did not answer the recall: {error}") from error
 
     # --- Requests ---------------------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class DefaultMQProducer:
             self.instance.request_futures.remove(own[CORRELATION_ID])
 
     def _start_request(
-        self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int, reply: "asyncio.Future[Message]"
+        self, outgoing: Outgoing, queue: MessageQueue | None, deadline_ns: int, reply: "asyncio.Future[Message]"
     ) -> "asyncio.Task[SendResult]":
         """Send beside the wait: the reply may come before the broker's answer, and a failed send ends the wait."""
 
@@ -295,7 +297,7 @@ class DefaultMQProducer:
     def _left_s(self, deadline_ns: int) -> float:
         return max(0, deadline_ns - self.instance.clock.mono_ns()) / 1e9
 
-    async def _send(self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int) -> SendResult:
+    async def _send(self, outgoing: Outgoing, queue: MessageQueue | None, deadline_ns: int) -> SendResult:
         """Send, and tell the client's event listener how it ended."""
         events, clock = self.instance.events, self.instance.clock
         if events.listener is None:
@@ -329,7 +331,7 @@ class DefaultMQProducer:
             )
 
     async def _send_default_impl(
-        self, outgoing: _Outgoing, queue: MessageQueue | None, deadline_ns: int, tried: list[str]
+        self, outgoing: Outgoing, queue: MessageQueue | None, deadline_ns: int, tried: list[str]
     ) -> SendResult:
         """RocketMQ's sendDefaultImpl: attempts until one succeeds, all of them before the deadline.
 
@@ -364,7 +366,7 @@ class DefaultMQProducer:
             f"at {', '.join(tried) or 'no broker'}: {problem}"
         ) from problem
 
-    async def _send_kernel(self, outgoing: _Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
+    async def _send_kernel(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
         """One attempt. How long it takes counts for the choice of later brokers."""
         clock, broker = self.instance.clock, queue.broker_name
         begin_ns = clock.mono_ns()
@@ -381,7 +383,7 @@ class DefaultMQProducer:
         self._faults.update_fault_item(broker, (now_ns - begin_ns) / 1e6, now_ns)
         return result._replace(msg_id=outgoing.msg_id)
 
-    def _header(self, outgoing: _Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(
             producer_group=self.group,
             topic=outgoing.topic,
@@ -425,7 +427,7 @@ class DefaultMQProducer:
 
     # --- Messages ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, message: Message, more: Mapping[str, str] | None = None) -> _Outgoing:
+    def _prepare(self, message: Message, more: Mapping[str, str] | None = None) -> Outgoing:
         """The message as it is sent, with ``more`` properties. MQClientException for one that cannot be."""
         self._require_running()
         self._check(message)
@@ -435,9 +437,9 @@ class DefaultMQProducer:
         body, sys_flag = message.body, 0
         if len(body) >= self.config.compress_msg_body_over_howmuch:
             body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), COMPRESSED | ZLIB
-        return _Outgoing(message.topic, body, properties, key, message.flag, sys_flag, code)
+        return Outgoing(message.topic, body, properties, key, message.flag, sys_flag, code)
 
-    def _prepare_batch(self, messages: Sequence[Message]) -> _Outgoing:
+    def _prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
         """RocketMQ's MessageBatch."""
         self._require_running()
         if not messages:
@@ -448,7 +450,7 @@ class DefaultMQProducer:
             self._check(message)
             if (message.topic, message.properties[WAIT]) != (first.topic, first.properties[WAIT]):
                 raise MQClientException("the messages of a batch have one topic and one wait_store_msg_ok")
-            if message.delay_level or message.topic.startswith(RETRY_PREFIX):
+            if message.is_delayed or message.topic.startswith(RETRY_PREFIX):
                 raise MQClientException("delayed messages, and those for a retry topic, are sent one by one")
             if message.properties.get(MSG_TYPE) == REPLY:
                 raise MQClientException("replies are sent one by one")
@@ -463,7 +465,7 @@ class DefaultMQProducer:
             raise MQClientException(f"the batch has {len(body)} bytes; the limit is {self.config.max_message_size}")
         own = self.instance.uniq_keys.next(self.instance.clock.now().wall_ms)
         text = message_properties.encode({UNIQ_KEY: own, WAIT: first.properties[WAIT]})
-        return _Outgoing(first.topic, body, text, ",".join(keys), 0, 0, RequestCode.SEND_BATCH_MESSAGE)
+        return Outgoing(first.topic, body, text, ",".join(keys), 0, 0, RequestCode.SEND_BATCH_MESSAGE)
 
     def _check(self, message: Message) -> None:
         """RocketMQ's Validators.checkMessage."""

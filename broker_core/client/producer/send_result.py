@@ -19,10 +19,14 @@ RETRY_CODES = frozenset((1, 2, 14, 16, 17, 204, 205, 1500))
 
 
 class SendResult(NamedTuple):
-    """RocketMQ's SendResult. Of a batch, the ids are joined by commas and the offset is that of the first message."""
+    """RocketMQ's SendResult. Of a batch, the ids are joined by commas and the offset is that of the first message.
+
+    With ``recall_handle``, not empty for a message for an exact time, the producer can take it back.
+    """
 
     send_status: SendStatus
     msg_id: str
     message_queue: MessageQueue
     queue_offset: int
     offset_msg_id: str
+    recall_handle: str = ""

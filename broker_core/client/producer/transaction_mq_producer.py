@@ -78,6 +78,7 @@ class TransactionSendResult(NamedTuple):
     message_queue: MessageQueue
     queue_offset: int
     offset_msg_id: str
+    recall_handle: str
     local_transaction_state: LocalTransactionState
 
 
@@ -127,8 +128,8 @@ class TransactionMQProducer(DefaultMQProducer):
 
         Most programs call ``send_message_in_transaction``. The caller of this calls ``end_transaction``.
         """
-        if message.delay_level:
-            raise MQClientException("a message in a transaction cannot be delayed; leave delay_level out")
+        if message.is_delayed:
+            raise MQClientException("a message in a transaction cannot be delayed; leave delay_level and times out")
         deadline_ns = self._deadline_ns(timeout_ms)
         outgoing = self._prepare(message, {TRAN_MSG: "true", PGROUP: self.group})
         outgoing = outgoing._replace(sys_flag=outgoing.sys_flag | TRANSACTION_PREPARED)

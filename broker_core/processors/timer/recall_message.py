@@ -11,12 +11,12 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import Recalled, RecallMessage, Reply, TimerMetrics
 from broker_core.errors import NotFoundError, RequestError, UnavailableError
 from broker_core.formats import message_properties, recall_handle
-from broker_core.formats.message_properties import PGROUP, TAGS, UNIQ_KEY
+from broker_core.formats.message_properties import PGROUP, TAGS, TIMER_DELIVER_MS, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.schedule_message import make_timer
 from broker_core.store.commit_log import PendingMessage
-from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_DELIVER_MS
+from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY
 
 RECALL_TAG = "_RECALL_TAG_"
 TOPICS_SHOWN = 1000

@@ -10,14 +10,13 @@ from broker_core.errors import RequestError, StoreError, UnavailableError
 from broker_core.events import DelayedMessagesLost, DelayElapsed, MessageRecalled
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode, has_room
-from broker_core.formats.message_properties import REAL_QID, REAL_TOPIC, UNIQ_KEY
+from broker_core.formats.message_properties import REAL_QID, REAL_TOPIC, TIMER_DELIVER_MS, UNIQ_KEY
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.schedule_message import real_copy
 from broker_core.store.commit_log import PendingMessage
 from broker_core.store.timer import timer_message
 from broker_core.store.timer.timer_message import (
-    TIMER_DELIVER_MS,
     TIMER_DEQUEUE_MS,
     TIMER_ENQUEUE_MS,
     TIMER_ROLL_TIMES,

@@ -8,13 +8,16 @@ slot are due after its time, and not later than a precision after it. RocketMQ d
 from typing import NamedTuple
 
 from broker_core.formats.commit_log_record import Buffer, properties_at, store_timestamp_at, topic_at
-from broker_core.formats.message_properties import REAL_TOPIC, find
+from broker_core.formats.message_properties import (
+    REAL_TOPIC,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+    find,
+)
 
 TIMER_TOPIC = "rmq_sys_wheel_timer"
-TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
-TIMER_DELAY_MS = "TIMER_DELAY_MS"
-TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
-TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
 TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"

@@ -51,6 +51,7 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
         "resend": {},
         "consume_directly": {"group": "g", "client_id": "c"},
         "patch_config": {"longPollingEnable": True},
+        "recall": {"recall_handle": "x"},
         "receive": {"group": "G"},
         "ack": {"group": "G", "receipts": ["x"]},
         "lease": {"group": "G", "receipts": ["x"], "lease_ms": 0},

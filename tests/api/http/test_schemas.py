@@ -39,6 +39,8 @@ SMALL = frozenset(
         "held_us",
         "wake_us",
         "effective_wait_ms",
+        "delay_ms",
+        "deliver_at_ms",
         "total",
         "next",
         "holds_total",

@@ -31,6 +31,9 @@ from broker_core.formats.message_body import COMPRESSED
 from tests.api.asgi_client import AsgiRequest
 from tests.fakes.engine import Bench
 from tests.fakes.fake_port import FakePort, record
+from tests.fakes.timers import small_wheel
+
+__all__ = ["small_wheel"]
 
 JSON = {"content-type": "application/json"}
 PATH = "/api/v1/topics/T/messages"
@@ -90,6 +93,28 @@ async def test_an_error_points_into_the_body_that_was_sent(client: httpx.AsyncCl
     several = await client.post(PATH, json={"messages": [{"body": "a", "queue_id": 99}]})
     assert single.json()["errors"][0]["pointer"] == "/queue_id"
     assert several.json()["errors"][0]["pointer"] == "/messages/0/queue_id"
+
+
+async def test_a_message_for_an_exact_time_is_recalled(
+    client: httpx.AsyncClient, port: FakePort, small_wheel: None
+) -> None:
+    bench = Bench()
+    port.replies |= dict.fromkeys((commands.SendMessage, commands.RecallMessage), bench.call)
+    stored = (await client.post(PATH, json={"body": "a", "delay_ms": 5000})).json()["messages"][0]
+    recalled = await client.post("/api/v1/topics/T/recalls", json={"recall_handle": stored["recall_handle"]})
+    assert recalled.status_code == 201
+    assert recalled.json() == {"broker": "broker-a", "message_id": stored["message_id"]}
+    for handle in ("nonsense", ""):
+        refused = await client.post("/api/v1/topics/T/recalls", json={"recall_handle": handle})
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (400, "/recall_handle")
+    bench.tick(6000)
+    assert bench.context.store.max_offset("T", stored["queue_id"]) == 0
+
+
+async def test_a_time_that_is_too_far_away_is_400(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.SendMessage] = Bench().call
+    answer = await client.post(PATH, json={"body": "a", "delay_ms": 1 << 50})
+    assert answer.status_code == 400 and "max delay" in answer.json()["detail"]
 
 
 async def test_an_error_of_the_whole_body_has_the_empty_pointer(client: httpx.AsyncClient) -> None:

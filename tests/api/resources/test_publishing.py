@@ -91,8 +91,34 @@ def test_errors_point_at_the_wrong_field(message: dict[str, Any], pointer: str) 
 
 
 @pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
-def test_delivery_at_any_time_is_refused_by_name(name: str) -> None:
-    assert "at any time" in refused(body="x", properties={name: "1"}).detail
+def test_an_exact_time_has_fields_of_its_own(name: str) -> None:
+    assert "`deliver_at_ms` or `delay_ms`" in refused(body="x", properties={name: "1"}).detail
+
+
+@pytest.mark.parametrize(
+    ("fields", "properties"),
+    [
+        ({"deliver_at_ms": 1_700_000_000_000}, {"TIMER_DELIVER_MS": "1700000000000"}),
+        ({"delay_ms": 5}, {"TIMER_DELAY_MS": "5"}),
+    ],
+)
+def test_an_exact_time_is_passed_on(fields: dict[str, int], properties: dict[str, str]) -> None:
+    (message,) = read(body="x", **fields)
+    assert message_properties.decode(message.properties) == properties
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"deliver_at_ms": 5, "delay_ms": 5},
+        {"delay_ms": 5, "properties": {"DELAY": "1"}},
+        {"delay_ms": 0},
+        {"deliver_at_ms": -1},
+        {"delay_ms": "5"},
+    ],
+)
+def test_two_times_or_none_at_all_are_refused(fields: dict[str, Any]) -> None:
+    assert refused(body="x", **fields).status == 400
 
 
 @pytest.mark.parametrize("level", ["1", "18", "99"])

@@ -21,12 +21,17 @@ def test_properties_have_rocketmqs_names() -> None:
     assert Message("T", b"x", keys="k").properties == {"KEYS": "k", "WAIT": "true"}
     assert Message("T", b"x", wait_store_msg_ok=False).properties == {"WAIT": "false"}
     assert "1 bytes" in repr(message)
+    assert Message("T", b"x", deliver_time_ms=9).properties == {"TIMER_DELIVER_MS": "9", "WAIT": "true"}
+    timed = Message("T", b"x", delay_time_ms=9)
+    assert timed.properties == {"TIMER_DELAY_MS": "9", "WAIT": "true"} and timed.is_delayed
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"properties": {"TAGS": "a"}}, "'TAGS' is RocketMQ's own"),
+        ({"properties": {"TIMER_DELIVER_MS": "1"}}, "'TIMER_DELIVER_MS' is RocketMQ's own"),
+        ({"delay_level": 1, "delay_time_ms": 5}, "set one of"),
         ({"properties": {"a\x01": "b"}}, "separate properties"),
         ({"properties": {"": "b"}}, "no name"),
         ({"tags": "a\x02"}, "separate properties"),

@@ -22,7 +22,10 @@ from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.tasks import start_task
 from tests.fakes.client import instance_of, producer_of
 from tests.fakes.engine import context_of
+from tests.fakes.timers import small_wheel
 from tests.fakes.virtual_cluster import NAMESRV, SEND, VirtualBroker, VirtualCluster, run_virtually
+
+__all__ = ["small_wheel"]
 
 BATCH = RequestCode.SEND_BATCH_MESSAGE
 
@@ -106,6 +109,7 @@ def test_batches() -> None:
                 ([Message("orders", b"x"), Message("other", b"x")], "one topic"),
                 ([Message("orders", b"x"), Message("orders", b"x", wait_store_msg_ok=False)], "one topic"),
                 ([Message("orders", b"x", delay_level=1)], "one by one"),
+                ([Message("orders", b"x", delay_time_ms=1)], "one by one"),
                 ([Message("%RETRY%g", b"x")], "one by one"),
                 ([Message("orders", bytes(600))] * 2, "limit is 1000"),
             ]:
@@ -293,6 +297,34 @@ def test_delayed_messages_wait_at_the_broker() -> None:
             assert broker.engine.queue_view("orders", 0).max_offset == 0
             await asyncio.sleep(0.2)
             assert broker.engine.queue_view("orders", 0).max_offset == 1
+
+    run_virtually(story)
+
+
+@pytest.mark.usefixtures("small_wheel")
+def test_messages_for_an_exact_time_wait_at_the_broker_and_may_be_recalled() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        broker = cluster.add_broker()
+        cluster.create_topic("orders", 1)
+        async with producer_of(cluster) as producer:
+            due_ms = producer.instance.clock.now().wall_ms + 5500
+            await producer.send(Message("orders", b"at", deliver_time_ms=due_ms))
+            await producer.send(Message("orders", b"after", delay_time_ms=6500))
+            recalled = await producer.send(Message("orders", b"never", delay_time_ms=5000))
+            assert await producer.recall_message("orders", recalled.recall_handle) == recalled.msg_id
+            await asyncio.sleep(5.4)
+            assert broker.engine.queue_view("orders", 0).max_offset == 0
+            await asyncio.sleep(3)
+            assert [record.body for record in stored(broker)] == [b"at", b"after"]
+            at_once = await producer.send(Message("orders", b"x"))
+            assert at_once.recall_handle == ""
+            for topic, handle, words in [
+                ("orders", "nonsense", "not one of this topic"),
+                ("others", recalled.recall_handle, "not one of this topic"),
+                ("orders", recalled.recall_handle, "timestamp invalid"),
+            ]:
+                with pytest.raises(MQClientException, match=words):
+                    await producer.recall_message(topic, handle)
 
     run_virtually(story)
 

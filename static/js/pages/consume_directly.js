@@ -40,7 +40,7 @@ export function consumeDialog() {
     const answer = await ask("GET", `/clients?group=${encodeURIComponent(group.value)}&limit=${MOST_CLIENTS}`);
     const { able, note } = askable(answer.clients, group.value);
     client.replaceChildren(...able.map((entry) => el("option", { value: entry.client_id }, clientOption(entry))));
-    setText(box.part("note"), note);
+    setText(box.part("clients-note"), note);
   }
 
   group.addEventListener("change", () => box.run(showClients));
@@ -51,14 +51,14 @@ export function consumeDialog() {
       group.replaceChildren();
       client.replaceChildren();
       box.part("result").hidden = true;
-      setText(box.part("note"), "");
+      setText(box.part("clients-note"), "");
       setText(box.part("summary"), messageLine(message));
       const own = groupOfTopic(message.topic);
       box.part("groups").hidden = own !== "";
       return box.run(async () => {
         const groups = own ? [own] : (await ask("GET", `/topics/${encodeURIComponent(message.topic)}/groups`)).groups;
         group.replaceChildren(...groups.map((name) => el("option", { value: name }, name)));
-        setText(box.part("note"), groupsNote(groups, message.topic));
+        setText(box.part("clients-note"), groupsNote(groups, message.topic));
         if (groups.length) await showClients();
       });
     },

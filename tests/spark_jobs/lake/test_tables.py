@@ -44,12 +44,6 @@ def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) 
     assert sorted(rows(polls)) == [(f"c{number}", BEGIN_MS + 1000 * number) for number in range(5, 9)]
 
 
-def test_bodies_are_stored_if_they_were_requested(spark: "SparkSession", tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 6)
-    lake = filled(spark, tmp_path, with_bodies=True)
-    assert (b"body 0",) in [(bytes(row[0]),) for row in rows(lake_messages(spark, lake, ("body",)))]
-
-
 def test_spark_reads_the_same_before_and_after_days_are_compacted(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_whatever_bit_of_a_record_is_flipped_fields_stay_plausible_and_what_is_m
             assert headers.store_ts.min() >= FIRST_MS - DAY_MS
             assert headers.born_ts.min() > FIRST_MS - 2 * 366 * DAY_MS
             assert max(headers.store_ts.max(), headers.born_ts.max()) < changed_ms + 2 * DAY_MS
+        assert plan.end == written.end or index == COUNT - 1, "the log goes on behind the damage"
         count = sum(len(headers.at) for headers in rows)
         damage = find_damage(plan, [0])
         is_at_the_end = index == COUNT - 1 and plan.end == offset

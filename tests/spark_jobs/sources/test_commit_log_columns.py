@@ -134,15 +134,6 @@ def test_topics_are_those_of_the_records_and_each_is_kept_once() -> None:
     assert columns.column("topic") is found
 
 
-def test_topics_of_some_of_the_records() -> None:
-    data = log_with_topics(TOPICS)
-    columns = columns_of(data)
-    for chosen in (slice(2, 5), slice(11, 12), np.arange(12) % 5 == 3, slice(0)):
-        part = Columns(Source(segment_of(data), Path("nowhere")), columns.headers.part(chosen), ())
-        names = [topic.decode("utf-8", "replace") for topic in np.array(TOPICS, object)[chosen]]
-        assert part.column("topic").to_pylist() == names
-
-
 def test_no_records_have_columns_too() -> None:
     segment = segment_of(log_with_topics([b"a"]))
     none = headers_of(segment).part(slice(0))
@@ -175,13 +166,6 @@ def test_properties_can_be_requested_in_any_order() -> None:
         assert columns.column("keys").to_pylist() == [f"k{number}" for number in range(5)]
 
 
-def test_properties_that_are_no_text_are_replaced() -> None:
-    data = raw_record(0, b"t", b"TAGS\x01\xff\x02")
-    columns = columns_of(data, "tags")
-    assert columns.column("tags").to_pylist() == ["\ufffd"]
-    assert columns.column("properties").to_pylist() == ["TAGS\x01\ufffd\x02"]
-
-
 def test_the_schema_is_the_one_spark_is_promised() -> None:
     assert arrow_schema(["topic", "total_size", "store_ts", "body"]) == pa.schema(
         [("topic", pa.string()), ("total_size", pa.int32()), ("store_ts", pa.int64()), ("body", pa.binary())]
@@ -210,13 +194,6 @@ def test_any_addresses(hosts: list[str]) -> None:
     column = born_hosts_of(hosts)
     assert column.to_pylist() == hosts
     assert len(column.dictionary) == len(set(hosts))
-
-
-def test_some_of_the_records() -> None:
-    segment = segment_of(log_of([{"born_host": host} for host in HOSTS]))
-    headers = headers_of(segment)
-    assert born_hosts(segment, headers.part(slice(0))).to_pylist() == []
-    assert born_hosts(segment, headers.part(np.array([4, 6]))).to_pylist() == [HOSTS[4], HOSTS[6]]
 
 
 PLACES = st.lists(st.tuples(st.integers(0, 80), st.integers(NONE, 20)), max_size=30)
@@ -255,12 +232,6 @@ def test_missing_values_are_null_in_columns_of_any_length(count: int) -> None:
         None if size == NONE else b"12345678"[:size] for size in length.tolist()
     ]
     assert slices(source, at, np.zeros(count, np.int64)).to_pylist() == [b""] * count
-
-
-def test_no_slices_are_an_empty_column() -> None:
-    nothing = np.empty(0, np.int64)
-    for source in (b"", b"12345678"):
-        assert slices(source, nothing, nothing).equals(pa.array([], pa.binary()))
 
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
@@ -364,21 +335,6 @@ def test_each_of_many_records_has_its_own_properties(
 def test_a_property_that_was_not_requested_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not in tuple"):
         properties([text], names=("TAGS",)).value("KEYS")
-
-
-def test_some_of_the_records_have_theirs() -> None:
-    texts = [f"KEYS\x01k{number}\x02TAGS\x01t{number}" for number in range(30)]
-    data = b""
-    for text in texts:
-        data += raw_record(len(data), b"topic", text.encode())
-    segment = segment_of(data)
-    headers = headers_of(segment)
-    for chosen in (slice(3, 9), slice(29, 30), np.arange(30) % 7 == 2, np.array([0, 13])):
-        rows = np.arange(30)[chosen].tolist()
-        found = Properties(segment, headers.part(chosen), ("TAGS", "KEYS"))
-        assert found.value("TAGS").to_pylist() == [f"t{row}" for row in rows]
-        assert found.value("KEYS").to_pylist() == [f"k{row}" for row in rows]
-    assert Properties(segment, headers.part(slice(0)), ("TAGS",)).value("TAGS").to_pylist() == []
 
 
 def test_bytes_of_topics_and_of_other_records_are_no_properties() -> None:

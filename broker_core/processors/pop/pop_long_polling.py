@@ -36,7 +36,7 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     held = waking.request
     assert isinstance(held, PopRequest)
     pop = held.pop
-    if pop.protocol == "remoting" and held.connection not in context.clients:
+    if pop.protocol != "http" and held.connection not in context.clients:
         release(context, held, "channel_gone", now, None)  # otherwise messages would be hidden although nobody got them
         wake_next(context, pop)  # another member gets them
         return 0

@@ -220,12 +220,13 @@ def test_a_disconnected_client_gets_no_message() -> None:
     assert released.cause == "channel_gone"
 
 
-def test_the_wake_up_of_a_disconnected_client_wakes_the_next_member() -> None:
+@pytest.mark.parametrize("protocol", ["remoting", "websocket"])
+def test_the_wake_up_of_a_disconnected_client_wakes_the_next_member(protocol: c.Protocol) -> None:
     bench = Bench()
     bench.send("orders", b"old")
     take(bench)
-    bench.call(c.OpenConnection(client_id="", protocol="remoting", remote="ip"), "gone")
-    waiting(bench, "gone", protocol="remoting")
+    bench.call(c.OpenConnection(client_id="", protocol=protocol, remote="ip"), "gone")
+    waiting(bench, "gone", protocol=protocol)
     request = waiting(bench)
     now = bench.clock.now()
     bench.take(bench.engine.handle_batch([("c", 77, send("orders", b"x")), ("gone", 78, c.CloseConnection())], now))

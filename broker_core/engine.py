@@ -46,7 +46,6 @@ from broker_core.processors.send_message import Prepared, prepare, prepare_back,
 from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
 from broker_core.processors.timer import timer_delivery
 from broker_core.store.clean_commit_log import Clean
-from broker_core.store.commit_log import CommitLog
 from broker_core.store.config_tables import TableWrite, load_as
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
@@ -84,6 +83,7 @@ class Engine:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stats = context.stats
+        self.commit_log = context.store.commit_log  # for reading only, between two turns
         self._commit = GroupCommit(context)
         self._deletions = DeletionCommit(context)
         self._keys = IdempotencyKeys(context)
@@ -418,9 +418,10 @@ class Engine:
         return self._context.topics
 
     @property
-    def commit_log(self) -> CommitLog:
-        """The commit log, for reading only, between two turns."""
-        return self._context.store.commit_log
+    def sendable_offset(self) -> int:
+        """Slaves get the log up to here: under SYNC_FLUSH, what no power cut can take from this broker."""
+        store = self._context.store
+        return store.flushed_offset if self.options.flush_disk_type == "SYNC_FLUSH" else store.appended_offset
 
     @property
     def hold_count(self) -> int:

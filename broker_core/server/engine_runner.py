@@ -128,7 +128,7 @@ class EngineRunner:
         self.topic_listeners: list[Callable[[set[str]], None]] = []
         """Called with the topics that a turn created, changed or deleted, before its replies are sent."""
         self.turn_listeners: list[Callable[[], None]] = []
-        """Called after each turn."""
+        """Called after each turn and each flush."""
         self.is_log_readable = False
         """Whether nobody writes the commit log except in a turn: always, but for the time in which the store opens or
         closes."""
@@ -376,6 +376,8 @@ class EngineRunner:
                 self._deliver(self.engine.flush_failed(error, now))
         except Exception:
             log.exception("handling a finished flush failed; the next turn follows")
+        if self.turn_listeners:
+            self._tell_turn()
         self._start_flush()
         self._arm()
 

@@ -1,7 +1,7 @@
 """The HA port: RocketMQ's slaves copy the commit log over it. RocketMQ's DefaultHAService.
 
     report   --> HAConnection (remoting) --> ReportSlaveMaxOffset through the engine's inbox --> senders are answered
-    the log has grown --> each connection is sent what it lacks, while its socket takes it --> heartbeats otherwise
+    the log has grown (under SYNC_FLUSH: on the disk) --> each connection is sent what it lacks, as its socket takes it
 
 Bytes are read from the log's mapped file when the socket is ready for them, one transfer at a time. So a slave that
 reads nothing costs one transfer of memory, and holds back neither retention nor any other slave. Everything runs on the
@@ -116,8 +116,8 @@ class HAServer:
         await asyncio.sleep(0)
 
     def _on_turn(self) -> None:
-        """After a turn of the engine: send what is new."""
-        end = self.runner.engine.commit_log.max_offset
+        """After a turn of the engine or a flush: send what is new."""
+        end = self.runner.engine.sendable_offset
         if end != self._end:
             self._end = end
             for connection in list(self.connections):
@@ -243,8 +243,9 @@ class SlaveConnection(asyncio.Protocol):
     # --- sending --------------------------------------------------------------------------------------------------
 
     def _log_range(self) -> LogRange:
-        commit_log = self._server.runner.engine.commit_log
-        return LogRange(commit_log.min_offset, commit_log.max_offset, commit_log.mapped_files.file_size)
+        engine = self._server.runner.engine
+        commit_log = engine.commit_log
+        return LogRange(commit_log.min_offset, engine.sendable_offset, commit_log.mapped_files.file_size)
 
     def send(self) -> None:
         """Send transfers while there is something new and the socket takes it."""

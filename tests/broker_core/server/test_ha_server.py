@@ -181,6 +181,36 @@ async def test_new_messages_are_sent_at_once_and_senders_are_answered_when_the_s
         await master.until(lambda view: not view.slaves)
 
 
+@pytest.mark.covers("ha-flush")
+@pytest.mark.parametrize("flush_disk_type", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+async def test_under_sync_flush_slaves_get_what_is_on_the_disk(flush_disk_type: str) -> None:
+    async with running(flush_disk_type=flush_disk_type) as master:
+        await master.send()
+        reader, writer = await master.connect()
+        writer.write(REPORT.pack(master.end))
+        await master.until(lambda view: view.slaves)
+        store, end = context_of(master.runner.engine).store, master.end
+        flushed, seen = store.flushed_offset, list[tuple[int, int]]()
+        append = store.commit_log.append
+
+        def note(*args: Any) -> Any:
+            batch = append(*args)
+            (connection,) = master.ha.connections
+            connection.send()
+            seen.append((connection._slave.transferred, store.flushed_offset))
+            return batch
+
+        store.commit_log.append = note  # type: ignore[method-assign]
+        await master.send()
+        async with asyncio.timeout(SECONDS):
+            offset, size = TRANSFER.unpack(await reader.readexactly(TRANSFER.size))
+        assert (offset, size) == (end, master.end - end)
+        [(transferred, on_disk)] = seen
+        assert transferred == (end if flush_disk_type == "SYNC_FLUSH" else master.end)
+        assert flushed <= on_disk <= end
+        writer.close()
+
+
 async def test_a_slave_that_reads_nothing_costs_one_transfer_and_delays_nobody() -> None:
     async with running() as master:
         await master.send(200)

@@ -45,6 +45,8 @@ FOR_MUCH = (
 Most of a report's time goes into planning queries, in methods that run a few thousand times. Optimizing those takes
 longer than running them."""
 JAVA_GRACE_S = 4.0
+NO_SHARING = "-Xshare:off"
+"""Java's option for no archive of classes; so there is none if JDK_JAVA_OPTIONS has it."""
 _archives: list[ClassArchive] = []
 """The archive of the Java that this process has started."""
 LOGGING = Path(__file__).parent.parent / "assets" / "log4j2.properties"
@@ -127,6 +129,8 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
     own.mkdir(parents=True, exist_ok=True)
     archive = ClassArchive(java_home, scratch.resolve(), own.resolve())
     options = java_options(environment.get("SPARK_CONF_DIR"), reads_little)
+    if NO_SHARING not in environment.get("JDK_JAVA_OPTIONS", ""):
+        options = f"{options} {archive.options()}"
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -137,7 +141,7 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.maxPlanStringLength", str(MAX_PLAN_LETTERS))
         .config("spark.sql.ui.retainedExecutions", "20")
-        .config("spark.driver.defaultJavaOptions", f"{options} {archive.options()}")
+        .config("spark.driver.defaultJavaOptions", options)
         .config("spark.local.dir", str(own))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         # Without it pyspark records for errors where each step of a query was called: three calls to Java for each.

@@ -97,11 +97,12 @@ class RecentMessages(Shape, frozen=True):
 
 class DelayedMessages(Shape, frozen=True):
     """At least ``messages`` of a subscribed topic were delayed by their producers and are not due; exactly so many if
-    they are all ``counted``. The next known one is due at ``next_due_ms``, wall time."""
+    they are all ``counted``. Of those with delay levels the next known one is due at ``next_due_ms``, wall time; None
+    without such."""
 
     topic: str
     messages: int
-    next_due_ms: int
+    next_due_ms: int | None
     counted: bool
 
 

@@ -74,11 +74,13 @@ def _delayed(group: Group) -> Iterator[Verdict]:
         for delayed in one.delayed:
             by_topic[delayed.topic].append(delayed)
     for topic, entries in sorted(by_topic.items()):
-        messages, due = sum(entry.messages for entry in entries), min(entry.next_due_ms for entry in entries)
+        messages = sum(entry.messages for entry in entries)
+        due = min((entry.next_due_ms for entry in entries if entry.next_due_ms is not None), default=None)
+        when = f", the next at {clock(due)} ({_in(due - group.now_ms)})" if due is not None else ""
         counted = all(entry.counted for entry in entries)
         yield CATALOGUE["delayed_pending"].verdict(
             f"{'' if counted else 'At least '}{plural(messages, 'delayed message')} of {topic} "
-            f"{'is' if messages == 1 else 'are'} not due yet, the next at {clock(due)} ({_in(due - group.now_ms)}).",
+            f"{'is' if messages == 1 else 'are'} not due yet{when}.",
             {"topic": topic, "messages": messages, "next_due_ms": due, "counted": counted},
         )
 

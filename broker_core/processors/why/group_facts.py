@@ -100,11 +100,12 @@ def _delayed(context: Context, detail: ConsumerGroupDetail) -> Steps[list[Delaye
     found = []
     for subscription in detail.subscriptions[:MAX_TOPICS]:
         waiting = context.postponed.noted_for(subscription.topic, is_all=is_all)
-        if waiting.next_due_ms is not None:
+        timed = max(context.store.timers.by_topic.get(subscription.topic, 0), 0)
+        if waiting.messages or timed:
             found.append(
                 DelayedMessages(
                     topic=subscription.topic,
-                    messages=waiting.messages,
+                    messages=waiting.messages + timed,
                     next_due_ms=waiting.next_due_ms,
                     counted=waiting.is_all,
                 )

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.formats.message_properties import encode
 from broker_core.verdicts.judge import judge
@@ -10,6 +12,9 @@ from tests.fakes.engine import Bench, send
 from tests.fakes.facts import ids
 from tests.fakes.members import beat, beats, connect, failure, join
 from tests.fakes.pops import pop
+from tests.fakes.timers import small_wheel
+
+__all__ = ["small_wheel"]
 
 WEB: dict[str, Any] = {"protocol": "websocket", "language": "HTTP"}
 
@@ -472,6 +477,22 @@ def test_messages_that_producers_delayed() -> None:
     assert answer.state == "ok" and "delayed_pending" in ids(answer)
     bench.tick(10_001)
     assert "delayed_pending" not in ids(why(bench)), "they were delivered"
+
+
+@pytest.mark.usefixtures("small_wheel")
+def test_messages_that_producers_delayed_to_an_exact_time() -> None:
+    bench = orders(0)
+    bench.send("orders", b"timed", properties="TIMER_DELAY_MS\x0160000\x02")
+    bench.send("others", b"timed", properties="TIMER_DELAY_MS\x0160000\x02")
+    bench.tick()
+    join(bench, "A")
+    pull(bench, "A", 0)
+    (delayed,) = facts_of(bench).delayed
+    assert (delayed.topic, delayed.messages, delayed.next_due_ms, delayed.counted) == ("orders", 1, None, True)
+    (verdict,) = [verdict for verdict in why(bench).verdicts if verdict.id == "delayed_pending"]
+    assert verdict.sentence == "1 delayed message of orders is not due yet."
+    bench.tick(60_001)
+    assert "delayed_pending" not in ids(why(bench)), "it was delivered"
 
 
 # --- The broker ----------------------------------------------------------------------------------------------------

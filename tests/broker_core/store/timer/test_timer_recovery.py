@@ -7,6 +7,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.formats import rocketmq_json, timer_checkpoint
+from broker_core.store.timer.timer_message import TimerMessage
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
 from tests.fakes.simulated_files import SimulatedFiles
@@ -196,3 +197,19 @@ def test_the_counts_of_topics_are_written_for_rocketmq() -> None:
     bench.engine.close(bench.clock.now())
     table = rocketmq_json.decode(bench.files.read(ROOT / "config" / "timermetrics") or b"")
     assert table["timingCount"] == {}
+
+
+def test_an_entry_whose_message_the_log_lost_does_not_count() -> None:
+    bench = with_messages(60_000)
+    flushed(bench)
+    other = bench.send("orders", b"no timer message").messages[0]
+    now = bench.clock.now()
+    message = TimerMessage(now.wall_ms + 30_000, now.wall_ms + 30_500, "orders", "")
+    record = bench.context.store.look_message_by_offset(other.physical_offset)
+    assert record is not None
+    bench.context.store.timers.put(message, other.physical_offset, len(record), now)
+    bench.files.kill()
+    bench = reopened(bench)
+    assert bench.engine.counters.timer_messages_now == 1
+    let_pass(bench, 65)
+    assert read(bench) == [b"no timer message", b"60000"]

@@ -1,19 +1,19 @@
 """What if: the same waits of consumers under long polling, short polling, and the loops of stock RocketMQ.
 
 A wait is the time from which a consumer asks a queue until messages come: one pull that was held, or several pulls, one
-after the other, the first ones without messages. Each wait is replayed alone, in virtual time, from the moment at which
-it began. What the replay assumes:
+after the other, the first ones without messages. Each wait is replayed in virtual time. What the replay assumes:
 
-- Messages arrive when they arrived, and a consumer asks again at once after an answer without messages.
+- Messages arrive when they arrived, and a consumer asks again at once after an answer.
 - Once messages are there, an answer takes as long as the broker's did (``wake_us``), by whatever method.
-- A wait begins when it began. An answer that comes later delays no other wait and gathers no more messages.
-- Long polling holds a pull as long as it was granted, and answers at that moment.
-- Short polling asks at 0, i, 2i ... of the interval i, and stops when it finds messages.
+- Long polling is what happened. Of waits that were recorded under short polling, each pull is held for 15 s at most.
+- Short polling asks again after each interval without messages. An answer has all that arrived until then, up to
+  PULL_BATCH_SIZE messages, so one answer may end several waits.
 - Stock RocketMQ finds an arrival in its next round of 1 ms, and ends holds whose time is over at its check every 5 s.
-  It misses no arrival.
+  It misses no arrival. A wait begins when it began, and no hold ends because the filter has passed messages over.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from broker_core.formats.poll_journal import ENTRY, JournalEntry, decode_entry
@@ -24,25 +24,38 @@ NEXT_PULL_US = 1_000_000
 """A consumer that asks later than this after its last answer was away in between."""
 SUSPEND_US = 15_000_000
 """How long pulls are held that were recorded under short polling: RocketMQ's brokerSuspendMaxTimeMillis."""
+PULL_BATCH_SIZE = 32
+"""Messages of an answer under short polling: the default of RocketMQ's push consumers."""
 
 
 class Wait(NamedTuple):
     """One wait, in us since 1970. ``waited_us`` is until the answer with messages, or until the wait was given up.
 
-    ``granted_us``: how long each pull may be held. ``found``: messages came. ``wake_us`` is from their arrival to the
-    answer; None if that is not known.
+    ``granted_us``: how long each pull may be held. ``messages``: those that came, 0 if it was given up. ``wake_us`` is
+    from their arrival to the answer; None if that is not known. ``pulls``: how many made the wait, None if they were
+    short polls.
     """
 
     begin_us: int
     waited_us: int
     granted_us: int
-    found: bool
+    messages: int
     wake_us: int | None
+    pulls: int | None = None
+
+    @property
+    def found(self) -> bool:
+        return self.messages > 0
 
     @property
     def until_us(self) -> int:
         """How long messages were awaited: until they arrived, if that is known."""
         return max(0, self.waited_us - (self.wake_us or 0))
+
+    @property
+    def arrived_us(self) -> int:
+        """When messages arrived, or the wait was given up."""
+        return self.begin_us + self.until_us
 
 
 class Outcome(NamedTuple):
@@ -73,16 +86,15 @@ def decode_pulls(strings: list[str], entries: bytes) -> list[JournalEntry]:
 # --- From pulls to waits ---------------------------------------------------------------------------------------------
 
 
-def waits_of(pulls: Iterable[JournalEntry]) -> Iterator[Wait]:
-    """The waits of all consumers. ``pulls`` are in the order in which they ended.
+def waits_of(pulls: Iterable[JournalEntry]) -> list[list[Wait]]:
+    """The waits of each consumer at each queue, in order. ``pulls`` are in the order in which they ended.
 
     A pull that was not to be held is no wait: it takes one request by any method.
     """
     chains: dict[tuple[str, str, int], list[JournalEntry]] = {}
     for pull in pulls:
         chains.setdefault((pull.group, pull.client_id, pull.queue_id), []).append(pull)
-    for chain in chains.values():
-        yield from _waits_of_one(chain)
+    return [list(_waits_of_one(chain)) for chain in chains.values()]
 
 
 def _waits_of_one(chain: Sequence[JournalEntry]) -> Iterator[Wait]:
@@ -108,14 +120,15 @@ def _begin_us(pull: JournalEntry) -> int:
 
 def _wait(run: Sequence[JournalEntry]) -> Wait:
     last = run[-1]
-    found = last.messages > 0
+    messages = max(0, last.messages)
     is_short = any(pull.cause == "short_poll" for pull in run)
     return Wait(
         begin_us=_begin_us(run[0]),
         waited_us=sum(max(0, pull.held_us) for pull in run),
         granted_us=SUSPEND_US if is_short else last.granted_ms * 1000,
-        found=found,
-        wake_us=last.wake_us if found and last.wake_us >= 0 and last.kind == "woken" else None,
+        messages=messages,
+        wake_us=last.wake_us if messages and last.wake_us >= 0 and last.kind == "woken" else None,
+        pulls=None if is_short else len(run),
     )
 
 
@@ -123,7 +136,9 @@ def _wait(run: Sequence[JournalEntry]) -> Wait:
 
 
 def poll_long(wait: Wait) -> Outcome:
-    """Each pull is held until messages arrive, or for as long as it was granted."""
+    """What happened; after short polls, each pull is held until messages arrive, or for as long as it was granted."""
+    if wait.pulls is not None:
+        return Outcome(wait.pulls, wait.pulls - wait.found, wait.wake_us)
     if not wait.found:
         empty = max(1, _ceil(wait.waited_us, wait.granted_us))
         return Outcome(empty, empty, None)
@@ -131,19 +146,30 @@ def poll_long(wait: Wait) -> Outcome:
     return Outcome(empty + 1, empty, wait.wake_us)
 
 
-def poll_short(wait: Wait, interval_us: int) -> Outcome:
-    """The consumer asks again after each ``interval_us``."""
-    if not wait.found:
-        empty = max(1, _ceil(wait.waited_us, interval_us))
-        return Outcome(empty, empty, None)
-    empty = _ceil(wait.until_us, interval_us)
-    delay = None if wait.wake_us is None else empty * interval_us - wait.until_us + wait.wake_us
-    return Outcome(empty + 1, empty, delay)
+def poll_short(waits: Iterable[Wait], interval_us: int) -> Iterator[Outcome]:
+    """One consumer at one queue asks again ``interval_us`` after each answer without messages."""
+    answered_us, room = -1, 0
+    for wait in waits:
+        requests, empty = 1, 0
+        if wait.arrived_us >= answered_us:
+            begin_us = max(wait.begin_us, answered_us)
+            empty = _ceil(wait.arrived_us - begin_us, interval_us)
+            if wait.found:
+                answered_us = begin_us + empty * interval_us
+                requests += empty
+            else:
+                requests = empty = max(1, empty)
+        elif not wait.found or wait.messages <= room:  # the last answer has them
+            requests = 0
+        if requests and wait.found:
+            room = PULL_BATCH_SIZE
+        room -= wait.messages
+        yield Outcome(requests, empty, None if wait.wake_us is None else answered_us - wait.arrived_us + wait.wake_us)
 
 
 def poll_stock(wait: Wait) -> Outcome:
     """As long polling, but arrivals are found in rounds of 1 ms, and holds end at checks every 5 s."""
-    arrived_us = wait.begin_us + wait.until_us
+    arrived_us = wait.arrived_us
     seen_us = _ceil(arrived_us, REPUT_US) * REPUT_US if wait.found else arrived_us
     held_us, empty = wait.begin_us, 0
     while (check_us := _ceil(held_us + wait.granted_us, HOLD_CHECK_US) * HOLD_CHECK_US) < seen_us:
@@ -158,15 +184,15 @@ def _ceil(value: int, by: int) -> int:
     return -(-value // by)
 
 
-def compare_polling(waits: Sequence[Wait], interval_ms: int) -> list[Totals]:
-    """All waits under each method. ``interval_ms`` is that of short polling."""
-    interval_us = interval_ms * 1000
-    methods: dict[str, Callable[[Wait], Outcome]] = {
-        "long_polling": poll_long,
-        "short_polling": lambda wait: poll_short(wait, interval_us),
-        "stock_rocketmq": poll_stock,
-    }
-    return [_totals(method, [poll(wait) for wait in waits]) for method, poll in methods.items()]
+def compare_polling(consumers: Sequence[Sequence[Wait]], interval_ms: int) -> list[Totals]:
+    """The waits of all consumers under each method. ``interval_ms`` is that of short polling."""
+    waits = list(itertools.chain.from_iterable(consumers))
+    short = itertools.chain.from_iterable(poll_short(of_one, interval_ms * 1000) for of_one in consumers)
+    return [
+        _totals("long_polling", [poll_long(wait) for wait in waits]),
+        _totals("short_polling", list(short)),
+        _totals("stock_rocketmq", [poll_stock(wait) for wait in waits]),
+    ]
 
 
 def _totals(method: str, outcomes: Sequence[Outcome]) -> Totals:

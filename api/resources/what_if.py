@@ -59,11 +59,12 @@ class WhatIf(Model, frozen=True, kw_only=True, gc=False):
 
 
 async def get_what_if(request: Request[WhatIfParams]) -> Answer:
-    """Replays each wait of the topic's consumers alone: from their first pull until messages came.
+    """Replays the waits of the topic's consumers: each from the first pull until messages came.
 
-    Long polling holds a pull as long as it was granted; short polling asks every `interval_ms`; stock RocketMQ finds
-    arrivals in rounds of 1 ms and ends holds at a check every 5 s. Messages arrive when they arrived, and an answer
-    takes as long as it took. The pulls are those of the poll journal, up to its last flush.
+    Long polling is what happened; short polling asks again `interval_ms` after each answer without messages, and an
+    answer has up to 32 messages; stock RocketMQ finds arrivals in rounds of 1 ms and ends holds at a check every 5 s.
+    Messages arrive when they arrived, and an answer takes as long as it took. The pulls are those of the poll journal,
+    up to its last flush.
     """
     params = request.params
     to_ms = SystemClock().now().wall_ms
@@ -81,7 +82,7 @@ async def get_what_if(request: Request[WhatIfParams]) -> Answer:
 
     def work() -> WhatIf:
         pulls = [decode_pulls(reply.strings, reply.entries) for reply in kept]
-        waits = [wait for of_broker in pulls for wait in waits_of(of_broker)]
+        consumers = [waits for of_broker in pulls for waits in waits_of(of_broker)]
         times = [pull.at_ms for of_broker in pulls for pull in of_broker]
         complete = all(reply.complete for reply in kept)
         return WhatIf(
@@ -91,9 +92,9 @@ async def get_what_if(request: Request[WhatIfParams]) -> Answer:
             interval_ms=params.interval_ms,
             pulls=len(times),
             empty=sum(pull.messages <= 0 for of_broker in pulls for pull in of_broker),
-            waits=len(waits),
+            waits=sum(map(len, consumers)),
             complete=complete,
-            methods=[PollingTotals(**totals._asdict()) for totals in compare_polling(waits, params.interval_ms)],
+            methods=[PollingTotals(**totals._asdict()) for totals in compare_polling(consumers, params.interval_ms)],
             unavailable=replies.missing,
         )
 

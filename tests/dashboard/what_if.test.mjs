@@ -16,7 +16,9 @@ test("nothing and a part are said", () => {
   assert.match(summaryText({ ...ANSWER, pulls: 0 }), /^No pull of this topic ended/);
   assert.match(summaryText({ ...ANSWER, complete: false }), /Only those from .* to .* were looked at/);
   const same = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 6, p50_us: null }];
-  assert.match(summaryText({ ...ANSWER, methods: same }), /would not have sent more requests\.$/);
+  assert.match(summaryText({ ...ANSWER, methods: same }), /Short polling every 1 s would have sent as many requests\.$/);
+  const busy = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 5 }];
+  assert.match(summaryText({ ...ANSWER, methods: busy }), /would have sent 1 request fewer\. Half/);
 });
 
 test("a row has texts, and an unknown delay is no number", () => {

@@ -16,15 +16,15 @@ export function methodRow(totals, intervalMs) {
   return [methodText(method, intervalMs), count(requests), count(empty), micros(p50), micros(p99), micros(max)];
 }
 
-/** What was replayed, and what short polling would have cost: sentences. */
+/** What was replayed, and how many requests short polling would have sent: sentences. */
 export function summaryText({ pulls, empty, waits, complete, from_ms: from, to_ms: to, interval_ms: every, methods }) {
   const range = complete ? "" : ` Only those from ${dateTime(from)} to ${dateTime(to)} were looked at: there were too many.`;
   if (!pulls) return `No pull of this topic ended in this time, so there is nothing to replay.${range}`;
   const happened = `${plural(pulls, "pull")} ended, ${count(empty)} without messages: ${plural(waits, "wait")}.`;
   const [long, short] = methods;
   const more = short.requests - long.requests;
-  const cost = more > 0 ? ` Short polling every ${interval(every)} would have sent ${plural(more, "request")} more.`
-    : " Short polling would not have sent more requests.";
+  const amount = more ? `${plural(Math.abs(more), "request")} ${more > 0 ? "more" : "fewer"}` : "as many requests";
+  const cost = ` Short polling every ${interval(every)} would have sent ${amount}.`;
   const late = isKnown(short.p50_us) ? ` Half of the waits would have ended ${micros(short.p50_us)} or more after the message came, instead of ${micros(long.p50_us)}.` : "";
   return `${happened}${cost}${late}${range}`;
 }

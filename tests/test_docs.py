@@ -122,3 +122,20 @@ def test_decision_pages_have_one_form(page) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.match(rf"# {int(page.name[:4])}\. [A-Z]", text), "the title begins with the number"
     assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == SECTIONS
+    assert "\nEOF\n" not in text, "the end of a shell's here-document"
+
+
+def test_decision_pages_have_numbers_of_their_own() -> None:
+    numbers = [page.name[:4] for page in (PROJECT / "docs" / "decisions").glob("*.md")]
+    assert len(numbers) == len(set(numbers))
+
+
+def test_every_heading_that_a_link_names_exists() -> None:
+    missing = []
+    for page in PAGES:
+        for file, anchor in re.findall(r"\]\(([^:()#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            text = (page.parent / file if file else page).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+            if anchor not in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+                missing.append(f"{page.name}: {file}#{anchor}")
+    assert missing == []

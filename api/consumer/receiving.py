@@ -7,7 +7,7 @@ from api.http.schemas import copied
 from api.resources import receipts, receives
 from api.websockets.frames import Acknowledge, Acknowledged, Lease, Leased, ReceivedFrame, ReceiveFrame, Woken
 from api.websockets.socket import Socket
-from bridge.port import PortConnection, commands
+from bridge.port import EnginePort, commands
 
 
 def pop_command(receive: ReceiveFrame, client_id: str) -> commands.PopMessage:
@@ -25,13 +25,16 @@ def pop_command(receive: ReceiveFrame, client_id: str) -> commands.PopMessage:
 
 async def send_received(
     socket: Socket,
-    connection: PortConnection,
+    port: EnginePort,
     broker: str,
     receive: ReceiveFrame,
     wait_ms: int,
     popped: commands.Popped,
 ) -> None:
-    """Send the answer in its turn. Messages that do not fit into the frame, or find no room, are given back."""
+    """Send the answer in its turn. Messages that do not fit into the frame, or find no room, are given back.
+
+    So are all of them if the socket closes first. Then its own connection is closed, so ``port`` is used.
+    """
     receives.require_place(popped)
     unsent, hold = receives.places(popped, receive.topic, broker), popped.hold
     try:
@@ -45,7 +48,7 @@ async def send_received(
             unsent = unsent[len(result.messages) :]
     finally:
         if unsent:
-            await receives.give_back(connection, receive.topic, receive.group, unsent)
+            await receives.give_back(port, receive.topic, receive.group, unsent)
 
 
 def _size(result: receives.ReceiveResult) -> int:

@@ -94,8 +94,8 @@ class ConsumerSocket(Socket):
         self._remote_port: int = client[1]
 
     async def opened(self) -> None:
-        self._broker, port = brokers.first_broker(self.broker_asked)
-        self._connection = self._connections[self._broker] = port.connection()
+        self._broker, self._port = brokers.first_broker(self.broker_asked)
+        self._connection = self._connections[self._broker] = self._port.connection()
 
     def busy(self) -> bool:
         return bool(self._pulls or self._publishes or self._membership)
@@ -219,7 +219,7 @@ class ConsumerSocket(Socket):
                 pop = receiving.pop_command(pull, self._client_id)
                 reply = await self._connection.call(pop, on_held=on_held, request_id=request_id)
                 popped = expect(reply, commands.Popped)
-                await receiving.send_received(self, self._connection, self._broker, pull, pop.poll_ms, popped)
+                await receiving.send_received(self, self._port, self._broker, pull, pop.poll_ms, popped)
             else:
                 command = self._pull_command(pull)
                 reply = await self._connection.call(command, on_held=on_held, request_id=request_id)

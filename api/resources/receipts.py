@@ -59,9 +59,9 @@ Refusal = Literal["late", "refused", "failed"]
 class AckOutcome(Model, frozen=True, kw_only=True, gc=False):
     """What became of one receipt; `detail` says why.
 
-    `late`: the message was acknowledged before, or its lease is over, so that it is or was delivered again.
-    `refused`: this is no receipt of the group for this topic. `failed`: the broker did not carry it out, or did not
-    answer; repeat it.
+    `late`: the group has no message with this receipt now. It was acknowledged before; or its lease is over, so that it
+    is or was delivered again; or the receipt is of another group or topic. `refused`: the broker has no such topic,
+    queue or message, or this is no receipt. `failed`: the broker did not carry it out, or did not answer; repeat it.
     """
 
     receipt: str
@@ -101,12 +101,12 @@ class Refused(NamedTuple):
     detail: str
 
 
-LATE = "the message was acknowledged before, or its lease is over"
+LATE = "acknowledged before, or its lease is over, or the receipt is of another group or topic"
 Ports = Mapping[str, EnginePort]
 
 
 async def acknowledge(ports: Ports, topic: str, wanted: AckReceipts) -> list[AckOutcome]:
-    """Acknowledge messages. BrokerError if nothing was carried out, because a broker is away or has no such topic."""
+    """Acknowledge messages. BrokerError if all brokers are away, or have no such topic."""
     group, read = wanted.group, _read_all(wanted.receipts, ports)
     points: dict[ExtraInfo, list[ExtraInfo]] = {}
     for info in read.values():
@@ -140,14 +140,14 @@ async def acknowledge(ports: Ports, topic: str, wanted: AckReceipts) -> list[Ack
             return AckOutcome(receipt=receipt, outcome=info.outcome, detail=info.detail)
         reply = replies[info]
         if isinstance(reply, BrokerError):
-            refused = _refused(reply, info)
+            refused = _refused(reply)
             return AckOutcome(receipt=receipt, outcome=refused.outcome, detail=refused.detail)
         if info.offset in reply.late:
             return AckOutcome(receipt=receipt, outcome="late", detail=LATE)
         return AckOutcome(receipt=receipt, outcome="acknowledged")
 
     outcomes = [outcome(receipt) for receipt in wanted.receipts]
-    _raise_if_all_failed(outcomes, replies.values())
+    _raise_if_none_is_possible(outcomes, replies)
     return outcomes
 
 
@@ -179,13 +179,13 @@ async def change_lease(ports: Ports, topic: str, wanted: ChangeLease) -> list[Le
     def outcome(receipt: str) -> LeaseOutcome:
         reply = replies.get(receipt, read[receipt])
         if isinstance(reply, BrokerError):
-            reply = _refused(reply, infos[receipt])
+            reply = _refused(reply)
         if isinstance(reply, Refused):
             return LeaseOutcome(receipt=receipt, outcome=reply.outcome, detail=reply.detail)
         return LeaseOutcome(receipt=receipt, outcome="changed", new_receipt=reply.encode() if lease_ms else UNSET)
 
     outcomes = [outcome(receipt) for receipt in wanted.receipts]
-    _raise_if_all_failed(outcomes, replies.values())
+    _raise_if_none_is_possible(outcomes, {infos[receipt]: reply for receipt, reply in replies.items()})
     return outcomes
 
 
@@ -217,18 +217,25 @@ async def _call_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> l
     return await asyncio.gather(*map(call_one, items))
 
 
-def _refused(error: BrokerError, info: ExtraInfo) -> Refused:
-    """The outcome for an error. The error itself is raised if the topic does not exist: no receipt can be right."""
-    if error.code == ResponseCode.TOPIC_NOT_EXIST and info.kind == NORMAL:
-        raise error
+def _refused(error: BrokerError) -> Refused:
+    """The outcome for an error."""
     if isinstance(error, NotFoundError) and error.code == ResponseCode.NO_MESSAGE:
         return Refused("late", LATE)
     return Refused("refused" if isinstance(error, RequestError) else "failed", error.remark)
 
 
-def _raise_if_all_failed(outcomes: Iterable[AckOutcome | LeaseOutcome], replies: Iterable[object]) -> None:
+def _raise_if_none_is_possible(
+    outcomes: Iterable[AckOutcome | LeaseOutcome], replies: Mapping[ExtraInfo, object]
+) -> None:
+    """Raise the broker's error if every receipt failed, or if no broker that was asked has the topic."""
+    errors = [reply for reply in replies.values() if isinstance(reply, BrokerError)]
     if all(outcome.outcome == "failed" for outcome in outcomes):
-        raise next(reply for reply in replies if isinstance(reply, BrokerError))
+        raise errors[0]
+    if replies and all(
+        info.kind == NORMAL and isinstance(reply, BrokerError) and reply.code == ResponseCode.TOPIC_NOT_EXIST
+        for info, reply in replies.items()
+    ):
+        raise errors[0]
 
 
 async def ack(request: Request[ReceiptParams]) -> Answer:

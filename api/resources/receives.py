@@ -34,7 +34,6 @@ from bridge.port import (
     EnginePort,
     ExtraInfo,
     Message,
-    PortConnection,
     ResponseCode,
     commands,
     kind_of,
@@ -181,7 +180,7 @@ async def read_received(popped: commands.Popped, topic: str, broker: str, wait_m
     return await in_thread(read) if takes_long(popped.records) else read()
 
 
-async def give_back(port: EnginePort | PortConnection, topic: str, group: str, infos: Sequence[ExtraInfo]) -> None:
+async def give_back(port: EnginePort, topic: str, group: str, infos: Sequence[ExtraInfo]) -> None:
     """Make messages visible that no consumer got. Those for which this fails are visible when their lease is over."""
     await asyncio.gather(
         *(
@@ -220,8 +219,8 @@ async def receive(request: Request[ReceiveParams]) -> Answer | None:
     """Messages for one consumer of a group, without queues and offsets. Waits for one if there is none yet.
 
     The messages are hidden from the group's other consumers for `lease_ms`. Acknowledge them with `…/ack`, or they
-    are delivered again, to any consumer, with a higher `reconsume_times`; after `retryMaxTimes` deliveries a message
-    moves to the group's dead letter queue. A client that disconnects while it waits gets no message.
+    are delivered again, to any consumer, with a higher `reconsume_times`; after `retryMaxTimes` further deliveries
+    a message moves to the group's dead letter queue. A client that disconnects while it waits gets no message.
     If its answer is lost on the way, the messages are delivered again when their lease is over.
     """
     topic, wanted = request.params.topic, request.body

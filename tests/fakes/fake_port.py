@@ -346,6 +346,8 @@ class FakeConnection:
         on_held: Any = None,
         request_id: int | None = None,
     ) -> commands.Reply:
+        if not self.is_open:
+            raise PortUnavailable("this connection to the broker was closed")
         port = self._port
         request_id = request_id or self.next_request_id()
         if isinstance(command, commands.PullMessage | commands.PopMessage):

@@ -98,6 +98,24 @@ async def test_what_does_not_fit_into_the_frame_is_given_back(
     assert message["reconsume_times"] == 0
 
 
+async def test_an_answer_that_waits_when_the_socket_closes_is_given_back(bench: Bench) -> None:
+    bench.send("orders", b"a")
+    async with connected() as client:
+        (socket,) = consumer_socket.ConsumerSocket.live
+        async with socket.outbox.turn():
+            await client.send(**RECEIVE, id=1)
+            await client.quiet()
+            assert bench.context.check_points.messages == 1
+            await client.disconnect()
+            await socket.finished.wait()
+    async with connected() as client:
+        await client.quiet()
+        bench.tick(20)
+        await client.send(**RECEIVE, id=1)
+        (message,) = (await client.receive("received"))["messages"]
+    assert (message["body"], message["reconsume_times"]) == ("a", 0)
+
+
 async def test_too_many_waiting_receives(client: Client, port: FakePort) -> None:
     full = commands.Popped(code=209, pop_time_ms=1, invisible_ms=1, revive_queue_id=0, rest=0, queues=[])
     port.replies[commands.PopMessage] = full

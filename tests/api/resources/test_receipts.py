@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from bridge.port import PortUnavailable, commands
+from bridge.port import PortUnavailable, commands, set_ports
 from tests.fakes.engine import Bench
 from tests.fakes.fake_port import FakePort
 from tests.fakes.receiving import RECEIPT, TOPIC, engine_behind, post, receive
@@ -73,6 +73,22 @@ async def test_a_lease_of_0_gives_a_message_back(client: httpx.AsyncClient, benc
 async def test_receipts_are_limited(client: httpx.AsyncClient, bench: Bench, receipts: list[str]) -> None:
     answer = await client.post(f"{TOPIC}/ack", json={"group": "g", "receipts": receipts})
     assert answer.status_code == 400 and answer.json()["errors"][0]["pointer"].startswith("/receipts")
+
+
+async def test_a_broker_without_the_topic_hides_no_other_outcome(client: httpx.AsyncClient, port: FakePort) -> None:
+    bench, other = engine_behind(port), FakePort()
+    engine_behind(other)
+    bench.send("orders", b"a", b"b")
+    mine, leased = [message["receipt"] for message in await receive(client)]
+    set_ports({"broker-a": port, "broker-b": other})
+    theirs = RECEIPT.replace("broker-a", "broker-b")
+    acked = await post(client, "ack", receipts=[mine, theirs])
+    assert [outcome["outcome"] for outcome in acked["outcomes"]] == ["acknowledged", "refused"]
+    assert "topic orders does not exist" in acked["outcomes"][1]["detail"]
+    changed = await post(client, "lease", receipts=[leased, theirs], lease_ms=9000)
+    assert [outcome["outcome"] for outcome in changed["outcomes"]] == ["changed", "refused"]
+    answer = await client.post(f"{TOPIC}/ack", json={"group": "g", "receipts": [theirs]})
+    assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXIST")
 
 
 async def test_an_engine_that_is_away_fails_all_or_one_receipt(client: httpx.AsyncClient, port: FakePort) -> None:

@@ -145,7 +145,7 @@ class AlertService:
         if not rules:
             return
         try:
-            await in_database(lambda: read_reports(rules, watch.readings))
+            watch.problems += await in_database(lambda: read_reports(rules, watch.readings))
         except DatabaseError as error:
             self._note_database(error)
             for rule in rules:

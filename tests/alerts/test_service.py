@@ -239,10 +239,15 @@ async def test_a_figure_of_a_report_fires_when_a_run_has_ended() -> None:
     await database(declare)
     bench = Bench()
     assert await bench.round() == []
+    evaluator = await database(records.evaluator)
+    assert evaluator.problems[0].startswith("daily lag: most_lag of the report consumer_lag is not known")
     await database(end_run, 101)
     [notice] = await bench.round(after_ms=60_000)
     assert [place_of(alert.subject) for alert in notice.firing] == ["reports"]
     assert notice.firing[0].text.startswith("Messages behind: 101 (run ")
+    assert await bench.round(after_ms=60_000) == []
+    bench.service = bench.process()
+    assert await bench.round(after_ms=120_000) == [], "the next web process does not send it again"
     await database(end_run, 100)
     [notice] = await bench.round(after_ms=60_000)
     assert len(notice.resolved) == 1

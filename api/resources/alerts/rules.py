@@ -62,8 +62,8 @@ class NewRule(Body, frozen=True, kw_only=True, gc=False):
     """A new rule. `states` are for `group_state`; `threshold` is for all others except `engine_down`.
 
     `dead_letters` and `missed_arrivals` count what is new: since the last ten minutes without any. `topic` is for `lag`
-    and `oldest`, `group` for rules about groups. `report` compares a figure of the newest run of a report that is about
-    all brokers, topics and groups; the threshold is in its own unit.
+    and `oldest`, `group` for rules about groups. `report` compares a figure of the run of a report that is about
+    all brokers, topics and groups and whose period ends last; the threshold is in its own unit.
     """
 
     name: RuleName

@@ -148,6 +148,11 @@ def is_empty(path: Path) -> bool:
     return not body or (len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant))
 
 
+def test_no_file_that_a_program_left_is_tracked() -> None:
+    """Such as the hs_err_pid*.log of a JVM that crashed."""
+    assert tracked("*.log", "*.jsa", "*.hprof", "*.sqlite3") == []
+
+
 def test_there_is_something_to_look_at() -> None:
     assert len(SOURCES) > 20
     assert {name_of(path).partition("/")[0] for path in SOURCES} == set(ROOMS)

@@ -114,8 +114,10 @@ class Command(BaseCommand):
         try:
             check_port_is_free(settings.GLASSMQ_HOST, settings.GLASSMQ_WEB_PORT, "GLASSMQ_WEB_PORT")
             if settings.GLASSMQ_ENGINE == "child":
-                for place in places:
-                    check_folder_is_free(place.socket, ORPHAN_PATIENCE_S)
+                own = settings.GLASSMQ_SOCKET
+                # A broker's engine and those of attached brokers have sockets of different names.
+                for path in {place.socket for place in places}.union(own.parent.glob(f"{own.stem}*{own.suffix}")):
+                    check_folder_is_free(path, ORPHAN_PATIENCE_S)
             raise_open_files_limit()
             if warning := open_files_warning(settings.GLASSMQ_MAX_CONNECTIONS):
                 self.stderr.write(f"Warning: {warning}")

@@ -108,6 +108,8 @@ class Source(NamedTuple):
         """Why this broker cannot be followed, as a sentence; empty if it can."""
         if self.config.get("enableDLegerCommitLog") == "true":
             return f"{self.address} has a DLedger commit log (enableDLegerCommitLog), which has no HA port"
+        if self.config.get("haListenPort") == "0":
+            return f"{self.address} has no HA port (haListenPort=0), from which its log would be copied"
         if self.controller_mode and self.version.startswith("V5_0"):
             return f"{self.address} runs in controller mode of RocketMQ 5.0, whose protocol is not supported"
         if self.version.startswith("V4") and self.config.get("brokerRole") == "SYNC_MASTER":

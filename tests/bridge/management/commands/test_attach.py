@@ -2,16 +2,18 @@
 
 import asyncio
 import io
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from bridge.cluster import BrokerPlace
-from bridge.management.commands import attach
+from bridge.management.commands import attach, broker
 from bridge.management.commands.broker import banner, children
 from tests.fakes.fake_master import fake_master
 from tests.fakes.followed import master
@@ -67,6 +69,20 @@ def test_the_variable_alone_attaches(
     monkeypatch.setattr(attach.Command, "serve", lambda self, places, options: started.append(places))
     call_command("broker", stdout=io.StringIO())
     assert [place.attached for place in started[0]] == [True]
+
+
+def test_the_data_folder_of_another_broker_that_runs_is_refused(
+    name_server: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.GLASSMQ_ATTACH, settings.GLASSMQ_ENGINE, settings.GLASSMQ_WEB_PORT = "", "child", 0
+    monkeypatch.setattr(broker, "ORPHAN_PATIENCE_S", broker.PROBE_PAUSE_S)
+    monkeypatch.setattr(broker, "BrokerProcess", lambda *args, **options: pytest.fail("it was started"))
+    with TemporaryDirectory(prefix="glassmq-") as folder, socket.socket(socket.AF_UNIX) as engine:
+        settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_SOCKET = Path(folder), Path(folder) / "engine.sock"
+        engine.bind(str(settings.GLASSMQ_SOCKET))
+        engine.listen()
+        with pytest.raises(CommandError, match=f"Another broker runs in the data folder {folder}"):
+            call_command("attach", name_server, "--no-migrate", stdout=io.StringIO())
 
 
 def test_name_servers_are_needed_and_must_answer() -> None:

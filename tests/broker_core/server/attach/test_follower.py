@@ -221,6 +221,12 @@ def test_a_sync_master_of_rocketmq_4_is_not_followed() -> None:
     assert choose([old._replace(version="V5_4_0")]) is not None
 
 
+def test_a_broker_without_an_ha_port_is_not_followed() -> None:
+    closed = source(0, 5, haListenPort="0")
+    assert choose([closed]) is None and "has no HA port (haListenPort=0)" in closed.obstacle
+    assert choose([source(0, 5, haListenPort="10912")]) is not None
+
+
 def test_controller_mode_of_rocketmq_5_0_is_not_followed() -> None:
     old = source(0, 5, enableControllerMode="true")._replace(version="V5_0_0")
     assert choose([old]) is None and "of RocketMQ 5.0" in old.obstacle

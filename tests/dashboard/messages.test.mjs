@@ -82,6 +82,11 @@ describe("the time line", () => {
   test("begins with the message itself when its events are gone", () => {
     assert.deepEqual(stepsOf(message, []).map(({ at, word }) => [at, word]), [[990, "born"], [1000, "stored"]]);
   });
+  test("does not say that consumers see a message in the queue of its delay", () => {
+    const dispatched = (topic) => stepsOf(message, [{ type: "messages_dispatched", wall_ms: "1000", topic, queue_id: 2 }]).at(-1).text;
+    assert.equal(dispatched("SCHEDULE_TOPIC_XXXX"), "in SCHEDULE_TOPIC_XXXX@2");
+    assert.equal(dispatched("orders"), "in orders@2, where consumers see it");
+  });
   test("takes from the poll journal what the events no longer have", () => {
     const entry = (fields) => ({ at_ms: 1000, kind: "woken", cause: "arrival", topic: "orders", queue_id: 0, group: "a", client_id: "c1",
       messages: 3, held_us: 5, wake_us: 7, next_offset: "1", ...fields });

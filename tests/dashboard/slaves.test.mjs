@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { promiseText, slaveProblems, slaveText } from "../../static/js/text/slaves_text.js";
+import { knownSlaves, promiseText, slaveProblems, slaveText, unknownSlaves } from "../../static/js/text/slaves_text.js";
 
 const NOW = 1_700_000_100_000;
 const slave = (fields = {}) => ({ address: "10.0.0.12:50000", since_ms: "1700000000000", slave_ack_offset: "5000", transferred: "5000",
@@ -36,4 +36,19 @@ test("problems are sentences, and there are none while all is well", () => {
     "2 requests got FLUSH_SLAVE_TIMEOUT since the broker's start.",
     "10.0.0.9:1 was refused 1 s ago: its log ends at 9, but this broker's at 5",
   ]);
+});
+
+test("a follower that acknowledges nothing is no slave that has the messages", () => {
+  const observer = slave({ lag_bytes: null, slave_ack_offset: "-1099511627776" });
+  assert.deepEqual(slaveProblems(replication({ slaves: [observer] }), NOW), ["1 slave must have each message, and 0 are connected."]);
+});
+
+test("ages are by the broker's clock", () => {
+  const answer = { replication: replication(), started_at_ms: "1700000000000", uptime_ms: "100000" };
+  assert.match(knownSlaves(answer).slaves[0], /connected for 1 min 40 s, reported 2 s ago$/);
+  assert.equal(knownSlaves({ ...answer, replication: replication({ ha_listen_port: 0, slaves_needed: 0, slaves: [] }) }), null);
+});
+
+test("while the broker does not answer, nothing is said about the number of slaves", () => {
+  assert.deepEqual(unknownSlaves("no answer"), { promise: "", slaves: [], isEmpty: false, problems: ["The slaves are not known at the moment: no answer"] });
 });

@@ -1,6 +1,6 @@
 /** The story of a message, from its events. Pure. */
 
-import { count, isKnown, micros, millis, plural, span } from "./format.js";
+import { count, isKnown, isSystemTopic, micros, millis, plural, span } from "./format.js";
 import { DEAD, capitalize, isResent } from "./explain_group.js";
 import { queueKey } from "../reducer.js";
 
@@ -9,7 +9,7 @@ const number = (value) => (isKnown(value) ? Number(value) : null);
 const STEPS = {
   messages_stored: (e) => ["stored", "calm", `in the commit log, for ${queueKey(e.topic, e.queue_id)}`],
   flush_done: (e) => ["flushed", "good", `on the disk; the flush took ${micros(number(e.took_us))}`],
-  messages_dispatched: (e) => ["dispatched", "calm", `in ${queueKey(e.topic, e.queue_id)}, where consumers see it`],
+  messages_dispatched: (e) => ["dispatched", "calm", `in ${queueKey(e.topic, e.queue_id)}${isSystemTopic(e.topic) ? "" : ", where consumers see it"}`],
   half_message_stored: (e) => ["half", "warn", `waits for the end of its transaction, then for ${e.topic}`],
   transaction_checked: (e) => ["checked", "warn",
     `check ${count(e.checks)}: ${e.client_id ? `${e.client_id} was asked how its transaction ends` : `no producer of ${e.producer_group} is connected`}`],

@@ -33,6 +33,8 @@ MAX_BYTES = 4 << 20
 """Bytes of one answer, unless its first message is longer."""
 MAX_WORK = 1 << 20
 """Bytes read to evaluate a filter in one pop."""
+MAX_READS = 32
+"""Queues read in one pop. A filter may reject what each of a thousand queues has."""
 MAX_INVISIBLE_MS = 12 * 3_600_000
 RETRY_FIRST = 5
 """Every fifth pop looks at the retry topic first: RocketMQ does so with a probability of 20 %."""
@@ -43,7 +45,8 @@ WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL"
 class Found(msgspec.Struct, gc=False):
     """What a pop found: queues with results, and how many messages are ``rest``, in the queues ``left``.
 
-    ``scanned`` queues were looked at. ``is_unfinished``: the filter rejected all that was read, and more is to be read.
+    ``scanned`` queues were looked at, ``reads`` of them were read. ``is_unfinished``: more is to be read; this matters
+    if the filter rejected all that was read.
     """
 
     queues: list[tuple[str, int, GetMessageResult]]
@@ -54,6 +57,7 @@ class Found(msgspec.Struct, gc=False):
     passed_over: int = 0
     rest: int = 0
     scanned: int = 0
+    reads: int = 0
     is_unfinished: bool = False
 
 
@@ -214,12 +218,14 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
             MAX_IN_FLIGHT_OF_QUEUE - context.check_points.in_flight(group, topic, queue_id),
             MAX_IN_FLIGHT - context.check_points.messages - found.messages,
         )
-        if not left or found.size >= MAX_BYTES or found.work >= MAX_WORK or room <= 0:
+        is_over = not left or found.size >= MAX_BYTES or found.work >= MAX_WORK or found.reads >= MAX_READS
+        if is_over or room <= 0:
             found.rest += max(0, end - offset)
             if room <= 0:
                 context.check_points.note_full(group, topic, queue_id, pop.topic)
             else:
                 found.left.append((topic, queue_id))
+                found.is_unfinished = True
             continue
         _read(context, pop, topic, queue_id, offset, min(left, room), found, now)
     return found
@@ -228,6 +234,7 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
 def _read(
     context: Context, pop: Pop, topic: str, queue_id: int, offset: int, wanted: int, found: Found, now: Now
 ) -> None:
+    found.reads += 1
     read = context.store.get_message
     result = read(topic, queue_id, offset, wanted, MAX_BYTES - found.size, pop.message_filter)
     if result.status in WRONG_OFFSET:
@@ -243,7 +250,6 @@ def _read(
         commit_offset(context, pop.group, topic, queue_id, result.next_begin_offset, pop.client_id, now)
         found.is_unfinished |= result.next_begin_offset < result.max_offset
     found.work += result.work
-    found.is_unfinished |= found.work >= MAX_WORK
     found.passed_over += result.passed_over
     rest = max(0, result.max_offset - result.next_begin_offset)
     found.rest += rest

@@ -72,6 +72,17 @@ def test_a_long_run_of_messages_that_the_filter_rejects_does_not_hide_the_next()
     assert bodies(popped(bench, request)) == [b"wanted"]
 
 
+def test_a_pop_reads_few_of_many_queues_at_once() -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="wide", read_queues=40, write_queues=40))
+    for queue_id in range(40):
+        bench.send("wide", b"x", queue_id=queue_id, tag="A" if queue_id else "B")
+    polling = {"topic": "wide", "consumer_group": "polling", "expression": "none"}
+    assert [take(bench, **polling).rest for _ in range(3)] == [8, 0, 0]
+    waits = pop(bench, topic="wide", expression="B", poll_ms=5000)
+    assert bodies(popped(bench, waits)) == [b"x"], "the held pop goes on with the queues that are left"
+
+
 @pytest.mark.parametrize(("from_max", "expected"), [(False, [b"old", b"new"]), (True, [b"new"])])
 def test_where_a_new_group_begins(from_max: bool, expected: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()

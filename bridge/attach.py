@@ -133,7 +133,7 @@ class Newcomers:
         self._known = set(known)
         self._problem = ""
 
-    async def look(self) -> list[BrokerPlace]:
+    async def find_places(self) -> list[BrokerPlace]:
         """The places of brokers that can be followed from now on. A reason why one cannot be is logged once."""
         try:
             names = await broker_names(self._namesrv_addr)

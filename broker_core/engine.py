@@ -305,7 +305,7 @@ class Engine:
         if context.changed_groups:
             notify_consumer_ids_changed(context, now)
         if context.ha_service.take_news():
-            self._commit.acknowledge_kept()
+            self._commit.acknowledge_safe()
         replies, context.replies = context.replies, []
         context.events.publish()
         return Out(replies)
@@ -333,7 +333,7 @@ class Engine:
             context.events.emit(FlushDone, now, flushed_offset, flushed_offset - previous_offset, took_us)
         if context.store.dispatched_offset < context.store.confirmed_offset:
             dispatch(context, now)
-        self._commit.acknowledge_kept()
+        self._commit.acknowledge_safe()
         self._deletions.done(DeletionCommit.MARKS)
         return self._end_turn(now)
 
@@ -491,7 +491,7 @@ class Engine:
         except OSError as error:
             is_written = False
             log.error("the store could not be closed cleanly; the next start recovers it: %s", error)
-        self._commit.acknowledge_kept()
+        self._commit.acknowledge_safe()
         self._commit.give_up(now)
         self._deletions.give_up(is_written=is_written)
         return self._end_turn(now)

@@ -35,8 +35,8 @@ async def send_received(
 
     So are all of them if the socket closes first. Then its own connection is closed, so ``port`` is used.
     """
-    receives.require_place(popped)
-    unsent, hold = receives.places(popped, receive.topic, broker), popped.hold
+    receives.require_room(popped)
+    unsent, hold = receives.extra_infos(popped, receive.topic, broker), popped.hold
     try:
         async with socket.outbox.turn():
             if hold is not None:

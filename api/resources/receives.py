@@ -109,7 +109,7 @@ def pop_command(topic: str, wanted: Receive, client_id: str, protocol: commands.
     )
 
 
-def require_place(popped: commands.Popped) -> commands.Popped:
+def require_room(popped: commands.Popped) -> commands.Popped:
     """``popped``; Problem 429 if too many receives wait already."""
     if popped.code == ResponseCode.POLLING_FULL:
         raise Problem(
@@ -121,7 +121,7 @@ def require_place(popped: commands.Popped) -> commands.Popped:
     return popped
 
 
-def places(popped: commands.Popped, topic: str, broker: str) -> list[ExtraInfo]:
+def extra_infos(popped: commands.Popped, topic: str, broker: str) -> list[ExtraInfo]:
     """What names the messages, in their order."""
     return [
         ExtraInfo(
@@ -141,7 +141,7 @@ def places(popped: commands.Popped, topic: str, broker: str) -> list[ExtraInfo]:
 
 def popped_messages(popped: commands.Popped, topic: str, broker: str) -> list[tuple[Message, ExtraInfo]]:
     """The messages as they are stored, each with its name. A record that cannot be read is left out."""
-    pairs = zip(stored_messages(popped.records, broker), places(popped, topic, broker), strict=False)
+    pairs = zip(stored_messages(popped.records, broker), extra_infos(popped, topic, broker), strict=False)
     return [(message, info) for message, info in pairs if message.queue_offset == info.offset]
 
 
@@ -234,7 +234,7 @@ async def receive(request: Request[ReceiveParams]) -> Answer | None:
         connection.close()
     if reply is None:
         return None
-    popped = require_place(expect(reply, commands.Popped))
+    popped = require_room(expect(reply, commands.Popped))
     give_back_later = _give_back_later(broker.port, topic, wanted.group)
 
     def read() -> ReceiveResult:
@@ -245,7 +245,7 @@ async def receive(request: Request[ReceiveParams]) -> Answer | None:
         return result
 
     async def give_all_back() -> None:
-        await give_back(broker.port, topic, wanted.group, places(popped, topic, broker.name))
+        await give_back(broker.port, topic, wanted.group, extra_infos(popped, topic, broker.name))
 
     return Answer(body=Reading([popped.records], read), give_back=give_all_back)
 

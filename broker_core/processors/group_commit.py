@@ -83,7 +83,7 @@ class GroupCommit:
         slaves_needed = context.options.slaves_needed
         return context.ha_service.replicated_offset(slaves_needed) if slaves_needed else context.store.appended_offset
 
-    def acknowledge_kept(self) -> None:
+    def acknowledge_safe(self) -> None:
         """The log was flushed or slaves have reported: answer the senders of messages that are safe now."""
         waiting = self._waiting
         if waiting:
@@ -97,7 +97,7 @@ class GroupCommit:
         """Answer senders that have waited for too long."""
         if not self._waiting:
             return
-        self.acknowledge_kept()  # the options may have changed
+        self.acknowledge_safe()  # the options may have changed
         while self._waiting and self._deadline_ns(self._waiting[0]) <= now.mono_ns:
             self._time_out(self._waiting.popleft(), now.mono_ns)
         self._count_waiting()

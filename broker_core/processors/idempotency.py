@@ -23,7 +23,7 @@ from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import ENTRY_END, REAL_QID, REAL_TOPIC, UNIQ_KEY
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY as KEY
 from broker_core.processors.context import Context
-from broker_core.processors.schedule_message import handle_of
+from broker_core.processors.schedule_message import recall_handle_of
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.timer.timer_message import TIMER_ROLL_TIMES, TIMER_TOPIC
 
@@ -117,7 +117,7 @@ class IdempotencyKeys:
                 ),
                 physical_offset=record.physical_offset,
                 store_time_ms=record.store_timestamp,
-                recall_handle=handle_of(context, record.properties) if record.topic == TIMER_TOPIC else "",
+                recall_handle=recall_handle_of(context, record.properties) if record.topic == TIMER_TOPIC else "",
             )
             _require_repeat(command, digest, properties.get(DIGEST, ""), int(count), sent)
             by_place[int(index)] = sent

@@ -74,7 +74,7 @@ def dispatch(context: Context, now: Now) -> None:
         elif arrival.topic == SCHEDULE_TOPIC:
             context.store.delayed.arrived(arrival.queue_id, now)
         elif arrival.topic == TIMER_TOPIC:
-            context.store.timers.arrived()
+            context.store.timers.note_arrival()
         for request in notify_message_arriving(holds, arrival, properties_of, wake, events, counters, now):
             waking.append(Waking(request, "arrival", now.mono_ns, arrival))
         if holds.has_pops:

@@ -67,7 +67,7 @@ def delay(context: Context, message: PendingMessage, now: Now, pointer: str = ""
 def check_delay(context: Context, properties: str, now: Now, pointer: str) -> None:
     """RequestError if ``delay`` would refuse a message with these properties."""
     if checked_level(properties, pointer) <= 0 and wants_time(properties):
-        checked_time(context, properties, now, pointer)
+        checked_deliver_ms(context, properties, now, pointer)
 
 
 def checked_level(properties: str, pointer: str = "") -> int:
@@ -87,7 +87,7 @@ def wants_time(properties: str) -> bool:
     return any(find(properties, name) for name in TIMER_REQUESTS) and not find(properties, TIMER_OUT_MS)
 
 
-def checked_time(context: Context, properties: str, now: Now, pointer: str = "") -> int:
+def checked_deliver_ms(context: Context, properties: str, now: Now, pointer: str = "") -> int:
     """When the message is to be delivered, wall ms. Raises RequestError with RocketMQ's codes and words."""
     options = context.options
     if not options.timer_wheel_enable:
@@ -112,11 +112,11 @@ def checked_time(context: Context, properties: str, now: Now, pointer: str = "")
 def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str = "") -> None:
     """Redirect a message for an exact time to the timer queue; one whose time is past stays where it is.
 
-    Raises RequestError as ``checked_time`` does.
+    Raises RequestError as ``checked_deliver_ms`` does.
     """
     if not wants_time(message.properties):
         return
-    deliver_ms = checked_time(context, message.properties, now, pointer)
+    deliver_ms = checked_deliver_ms(context, message.properties, now, pointer)
     if deliver_ms <= now.wall_ms:
         return
     out_ms = timer_message.slot_of(deliver_ms, context.store.timers.precision_ms)
@@ -127,7 +127,7 @@ def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str
     message.topic, message.queue_id = TIMER_TOPIC, 0
 
 
-def handle_of(context: Context, properties: str) -> str:
+def recall_handle_of(context: Context, properties: str) -> str:
     """The recall handle of a message in the timer queue; empty for one of a retry topic."""
     find = message_properties.find
     topic = find(properties, REAL_TOPIC)

@@ -30,7 +30,7 @@ from broker_core.processors.retry_message import (
     report_retry,
     sent_to_retry_topic,
 )
-from broker_core.processors.schedule_message import DELAYS, check_delay, delay, handle_of
+from broker_core.processors.schedule_message import DELAYS, check_delay, delay, recall_handle_of
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.store.timer.timer_message import TIMER_TOPIC
 from broker_core.topics import PERM_WRITE, TopicConfig, may_be_sent_to
@@ -348,7 +348,7 @@ def _acknowledge_sent(
                 queue_offset=stored.queue_offset,
                 physical_offset=stored.physical_offset,
                 store_time_ms=stored.store_timestamp,
-                recall_handle=handle_of(context, stored.properties) if stored.topic == TIMER_TOPIC else "",
+                recall_handle=recall_handle_of(context, stored.properties) if stored.topic == TIMER_TOPIC else "",
             )
         )
     if fresh and prepared.queue_id >= 0:

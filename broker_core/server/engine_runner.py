@@ -238,7 +238,7 @@ class EngineRunner:
             log.exception("a turn of the engine failed; the next one follows")
             pause = FAILED_TURN_PAUSE
         if self.turn_listeners:
-            self._tell_turn()
+            self._report_turn()
         if (self._inbox or self._delayed or self._questions or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
@@ -335,7 +335,7 @@ class EngineRunner:
             except Exception:
                 log.exception("replies could not be delivered; their callers will time out")
 
-    def _tell_turn(self) -> None:
+    def _report_turn(self) -> None:
         for listener in self.turn_listeners:
             try:
                 listener()
@@ -377,7 +377,7 @@ class EngineRunner:
         except Exception:
             log.exception("handling a finished flush failed; the next turn follows")
         if self.turn_listeners:
-            self._tell_turn()
+            self._report_turn()
         self._start_flush()
         self._arm()
 

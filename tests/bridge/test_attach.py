@@ -110,13 +110,13 @@ async def test_a_broker_that_joins_later_is_found_once(tmp_path: Path, caplog: p
     async with fake_master(master(20)) as leader:
         newcomers = Newcomers(settings(tmp_path), leader.address, "auto", ATTACH, ["broker-b"])
         leader.config = {"enableDLegerCommitLog": "true"}
-        assert await newcomers.look() == await newcomers.look() == []
+        assert await newcomers.find_places() == await newcomers.find_places() == []
         assert caplog.text.count("DLedger") == 1  # said once, and tried again
         leader.config = {}
-        (place,) = await newcomers.look()
+        (place,) = await newcomers.find_places()
         assert (place.name, place.attached) == ("broker-a", True)
         assert (tmp_path / "attached" / "broker-a" / "broker.conf").exists()
-        assert await newcomers.look() == []
+        assert await newcomers.find_places() == []
 
 
 async def test_no_more_brokers_are_added_than_can_be_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,6 +124,6 @@ async def test_no_more_brokers_are_added_than_can_be_followed(tmp_path: Path, ca
         newcomers = Newcomers(
             settings(tmp_path), leader.address, "auto", ATTACH, [f"b{number}" for number in range(26)]
         )
-        assert await newcomers.look() == []
+        assert await newcomers.find_places() == []
     assert "26 brokers are followed, so broker-a is not" in caplog.text
-    assert await newcomers.look() == []  # and while no name server answers
+    assert await newcomers.find_places() == []  # and while no name server answers

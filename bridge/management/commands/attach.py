@@ -79,6 +79,6 @@ class Command(BrokerCommand):
         """The followed brokers."""
         return self._places
 
-    async def joining(self) -> list[BrokerPlace] | None:
+    async def joined_places(self) -> list[BrokerPlace] | None:
         """The brokers that joined the cluster; None if only those named are followed."""
-        return None if self._newcomers is None else await self._newcomers.look()
+        return None if self._newcomers is None else await self._newcomers.find_places()

@@ -123,7 +123,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"Warning: {warning}")
             if not options["no_migrate"]:
                 self._migrate()
-            process = BrokerProcess(places, schedules=not options["no_schedules"], joining=self.joining)
+            process = BrokerProcess(places, schedules=not options["no_schedules"], joined_places=self.joined_places)
             process.run(announce=lambda state: self.stdout.write(banner(places, state)))
         except KeyboardInterrupt:
             sys.exit(130)
@@ -134,7 +134,7 @@ class Command(BaseCommand):
         """The brokers to start. CommandError if they cannot be started."""
         return places_of_brokers(clustered=clustered)
 
-    async def joining(self) -> list[BrokerPlace] | None:
+    async def joined_places(self) -> list[BrokerPlace] | None:
         """Brokers that are to be started beside the others now; None if there will be none."""
         return None
 
@@ -174,11 +174,11 @@ class BrokerProcess:
         places: Sequence[BrokerPlace],
         *,
         schedules: bool,
-        joining: Callable[[], Awaitable[list[BrokerPlace] | None]],
+        joined_places: Callable[[], Awaitable[list[BrokerPlace] | None]],
     ) -> None:
-        """``joining`` is asked every 30 s for brokers to add, until it returns None."""
+        """``joined_places`` is asked every 30 s for brokers to add, until it returns None."""
         self.problem = ""
-        self._joining = joining
+        self._joined_places = joined_places
         self._adding: asyncio.Task[None] | None = None
         self._ports = make_ports(settings, places)
         self._recorders = Recorders(self._ports, settings.GLASSMQ_DATA_DIR / "history", SystemClock())
@@ -247,7 +247,7 @@ class BrokerProcess:
 
     async def _keep_adding(self) -> None:
         """Start the brokers that join. One that cannot be started does not disturb the others."""
-        while (places := await self._joining()) is not None:
+        while (places := await self._joined_places()) is not None:
             for place in places:
                 try:
                     await self._add(place)

@@ -46,7 +46,7 @@ def load_timers(context: Context, now: Now) -> list[tuple[str, str]]:
         return store.load_timers(now)
     except OSError as error:
         log.warning("timer messages wait until the disk has space: %s", error)
-        store.timers.arrived()
+        store.timers.note_arrival()
         store.timers.pause(now.mono_ns + PAUSE_NS)
         return []
 
@@ -67,7 +67,7 @@ def tick(context: Context, now: Now) -> None:
         due = timers.due(now, MESSAGES_A_TURN, BYTES_A_TURN)
         if due:
             _deliver(context, due, now)
-        timers.look(now)
+        timers.set_deadline(now)
     except (OSError, StoreError, UnavailableError) as error:
         log.warning("timer messages wait until the store accepts messages: %s", error)
         timers.pause(now.mono_ns + PAUSE_NS)
@@ -154,7 +154,7 @@ def _note(context: Context, timer: DueTimer, record: CommitLogRecord | None, out
     find = message_properties.find
     properties = record.properties if record is not None else ""
     topic = find(properties, REAL_TOPIC)
-    context.store.timers.taken_out(timer, topic)
+    context.store.timers.note_taken_out(timer, topic)
     if outcome == "recalled":
         context.counters.messages_recalled += 1
         assert record is not None

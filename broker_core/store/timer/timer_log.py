@@ -69,7 +69,7 @@ class TimerLog:
         file = self.mapped_files.find(position)
         return timer_log_unit.decode(file.buffer, position - file.base) if file is not None else None
 
-    def after(self, position: int) -> int:
+    def position_after(self, position: int) -> int:
         """Position of the entry after this one."""
         following = position + UNIT_SIZE
         file = self.mapped_files.find(position)
@@ -121,7 +121,7 @@ class TimerLog:
                 return True
         return False
 
-    def before(self, end: int) -> TimerLogUnit | None:
+    def unit_before(self, end: int) -> TimerLogUnit | None:
         """The entry that ends here, or before the filler that does; None if there is none."""
         return self.unit(end - UNIT_SIZE) or self.unit(self._last_of_file(end))
 

@@ -114,7 +114,7 @@ class TimerMessageStore:
         """Monotonic ns at which to do more; None while no message waits."""
         return None if self._next_ns is None else max(self._next_ns, self._paused_until_ns)
 
-    def arrived(self) -> None:
+    def note_arrival(self) -> None:
         """Note that messages were dispatched into the timer queue."""
         self._next_ns = 0
 
@@ -122,7 +122,7 @@ class TimerMessageStore:
         """The disk or the store refused something: try again at this monotonic time."""
         self._paused_until_ns = until_ns
 
-    def look(self, now: Now) -> None:
+    def set_deadline(self, now: Now) -> None:
         """Determine when there is more to do."""
         if self.behind or any(not slot.is_read for slot in self._open.values()):
             self._next_ns = 0
@@ -345,7 +345,7 @@ class TimerMessageStore:
         """These messages were not delivered."""
         self._open[self.read_ms].put_back([(timer.due_ms, timer.position) for timer in due])
 
-    def taken_out(self, timer: DueTimer, topic: str) -> None:
+    def note_taken_out(self, timer: DueTimer, topic: str) -> None:
         """A message of this real topic was delivered, put back into the timer queue, recalled, or is lost."""
         self.count(topic, 1 if timer.unit.magic & MAGIC_DELETE else -1)
 

@@ -69,7 +69,7 @@ class TimerRecovery:
         self._count(now)
         if timers.pending or timers.behind:
             self._report(f"{timers.pending + timers.behind} messages wait for their time (timer messages)")
-        timers.arrived()
+        timers.note_arrival()
         return self._steps
 
     def _report(self, sentence: str) -> None:
@@ -85,7 +85,7 @@ class TimerRecovery:
 
     def _leads_to(self, flushed: int) -> bool:
         """Whether the wheel has the last entry that was flushed: one of zeros has not."""
-        unit = self._timers.timer_log.before(flushed)
+        unit = self._timers.timer_log.unit_before(flushed)
         slot = self._timers.wheel.get(unit.slot_ms) if unit is not None else None
         return unit is None or (slot is not None and slot.last != NONE)
 
@@ -99,7 +99,7 @@ class TimerRecovery:
         GlassMQ's check point names it as of its end of the timer log. RocketMQ's may name a later one.
         """
         timer_log = self._timers.timer_log
-        last = timer_log.before(timer_log.end)
+        last = timer_log.unit_before(timer_log.end)
         if last is None:
             return 0
         if not last.due_ms:
@@ -109,7 +109,7 @@ class TimerRecovery:
             unit = timer_log.unit(position)
             if unit is not None:
                 following = max(following, self._queue_offset(unit) + 1)
-            position = timer_log.after(position)
+            position = timer_log.position_after(position)
         return following
 
     def _revise(self, position: int, *, everything: bool, wanted: frozenset[int] = frozenset()) -> None:
@@ -124,7 +124,7 @@ class TimerRecovery:
                     wheel.put(unit.slot_ms, position, position, change)
                 elif slot.last < position:
                     wheel.put(unit.slot_ms, slot.first, position, slot.messages + change)
-            position = timer_log.after(position)
+            position = timer_log.position_after(position)
 
     def _mend_slots(self) -> None:
         """Mend the slots that lead to entries after the end of the timer log, which a power cut took."""

@@ -84,7 +84,7 @@ async def test_brokers_that_join_are_served_beside_the_others(tmp_path: Path, mo
         return None if names is None else [BrokerPlace(name, tmp_path / name, {}, attached=True) for name in names]
 
     process, ports = BrokerProcess.__new__(BrokerProcess), {name: FakePort() for name in ("a", "b", "bad", "c")}
-    process._joining, process._children, process._ports = look, [], {"a": ports["a"]}
+    process._joined_places, process._children, process._ports = look, [], {"a": ports["a"]}
     process._recorders = Recorders(process._ports, tmp_path, VirtualClock())
     monkeypatch.setattr(module, "JOINING_S", 0)
     monkeypatch.setattr(module, "make_ports", lambda settings, places: {places[0].name: ports[places[0].name]})

@@ -29,7 +29,7 @@ def test_entries_never_cross_the_end_of_a_file() -> None:
     last = timer_log.unit(FILE)
     assert last is not None and last.physical_offset == 100 * A_FILE
     assert timer_log.unit(A_FILE * 52) is None
-    assert timer_log.after((A_FILE - 1) * 52) == FILE and timer_log.after(0) == 52
+    assert timer_log.position_after((A_FILE - 1) * 52) == FILE and timer_log.position_after(0) == 52
 
 
 def test_the_end_is_found_after_the_check_point() -> None:
@@ -46,7 +46,7 @@ def test_a_check_point_at_the_end_of_a_file() -> None:
     filled(files, A_FILE + 1)
     again = opened(files)
     assert again.load(FILE, lambda unit: True) and again.end == FILE + 52
-    last = again.before(FILE)
+    last = again.unit_before(FILE)
     assert last is not None and last.physical_offset == 100 * (A_FILE - 1)
 
 

@@ -88,8 +88,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "every_message_fails",
         ("error",),
-        "the group sent back each message that it received",
-        "Read the log of the listener: it throws, returns RECONSUME_LATER, or sends a nack for every message.",
+        "each message that the group received came back: sent back, or not acknowledged before its lease was over",
+        "Read the log of the listener: it throws, returns RECONSUME_LATER, sends a nack, or acknowledges too late.",
     ),
     Situation(
         "no_member",
@@ -192,8 +192,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "some_messages_fail",
         ("warning",),
-        "the group sent some of its messages back",
-        "Read the log of the listener.",
+        "some of the group's messages came back: sent back, or not acknowledged before their lease was over",
+        "Read the log of the listener. If it receives with a lease, let it acknowledge in time, or extend the lease.",
     ),
     Situation(
         "rebalancing",

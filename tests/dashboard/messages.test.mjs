@@ -3,13 +3,26 @@ import { describe, test } from "node:test";
 
 import { dateTime, visible } from "../../static/js/text/format.js";
 import { messageHref } from "../../static/js/links.js";
-import { bodyLine, bodyText, viewsOf } from "../../static/js/text/message_text.js";
+import { bodyLine, bodyText, purposeOf, viewsOf } from "../../static/js/text/message_text.js";
 import { explainEvent } from "../../static/js/text/explain_group.js";
 import { newMessages } from "../../static/js/search_state.js";
 import { eventsOf, groupsOf, stepsOf } from "../../static/js/text/time_line.js";
 
 const text = (body) => ({ body, body_encoding: "utf8" });
 const binary = (...bytes) => ({ body: Buffer.from(bytes).toString("base64"), body_encoding: "base64" });
+
+describe("what a message is for", () => {
+  const now = new Date(2026, 10, 23, 12, 0, 0).getTime();
+  const timer = (properties) => purposeOf({ topic: "rmq_sys_wheel_timer", properties: { REAL_TOPIC: "orders", ...properties } }, now);
+
+  test("is said of those that wait for their time, and of recalls", () => {
+    assert.equal(timer({ TIMER_OUT_MS: String(now) }), "It is due for orders at 12:00:00.000.");
+    assert.equal(timer({ TIMER_DELIVER_MS: String(now + 709), TIMER_OUT_MS: String(now) }), "It is due for orders at 12:00:00.709.");
+    assert.match(timer({ TIMER_OUT_MS: String(now), TIMER_DEL_UNIQKEY: "A" }), /^It is a recall of the message with the same id, which was due for orders at/);
+    assert.equal(purposeOf({ topic: "SCHEDULE_TOPIC_XXXX", properties: { REAL_TOPIC: "orders", DELAY: "3" } }), "It is for orders, after the delay of level 3.");
+  });
+  test("is not said of others", () => assert.equal(purposeOf({ topic: "orders", properties: { TIMER_OUT_MS: "1" } }), ""));
+});
 
 describe("a body", () => {
   test("is JSON only if it is an object or a list", () => {
@@ -99,6 +112,11 @@ describe("the time line", () => {
     assert.deepEqual(groupsOf(message, events, true).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
     assert.equal(groupsOf(message, events, true)[0].text, "Delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
     assert.match(groupsOf(message, events, true)[1].text, /not committed yet, as far as is known\.$/);
+  });
+  test("does not say that a message was sent back whose lease is over", () => {
+    const back = (level) => [{ type: "message_sent_back", wall_ms: "3000", group: "c", message_id: "M", topic: "orders", reconsume_times: 1, delay_level: level }];
+    assert.deepEqual([3, 0].map((level) => stepsOf(message, back(level)).at(-1).word), ["sent back", "no ack"]);
+    assert.match(explainEvent(back(0)[0]).text, /^Message M of orders came back without an ack and will be delivered again \(retry 1\)\.$/);
   });
   test("calls a dead letter that was sent again so, not a retry 0", () => {
     const again = [{ type: "message_sent_back", wall_ms: "3000", topic: "orders", group: "c", message_id: "M", reconsume_times: 0 }];

@@ -98,7 +98,8 @@ def _revive(context: Context, point: CheckPoint, now: Now) -> int:
     context.check_points.note_returned(point.group, point.topic, len(point.waiting))
     context.check_points.remove(point)
     for retry, copied in zip(retries, stored, strict=False):
-        report_retry(context, retry, copied, now)
+        if retry.dead or not point.is_unseen:  # a message that nobody got is not a retry
+            report_retry(context, retry, copied, now)
     return size
 
 

@@ -5,7 +5,7 @@ import { el, setAttribute, setText } from "../dom.js";
 import { clockTime, count, dateTime, isoTime, plural, visible } from "../text/format.js";
 import { request } from "../http.js";
 import { groupHref, messageHref, messagesHref } from "../links.js";
-import { bodyText, viewsOf } from "../text/message_text.js";
+import { bodyText, purposeOf, viewsOf } from "../text/message_text.js";
 import { queueKey } from "../reducer.js";
 import { eventsOf, groupsOf, stepsOf } from "../text/time_line.js";
 
@@ -50,6 +50,7 @@ function showMessage(message) {
   setText(part("back"), `Messages of ${message.topic}`);
   setText(part("about"), `In ${where} at offset ${count(message.queue_offset)}, stored ${dateTime(Number(message.store_time_ms))}.`
     + (message.reconsume_times ? ` It was sent back ${message.reconsume_times === 1 ? "once" : `${count(message.reconsume_times)} times`}.` : "")
+    + (purposeOf(message) && ` ${purposeOf(message)}`)
     + (message.problem ? ` The record is damaged: ${message.problem}.` : ""));
   facts("facts", [["topic", message.topic], ["queue", where], ["offset", count(message.queue_offset)], ["tag", message.tag],
     ["keys", message.keys.join(" ")], ["born", timeOf(message.born_time_ms), `from ${message.born_host}`],

@@ -203,6 +203,8 @@ const NOTIFIED = { joined: "a member joined", reconnected: "a member reconnected
   subscription: "a subscription changed", retry_topic: "the group's retry topic was created" };
 /** Whether the event is about a dead letter that was sent again: a consumer's own retries begin at 1. */
 export const isResent = ({ reconsume_times: times }) => Number(times) === 0;
+/** Whether a popped message came back: its lease is over, or it was given back. Only messages that are sent back are delayed. */
+export const isUnacknowledged = ({ delay_level: level }) => Number(level) === 0;
 /** Why a message is dead, by the `reason` of its event. */
 export const DEAD = { exhausted: "the group's maximum of retries is reached", asked: "its consumer asked for it",
   ordered: "the group consumes in order, and its consumer gave the message up" };
@@ -227,7 +229,7 @@ const EVENTS = {
     e.previous >= 0 ? `; it was ${count(e.previous)}` : ""}.`],
   message_sent_back: (e) => (isResent(e) ? ["↪", "sent again", "calm",
     `The dead letter ${e.message_id} of ${e.topic} was sent to the group again, as a first attempt.`] : ["↩", "retry", "warn",
-    `Message ${e.message_id} of ${e.topic} was sent back and will be delivered again (retry ${count(e.reconsume_times)}).`]),
+    `Message ${e.message_id} of ${e.topic} ${isUnacknowledged(e) ? "came back without an ack" : "was sent back"} and will be delivered again (retry ${count(e.reconsume_times)}).`]),
   message_dead_lettered: (e) => ["✖", "dead letter", "bad",
     `Message ${e.message_id} of ${e.topic} was moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}.`],
   subscription_group_changed: (e) => ["✎", "configuration", "none", `The group's configuration was ${e.action}.`],

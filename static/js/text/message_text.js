@@ -1,9 +1,19 @@
-/** How a message's body is shown: as text, as JSON or as bytes. Pure. */
+/** What a message's page says about it, and how its body is shown: as text, as JSON or as bytes. Pure. */
 
-import { visible } from "./format.js";
+import { dateTime, visible } from "./format.js";
 
 const ROW = 16;
 const DEEPEST = 40;
+
+/** What a message in a topic of the broker's own is for; "" for all others. */
+export function purposeOf({ topic, properties }, nowMs = Date.now()) {
+  if (topic === "SCHEDULE_TOPIC_XXXX") return `It is for ${properties.REAL_TOPIC}, after the delay of level ${properties.DELAY}.`;
+  if (topic !== "rmq_sys_wheel_timer") return "";
+  const target = `for ${properties.REAL_TOPIC} at ${dateTime(Number(properties.TIMER_DELIVER_MS ?? properties.TIMER_OUT_MS), nowMs)}`;
+  return "TIMER_DEL_UNIQKEY" in properties
+    ? `It is a recall of the message with the same id, which was due ${target}. Search for the topic to see whether that was delivered.`
+    : `It is due ${target}.`;
+}
 
 /** The bytes of a body of the API. */
 export function bytesOf({ body, body_encoding: encoding }) {

@@ -1,7 +1,7 @@
 /** The story of a message, from its events. Pure. */
 
 import { count, isKnown, isSystemTopic, micros, millis, plural, span } from "./format.js";
-import { DEAD, capitalize, isResent } from "./explain_group.js";
+import { DEAD, capitalize, isResent, isUnacknowledged } from "./explain_group.js";
 import { queueKey } from "../reducer.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
@@ -24,7 +24,7 @@ const STEPS = {
   pull_woken: (e) => ["woken", "good", `a pull that was held for ${millis(number(e.held_us) / 1000)}: ${wokenBy(e)}`],
   messages_delivered: (e) => ["delivered", "good", `to ${e.client_id || "a client"}${others(e)}`],
   offset_committed: (e) => ["committed", "good", `${e.client_id || "the group"} moved the offset of ${queueKey(e.topic, e.queue_id)} to ${count(e.offset)}`],
-  message_sent_back: (e) => (isResent(e) ? ["sent again", "calm", "a dead letter, as a first attempt"] : ["sent back", "warn", `to be delivered again (retry ${count(e.reconsume_times)})`]),
+  message_sent_back: (e) => (isResent(e) ? ["sent again", "calm", "a dead letter, as a first attempt"] : [isUnacknowledged(e) ? "no ack" : "sent back", "warn", `to be delivered again (retry ${count(e.reconsume_times)})`]),
   message_dead_lettered: (e) => ["dead", "bad", `moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}`],
 };
 

@@ -270,6 +270,7 @@ def test_a_message_that_nobody_saw_keeps_its_attempts() -> None:
         assert record.reconsume_times == 1 and reply.queues[0].topic == RETRY
         change(bench, reply, reply.queues[0].start_offset, 0, unseen=True)
         bench.tick(20)
+    assert len(events(bench, MessageSentBack)) == 1, "what nobody got did not come back"
     take(bench)
     bench.tick(61_000)
     assert take(bench).code == 210 and len(events(bench, MessageDeadLettered)) == 1

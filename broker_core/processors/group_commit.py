@@ -5,7 +5,10 @@ sends wait for one flush. A message with the property WAIT=false never waits. If
 syncFlushTimeout, the answer is FLUSH_DISK_TIMEOUT: the message is stored, but its durability is not confirmed.
 
 SYNC_MASTER: when, besides, inSyncReplicas - 1 slaves have reported that they have the log up to the message's end. If
-that takes longer than slaveTimeout, the answer is FLUSH_SLAVE_TIMEOUT.
+that takes longer than slaveTimeout, the answer is FLUSH_SLAVE_TIMEOUT. Acknowledgements of popped messages do not wait
+for slaves: if one is lost with this broker, its message is delivered again.
+
+After a pause of the disk or of a slave, thousands of answers may be due at once. They are given over several turns.
 
 A deletion is answered when both tables and the safe end were written without the topic. A broker that is killed before
 may have the topic when it starts again.
@@ -18,15 +21,18 @@ import msgspec
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import Done, Failed, Reply, Sent
+from broker_core.commands import AckMessage, ChangeInvisibleTime, Done, Failed, Reply, Sent
 from broker_core.processors.context import Context, Deletion, Request
 
+WAITS_FOR_NO_SLAVE = frozenset((AckMessage, ChangeInvisibleTime))
 NEVER_NS = 1 << 62
+ANSWERS_A_TURN = 512
+"""As many as the sends of one turn. What an answer costs is mostly its encoding, a few microseconds."""
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
     """An answer that waits until the log is kept up to ``physical_end``: on this disk until ``flush_deadline_ns``, on
-    slaves until ``slave_deadline_ns``. The request and its bodies are not kept."""
+    slaves until ``slave_deadline_ns``; NEVER_NS if that is not waited for. The request and its bodies are not kept."""
 
     physical_end: int
     flush_deadline_ns: int
@@ -41,22 +47,26 @@ class GroupCommit:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._waiting: deque[Waiting] = deque()
+        self._for_slaves: deque[Waiting] = deque()
+        """Those that wait for slaves, and perhaps for the disk, too."""
+        self._for_disk: deque[Waiting] = deque()
+        """Those that wait for the disk alone."""
 
     def acknowledge(self, request: Request, reply: Reply, wait: bool, now: Now) -> None:
         """Answer now, or as soon as flushDiskType and brokerRole allow it."""
         context = self._context
         options, physical_end = context.options, context.store.appended_offset
+        for_slaves = options.slaves_needed > 0 and type(request.command) not in WAITS_FOR_NO_SLAVE
         if (
             not wait
-            or (options.flush_disk_type == "ASYNC_FLUSH" and options.broker_role == "ASYNC_MASTER")
-            or (self._on_disk() >= physical_end and self._on_slaves() >= physical_end)
+            or (options.flush_disk_type == "ASYNC_FLUSH" and not for_slaves)
+            or (self._on_disk() >= physical_end and (not for_slaves or self._on_slaves() >= physical_end))
         ):
             context.replies.append((request.connection, request.request_id, reply))
             return
         flush_ns = options.sync_flush_timeout * 1_000_000 if options.flush_disk_type == "SYNC_FLUSH" else NEVER_NS
-        slave_ns = options.slave_timeout * 1_000_000 if options.slaves_needed else NEVER_NS
-        self._waiting.append(
+        slave_ns = options.slave_timeout * 1_000_000 if for_slaves else NEVER_NS
+        (self._for_slaves if for_slaves else self._for_disk).append(
             Waiting(
                 physical_end,
                 now.mono_ns + flush_ns,
@@ -66,11 +76,7 @@ class GroupCommit:
                 reply,
             )
         )
-        self._count_waiting()
-
-    def _count_waiting(self) -> None:
-        context = self._context
-        context.ha_service.waiting = len(self._waiting) if context.options.slaves_needed else 0
+        context.ha_service.waiting = len(self._for_slaves)
 
     def _on_disk(self) -> int:
         """Physical offset up to which flushDiskType's promise is kept."""
@@ -83,42 +89,59 @@ class GroupCommit:
         slaves_needed = context.options.slaves_needed
         return context.ha_service.replicated_offset(slaves_needed) if slaves_needed else context.store.appended_offset
 
-    def acknowledge_safe(self) -> None:
-        """The log was flushed or slaves have reported: answer the senders of messages that are safe now."""
-        waiting = self._waiting
-        if waiting:
-            kept = min(self._on_disk(), self._on_slaves())
-            while waiting and waiting[0].physical_end <= kept:
-                first = waiting.popleft()
-                self._context.reply(first.connection, first.request_id, first.reply)
-            self._count_waiting()
+    def acknowledge_safe(self) -> int:
+        """The log was flushed or slaves have reported: answer the senders of messages that are safe now.
+
+        Returns how many more answers this turn may have. Without any the next turn goes on, by ``next_deadline_ns``.
+        """
+        left = ANSWERS_A_TURN
+        if self:
+            on_disk = self._on_disk()
+            left = self._answer_safe(self._for_slaves, min(on_disk, self._on_slaves()), left)
+            left = self._answer_safe(self._for_disk, on_disk, left)
+            self._context.ha_service.waiting = len(self._for_slaves)
+        return left
+
+    def _answer_safe(self, waiting: deque[Waiting], kept: int, left: int) -> int:
+        while left and waiting and waiting[0].physical_end <= kept:
+            first = waiting.popleft()
+            self._context.reply(first.connection, first.request_id, first.reply)
+            left -= 1
+        return left
 
     def tick(self, now: Now) -> None:
         """Answer senders that have waited for too long."""
-        if not self._waiting:
+        if not self:
             return
-        self.acknowledge_safe()  # the options may have changed
-        while self._waiting and self._deadline_ns(self._waiting[0]) <= now.mono_ns:
-            self._time_out(self._waiting.popleft(), now.mono_ns)
-        self._count_waiting()
+        left = self.acknowledge_safe()  # the options may have changed
+        for waiting in (self._for_slaves, self._for_disk):
+            while left and waiting and self._deadline_ns(waiting[0]) <= now.mono_ns:
+                self._time_out(waiting.popleft(), now.mono_ns)
+                left -= 1
+        self._context.ha_service.waiting = len(self._for_slaves)
 
     def _deadline_ns(self, waiting: Waiting) -> int:
-        """When one of the promises that are not kept yet is given up; 0 if both are kept since the options changed."""
-        flush_ns = waiting.flush_deadline_ns if self._on_disk() < waiting.physical_end else NEVER_NS
-        slave_ns = waiting.slave_deadline_ns if self._on_slaves() < waiting.physical_end else NEVER_NS
-        due_ns = min(flush_ns, slave_ns)
+        """When one of the promises that are not kept yet is given up; 0 if both are kept."""
+        due_ns = NEVER_NS
+        if self._on_disk() < waiting.physical_end:
+            due_ns = waiting.flush_deadline_ns
+        if self._lacks_slaves(waiting):
+            due_ns = min(due_ns, waiting.slave_deadline_ns)
         return 0 if due_ns == NEVER_NS else due_ns
+
+    def _lacks_slaves(self, waiting: Waiting) -> bool:
+        return waiting.slave_deadline_ns < NEVER_NS and self._on_slaves() < waiting.physical_end
 
     def give_up(self, now: Now) -> None:
         """There will be no further flush or report: answer everybody that the promise is not kept."""
-        while self._waiting:
-            self._time_out(self._waiting.popleft(), now.mono_ns)
+        for waiting in (self._for_slaves, self._for_disk):
+            while waiting:
+                self._time_out(waiting.popleft(), now.mono_ns)
 
     def _time_out(self, waiting: Waiting, now_ns: int) -> None:
         code, what = ResponseCode.FLUSH_DISK_TIMEOUT, "on the disk within syncFlushTimeout"
         is_on_disk = self._on_disk() >= waiting.physical_end
-        is_on_slaves = self._on_slaves() >= waiting.physical_end
-        if not is_on_slaves and (is_on_disk or now_ns >= waiting.slave_deadline_ns):
+        if self._lacks_slaves(waiting) and (is_on_disk or now_ns >= waiting.slave_deadline_ns):
             code, what = ResponseCode.FLUSH_SLAVE_TIMEOUT, "on enough slaves within slaveTimeout"
             self._context.ha_service.note_timeout(now_ns)
         late: Reply
@@ -134,10 +157,11 @@ class GroupCommit:
         self._context.reply(waiting.connection, waiting.request_id, late)
 
     def next_deadline_ns(self) -> int | None:
-        return self._deadline_ns(self._waiting[0]) if self._waiting else None
+        first = [self._deadline_ns(waiting[0]) for waiting in (self._for_slaves, self._for_disk) if waiting]
+        return min(first) if first else None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._for_slaves) + len(self._for_disk)
 
 
 class DeletionCommit:

@@ -31,37 +31,41 @@ def bodies(reply: c.Popped) -> list[bytes]:
     return [record.body for record in decode_all(reply.records)]
 
 
-def ack(bench: Bench, reply: c.Popped, *offsets: int) -> c.Acknowledged:
-    """Acknowledge messages of the first queue of an answer; all of them unless offsets are given."""
+def ack_of(reply: c.Popped, *offsets: int) -> c.AckMessage:
+    """Acknowledges messages of the first queue of an answer; all of them unless offsets are given."""
     queue = reply.queues[0]
-    answer = bench.call(
-        c.AckMessage(
-            consumer_group="g",
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            start_offset=queue.start_offset,
-            pop_time_ms=reply.pop_time_ms,
-            offsets=list(offsets) or queue.offsets,
-        )
+    return c.AckMessage(
+        consumer_group="g",
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        start_offset=queue.start_offset,
+        pop_time_ms=reply.pop_time_ms,
+        offsets=list(offsets) or queue.offsets,
     )
+
+
+def ack(bench: Bench, reply: c.Popped, *offsets: int) -> c.Acknowledged:
+    answer = bench.call(ack_of(reply, *offsets))
     assert isinstance(answer, c.Acknowledged), answer
     return answer
 
 
-def change(bench: Bench, reply: c.Popped, offset: int, invisible_ms: int, *, unseen: bool = False) -> c.Reply:
+def change_of(reply: c.Popped, offset: int, invisible_ms: int, *, unseen: bool = False) -> c.ChangeInvisibleTime:
     queue = reply.queues[0]
-    return bench.call(
-        c.ChangeInvisibleTime(
-            consumer_group="g",
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            start_offset=queue.start_offset,
-            pop_time_ms=reply.pop_time_ms,
-            offset=offset,
-            invisible_ms=invisible_ms,
-            unseen=unseen,
-        )
+    return c.ChangeInvisibleTime(
+        consumer_group="g",
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        start_offset=queue.start_offset,
+        pop_time_ms=reply.pop_time_ms,
+        offset=offset,
+        invisible_ms=invisible_ms,
+        unseen=unseen,
     )
+
+
+def change(bench: Bench, reply: c.Popped, offset: int, invisible_ms: int, *, unseen: bool = False) -> c.Reply:
+    return bench.call(change_of(reply, offset, invisible_ms, unseen=unseen))
 
 
 def restart(bench: Bench, **options: Any) -> Bench:

@@ -7,6 +7,8 @@ import pytest
 from broker_core import commands as c
 from broker_core.codes import ResponseCode
 from broker_core.formats.message_properties import encode
+from broker_core.processors.group_commit import ANSWERS_A_TURN
+from tests.fakes import pops
 from tests.fakes.engine import Bench, bodies, send
 
 
@@ -212,3 +214,43 @@ def test_a_broker_that_stops_says_that_the_slaves_lack_the_message() -> None:
     bench.take(bench.engine.close(bench.clock.now()))
     late = bench.final(request)
     assert isinstance(late, c.Sent) and late.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+@pytest.mark.parametrize("flush_disk_type", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_acknowledgements_of_popped_messages_wait_for_the_disk_alone(flush_disk_type: str) -> None:
+    bench = sync_master(flush_disk_type=flush_disk_type)
+    bench.submit(send("orders", b"one", b"two", queue_id=0))
+    bench.flush()
+    reply = pops.take(bench)
+    requests = bench.submit(pops.ack_of(reply, reply.queues[0].offsets[0]), pops.change_of(reply, 1, 5000))
+    if flush_disk_type == "SYNC_FLUSH":
+        assert not any(bench.final(request) for request in requests) and bench.context.ha_service.waiting == 1
+        assert bench.flush()
+    assert [type(bench.final(request)) for request in requests] == [c.Acknowledged, c.InvisibleTimeChanged]
+
+
+def test_thousands_of_senders_that_waited_for_a_slave_are_answered_over_several_turns() -> None:
+    bench = sync_master()
+    requests = [request for _ in range(20) for request in bench.submit(*[send("orders", b"x") for _ in range(100)])]
+    report(bench, end_of(bench))
+    answered = [request for request in requests if bench.final(request) is not None]
+    assert answered == requests[:ANSWERS_A_TURN] and bench.engine.next_deadline() == 0
+    while bench.engine.next_deadline() == 0:
+        before = len(answered)
+        bench.take(bench.engine.tick(bench.clock.now()))
+        answered = [request for request in requests if bench.final(request) is not None]
+        assert before < len(answered) <= before + ANSWERS_A_TURN
+    assert answered == requests
+    assert {answer.code for answer in map(bench.final, requests) if isinstance(answer, c.Sent)} == {0}
+    assert bench.context.ha_service.waiting == 0
+
+
+def test_thousands_of_senders_whose_time_is_over_are_answered_over_several_turns() -> None:
+    bench = sync_master()
+    requests = [request for _ in range(8) for request in bench.submit(*[send("orders", b"x") for _ in range(100)])]
+    bench.clock.advance(3000)
+    bench.take(bench.engine.tick(bench.clock.now()))
+    answered = sum(bench.final(request) is not None for request in requests)
+    assert answered == ANSWERS_A_TURN and bench.context.ha_service.waiting == len(requests) - answered
+    bench.tick()
+    assert bench.context.ha_service.timeouts == len(requests)

@@ -68,8 +68,10 @@ class ConsumerQuestions:
             if error.response_code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 return Failed(code=error.response_code, kind="not_found", remark=str(error))
             return _failed(str(error))
-        except (OSError, MQClientException) as error:
+        except MQClientException as error:
             return _failed(str(error))
+        except OSError as error:
+            return _failed(f"{address} does not answer: {error.strerror or error}")
         finally:
             self._under_way -= 1
 

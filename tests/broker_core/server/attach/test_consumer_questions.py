@@ -120,6 +120,7 @@ async def test_a_refusal_and_a_broker_that_is_away_are_said(monkeypatch: pytest.
         away = await ask(leader, copy)
         leader.address = ""
         assert isinstance(away, c.Failed) and away.kind == "unavailable"
+        assert away.remark.startswith("127.0.0.1:1 does not answer: ")
 
 
 async def test_only_few_questions_are_under_way_at_a_time() -> None:

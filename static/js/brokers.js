@@ -12,13 +12,14 @@ let showsAll = false;
 /** Whether the page shows several brokers at once. False until the picker is filled. */
 export const showsAllBrokers = () => showsAll;
 
-/** `path` of the API or of a WebSocket, narrowed to the page's broker. */
-export function withBroker(path) {
-  if (!requestedBroker) return path;
-  return `${path}${path.includes("?") ? "&" : "?"}broker=${encodeURIComponent(requestedBroker)}`;
+/** `path` of the API or of a WebSocket, narrowed to the page's broker unless it names one itself. */
+export function withBroker(path, broker = requestedBroker) {
+  if (!broker || /[?&]broker=/.test(path)) return path;
+  return `${path}${path.includes("?") ? "&" : "?"}broker=${encodeURIComponent(broker)}`;
 }
 
-const PAGES = /^\/($|(groups|topics|messages|connections|holds|reports|alerts)(\/|$))/;
+/** Not alerts and reports, which are about all brokers: a report of one broker must be asked for on its page. */
+const PAGES = /^\/($|(groups|topics|messages|connections|holds)(\/|$))/;
 
 /** The address of a link of the page, with the broker that the page's own address `here` names: the next page is about
  * the same broker. The live page is always about one broker, which nobody need have chosen, so its links stay as they are. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keepBroker } from "../../static/js/brokers.js";
+import { keepBroker, withBroker } from "../../static/js/brokers.js";
 
 const GROUPS = "http://h:8000/groups?broker=broker-b&state=stalled";
 
@@ -11,9 +11,16 @@ test("links of a page about one broker lead to pages about it", () => {
 });
 
 test("other links stay as they are", () => {
-  for (const href of ["/groups/g/dead-letters?broker=broker-a", "/guide/alerts", "/api/docs", "https://elsewhere.example/groups", "mailto:x@y.example"]) {
+  for (const href of ["/groups/g/dead-letters?broker=broker-a", "/guide/alerts", "/alerts", "/reports", "/api/docs", "https://elsewhere.example/groups", "mailto:x@y.example"]) {
     assert.equal(keepBroker(href, GROUPS), href);
   }
   assert.equal(keepBroker("/groups", "http://h:8000/groups"), "/groups");
   assert.equal(keepBroker("/groups", "http://h:8000/?broker=broker-a"), "/groups", "nobody need have chosen it");
+});
+
+test("a request goes to one broker, named once", () => {
+  assert.equal(withBroker("/topics/t", "b c"), "/topics/t?broker=b%20c");
+  assert.equal(withBroker("/topics?after=x", "b"), "/topics?after=x&broker=b");
+  assert.equal(withBroker("/topics/t?broker=a", "b"), "/topics/t?broker=a", "the server refuses a parameter that is given twice");
+  assert.equal(withBroker("/topics/t", ""), "/topics/t");
 });

@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { topicHref } from "../../static/js/links.js";
-import { changeWarning, isOwnTopic, permText, queuesText } from "../../static/js/text/topic_text.js";
+import { changeWarning, isOwnTopic, permText, queuesText, topicText } from "../../static/js/text/topic_text.js";
 
 test("a topic in words", () => {
+  const config = { perm: 6, read_queues: 4, write_queues: 4 };
+  assert.deepEqual([[config], [config, { ...config, perm: 4, read_queues: 2 }], []].map(topicText), ["Read, write; 4 queues.", "6 queues at 2 brokers.", ""]);
   assert.deepEqual([6, 4, 2, 7, 0].map(permText), ["read, write", "read", "write", "read, write, inherit", "none"]);
   assert.equal(queuesText({ read_queues: 4, write_queues: 4 }), "4");
   assert.equal(queuesText({ read_queues: 8, write_queues: 4 }), "4 written, 8 read");

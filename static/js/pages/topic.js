@@ -12,7 +12,7 @@ import { startPage } from "../page.js";
 import { whatIfPanel } from "./what_if.js";
 import { TOPIC_CHARTS, historyPanel } from "../panels/history.js";
 import { VirtualRows } from "../panels/virtual_rows.js";
-import { changeWarning, permText, queuesText } from "../text/topic_text.js";
+import { changeWarning, permText, topicText } from "../text/topic_text.js";
 
 const MOST_GROUPS = 200;
 const topic = document.body.dataset.topic;
@@ -108,8 +108,7 @@ const headPanel = {
     for (const button of document.querySelectorAll(".group-actions [data-opens]")) button.disabled = answer === null;
     if (!answer) return;
     showMissing("");
-    const [first] = answer.configs;
-    setText(part("about"), first ? `${capitalize(permText(first.perm))}; ${queuesText(first)} ${first.read_queues === 1 ? "queue" : "queues"}.` : "");
+    setText(part("about"), topicText(answer.configs));
   },
 };
 

@@ -1,5 +1,6 @@
 /** Topics in words. Pure. */
 
+import { capitalize } from "./explain_group.js";
 import { count, isSystemTopic, plural } from "./format.js";
 
 /** "read, write": what the bits 4, 2 and 1 of a topic's perm allow. */
@@ -11,6 +12,14 @@ export function permText(perm) {
 /** "4", or "4 written, 8 read" if the numbers differ. */
 export function queuesText({ read_queues: read, write_queues: write }) {
   return read === write ? count(read) : `${count(write)} written, ${count(read)} read`;
+}
+
+/** A topic's perm and queues; at several brokers, which may differ, only how many queues there are. */
+export function topicText(configs) {
+  const [first, ...others] = configs;
+  if (!first) return "";
+  if (others.length) return `${plural(configs.reduce((total, { read_queues: read }) => total + read, 0), "queue")} at ${count(configs.length)} brokers.`;
+  return `${capitalize(permText(first.perm))}; ${queuesText(first)} ${first.read_queues === 1 ? "queue" : "queues"}.`;
 }
 
 /** Whether the broker made the topic for itself or for a group. */

@@ -30,9 +30,9 @@ from api.http.limits import (
 )
 from api.http.problems import Problem, move_pointer, problem_of
 from api.http.request import expect
-from api.http.schemas import CommittedOffset, OffsetToCommit, PublishMessage, copied
+from api.http.schemas import CommittedOffset, OffsetToCommit, copied
 from api.resources.offsets import commit_command
-from api.resources.publishing import outgoing, published
+from api.resources.publishing import FIELDS_OF_ONE, outgoing, published
 from api.resources.pulls import PullResult, clamp_wait, read_pull
 from api.websockets.frames import (
     SUBPROTOCOL,
@@ -365,25 +365,16 @@ def _offsets(commit: Commit) -> list[OffsetToCommit]:
 
 def _messages(publish: Publish) -> list[commands.OutgoingMessage]:
     """The frame's messages: the one in its fields, or its list."""
-    if not publish.body:
-        if not publish.messages:
+    if not publish.messages:
+        if not publish.body:
             raise Problem(400, "a publish needs a body, or messages", pointer="/body")
-        return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
-    if publish.messages:
+        return [outgoing(publish, "")]
+    if publish.body:
         raise Problem(400, "a publish needs a body or messages, not both", pointer="/messages")
-    return [
-        outgoing(
-            PublishMessage(
-                body=publish.body,
-                body_encoding=publish.body_encoding,
-                tag=publish.tag,
-                keys=publish.keys,
-                properties=publish.properties,
-                queue_id=publish.queue_id,
-            ),
-            "",
-        )
-    ]
+    for name, default in FIELDS_OF_ONE.items():
+        if getattr(publish, name) != default:
+            raise Problem(400, f"with messages, {name} is a field of each message", pointer=f"/{name}")
+    return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)]
 
 
 async def consumer_application(scope: Scope, receive: Receive, send: Send) -> None:

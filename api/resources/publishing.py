@@ -36,7 +36,7 @@ class _Publish(PublishMessage, frozen=True, kw_only=True, gc=False):
     messages: Annotated[list[PublishMessage], _Several] | UnsetType = UNSET
 
 
-_FIELDS_OF_ONE = {name: getattr(_Publish(), name) for name in PublishMessage.__struct_fields__}
+FIELDS_OF_ONE = {name: getattr(_Publish(), name) for name in PublishMessage.__struct_fields__}
 """Defaults of the fields of a single message. A body with ``messages`` must not set them."""
 
 
@@ -50,7 +50,7 @@ def read_publish(data: bytes) -> tuple[list[commands.OutgoingMessage], bool]:
         if not publish.body:
             raise _wrong_shape("missing required field `body`")
         return [outgoing(publish, "")], True
-    for name, default in _FIELDS_OF_ONE.items():
+    for name, default in FIELDS_OF_ONE.items():
         if getattr(publish, name) != default:
             raise _wrong_shape(f"contains unknown field `{name}`")
     return [outgoing(message, f"/messages/{index}") for index, message in enumerate(publish.messages)], False

@@ -32,7 +32,6 @@ from api.http.problems import FieldError
 from api.http.schemas import (
     AnyOffset,
     Body,
-    BodyEncoding,
     CommittedOffset,
     MessageView,
     Milliseconds,
@@ -136,18 +135,17 @@ class Commit(ClientFrame, frozen=True, kw_only=True):
     offset: QueueOffset | UnsetType = UNSET
 
 
-class Publish(ClientFrame, frozen=True, kw_only=True):
-    """One message (`body` and its fields), or several (`messages`), to one topic."""
+class Publish(PublishMessage, ClientFrame, frozen=True, kw_only=True):
+    """One message (`body` and its fields), or several (`messages`), to one topic.
+
+    `deliver_at_ms` is the wall time at which consumers get it, `delay_ms` how long after it was stored; at most one of
+    these, and then no property DELAY.
+    """
 
     id: FrameId
     topic: TopicName
     messages: Annotated[list[PublishMessage], Meta(max_length=MAX_MESSAGES_PER_PUBLISH)] = []
     body: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    body_encoding: BodyEncoding = "utf8"
-    tag: str = ""
-    keys: list[str] = []
-    properties: dict[str, str] = {}
-    queue_id: QueueId | None = None
     idempotency_key: Annotated[str, Meta(max_length=MAX_IDEMPOTENCY_KEY, pattern=r"^[ -~]*$(?!\n)")] = ""
 
 

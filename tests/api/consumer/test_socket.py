@@ -274,6 +274,17 @@ async def test_publish_one_and_several(socket: Client, port: FakePort) -> None:
     assert len((await socket.receive())["messages"]) == 2
 
 
+@pytest.mark.parametrize("field", ["delay_ms", "deliver_at_ms"])
+async def test_a_message_is_published_for_an_exact_time(socket: Client, port: FakePort, field: str) -> None:
+    port.replies[commands.SendMessage] = Bench().call
+    await socket.send(type="publish", id=1, topic="T", body="x", **{field: 1000})
+    frame = await socket.receive()
+    assert frame["type"] == "published"
+    command = port.commands[-1]
+    assert isinstance(command, commands.SendMessage)
+    assert {"delay_ms": "TIMER_DELAY_MS", "deliver_at_ms": "TIMER_DELIVER_MS"}[field] in command.messages[0].properties
+
+
 async def test_a_key_used_again_for_another_body_is_409(socket: Client, port: FakePort) -> None:
     port.replies[commands.SendMessage] = Bench().call
     frames = []
@@ -293,6 +304,8 @@ async def test_a_key_used_again_for_another_body_is_409(socket: Client, port: Fa
         ({"body": "x", "messages": [{"body": "y"}]}, "/messages"),
         ({"body": 1}, "/body"),
         ({"messages": [{"body": "x", "tag": "\x01"}]}, "/messages/0/tag"),
+        ({"messages": [{"body": "x"}], "queue_id": 1}, "/queue_id"),
+        ({"body": "x", "delay_ms": 1, "deliver_at_ms": 1}, "/delay_ms"),
         ({"body": "x", "topic": "../x"}, "/topic"),
     ],
 )

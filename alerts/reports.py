@@ -12,7 +12,7 @@ REPORTS_SUBJECT = Subject("")
 """What these alerts are about: no broker, because a report covers all of them."""
 
 LOOKED_AT = 20
-"""The newest runs of a report among which one about everything is looked for."""
+"""How many of a report's newest runs are looked through for runs about everything."""
 
 NARROWED = ("topic", "consumer_group", "broker")
 """Parameters with which a run is about a part only."""

@@ -51,21 +51,22 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=rocke
     ] = True
     timer_max_delay_sec: Annotated[
         int,
-        Meta(ge=1, le=31_536_000, description="How far away an exact time may be, s.", extra_json_schema=CHANGEABLE),
+        Meta(ge=1, le=31_536_000, description="How far ahead an exact time may be, s.", extra_json_schema=CHANGEABLE),
     ] = 259_200
     timer_precision_ms: Annotated[
         int,
         Meta(
             ge=100,
             le=1000,
-            description="Time of a slot of the timer wheel, ms. A store keeps the one that it began with.",
+            description="Length of a slot of the timer wheel, ms. A store keeps the length that it began with.",
         ),
     ] = 1000
     timer_roll_window_slot: Annotated[
         int,
         Meta(
             ge=2,
-            description="A message that is more slots ahead is stored again on its way: retention keeps it.",
+            description="A message that is due more slots ahead is stored again meanwhile, so that retention does not "
+            "delete it.",
         ),
     ] = 172_800
     mapped_file_size_timer_log: Annotated[
@@ -139,7 +140,7 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=rocke
         Meta(
             ge=0,
             le=65535,
-            description="Port from which RocketMQ's slaves copy the commit log; 0: no slave can. Whoever reaches it "
+            description="Port from which RocketMQ's slaves copy the commit log; 0 turns it off. Whoever reaches it "
             "reads every message. RocketMQ's default is listenPort + 1.",
         ),
     ] = 0

@@ -122,7 +122,7 @@ def require_room(popped: commands.Popped) -> commands.Popped:
 
 
 def extra_infos(popped: commands.Popped, topic: str, broker: str) -> list[ExtraInfo]:
-    """What names the messages, in their order."""
+    """What identifies each message, in their order."""
     return [
         ExtraInfo(
             start_offset=queue.start_offset,
@@ -140,7 +140,7 @@ def extra_infos(popped: commands.Popped, topic: str, broker: str) -> list[ExtraI
 
 
 def popped_messages(popped: commands.Popped, topic: str, broker: str) -> list[tuple[Message, ExtraInfo]]:
-    """The messages as they are stored, each with its name. A record that cannot be read is left out."""
+    """The messages as they are stored, each with its extraInfo. A record that cannot be read is left out."""
     pairs = zip(stored_messages(popped.records, broker), extra_infos(popped, topic, broker), strict=False)
     return [(message, info) for message, info in pairs if message.queue_offset == info.offset]
 

@@ -26,8 +26,8 @@ class WhatIfParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 class PollingTotals(Model, frozen=True, kw_only=True, gc=False):
     """All waits under one method: requests, those answered without messages, and how late messages were given.
 
-    The delays are those of `samples` waits in which the moment of the arrival is known; null without any. That they are
-    exact to the microsecond does not make the model so.
+    The delays are those of `samples` waits in which the moment of the arrival is known; null without any. They
+    are in microseconds, but the model behind them is coarser.
     """
 
     method: Literal["long_polling", "short_polling", "stock_rocketmq"]

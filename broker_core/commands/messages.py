@@ -98,9 +98,9 @@ class GetTimerMetrics(Command, frozen=True):
 class TimerMetrics(Reply, frozen=True):
     """The messages that wait, at ``time_ms``: all, and those of the topics with most of them.
 
-    ``next_due_ms`` is when the first is due, None if that is not in this second or the next. Messages of the timer
-    queue before ``queue_offset`` are in the timer wheel, those of slots before ``read_time_ms`` are delivered;
-    ``version`` counts the check points that said so.
+    ``next_due_ms`` is when the first is due, None if that is not in this second or the next. Of the timer
+    queue, the messages before ``queue_offset`` are in the timer wheel. Of the wheel, the slots before ``read_time_ms``
+    are delivered. ``version`` is the counter of the check point's DataVersion.
     """
 
     time_ms: int
@@ -314,7 +314,7 @@ class GetPulls(Command, frozen=True):
 class Pulls(Reply, frozen=True):
     """``entries`` of the poll journal (``formats/poll_journal.py``) back to back, in order, at most 10,000.
 
-    They have the numbers of ``strings``. ``complete`` is False if there are more: then the oldest or the newest are
+    Their texts are numbers of ``strings``. ``complete`` is False if there are more: then the oldest or the newest are
     missing. ``journal`` is False if the broker keeps no poll journal.
     """
 

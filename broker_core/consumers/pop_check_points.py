@@ -31,7 +31,7 @@ in memory: else many check points would be stored again and again because of eac
 POPS_REMEMBERED = 20_000
 """Pairs of group and topic."""
 ALONE_NS = 60 * 1_000_000_000
-"""A message that is given after this time without others begins a new time without acknowledgements."""
+"""If nothing is unacknowledged, a delivery this long after the last one sets ``still_ns`` anew."""
 
 Key = tuple[int, int, int]
 
@@ -69,8 +69,9 @@ class CheckPoint(msgspec.Struct, eq=False, gc=False):
 class Popping(msgspec.Struct, gc=False):
     """How a group pops from a topic; times are monotonic.
 
-    Of the messages that it got, ``unacknowledged`` are invisible. It has acknowledged none since ``still_ns``; until
-    the next delivery after an acknowledgement that left none, that is of no interest (``is_settled``).
+    Of the messages that it got, ``unacknowledged`` are invisible. It has acknowledged none since ``still_ns``: the last
+    acknowledgement or, if that left none unacknowledged, the next delivery. ``is_settled``: the last acknowledgement
+    came after the last delivery.
     """
 
     client_id: str
@@ -95,7 +96,7 @@ class PopCheckPoints:
         self._popping: dict[tuple[str, str], Popping] = {}
         self._full: dict[tuple[str, str, int], str] = {}
         self.freed: deque[tuple[str, str, int]] = deque()
-        """(topic, group, queue id) of pops that could not read a queue because of its limit, and now can."""
+        """(topic, group, queue id) of pops that could not read a queue because of a limit, and can read it now."""
         self._turn = 0
         self.messages = 0
         """Popped messages that are not acknowledged."""

@@ -149,7 +149,7 @@ class PullOffsetTable:
         handed_ms_ago: int,
         polled_ms_ago: int,
     ) -> None:
-        """Note what a member of a followed broker has, of which the pulls are not known."""
+        """Note what a member has by its own words. The pulls of a followed broker are not known."""
         row = self.row(group, topic, queue_id)
         if row is None:
             row = self._add(group, topic, queue_id, LastPull("", 0, 0, "remoting", max(0, pull_offset - handed)))

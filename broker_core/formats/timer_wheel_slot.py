@@ -17,7 +17,7 @@ from typing import NamedTuple
 SLOT = Struct(">qqqii")
 SLOT_SIZE = SLOT.size
 TTL_SLOTS = 7 * 24 * 3600
-"""RocketMQ's TIMER_WHEEL_TTL_DAY, in slots of a second: how far ahead messages may be put. There are twice as many."""
+"""RocketMQ's TIMER_WHEEL_TTL_DAY, in slots of a second. The wheel has twice as many slots."""
 
 
 class TimerWheelSlot(NamedTuple):

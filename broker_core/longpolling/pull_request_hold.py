@@ -8,8 +8,8 @@
     pops           topic -> group -> queue  -> how many held pops                 for arrivals; their rows in the
                                                                                   table have the key (group, queue id)
 
-This module neither reads the store nor answers a pull. Every call removes the holds to be answered from all four
-places and *returns* them; the caller runs their pulls again.
+This module neither reads the store nor answers a pull. Every call removes the holds to be answered from all of
+these and *returns* them; the caller runs their pulls again.
 
 Why no wake-up can be lost. The engine does one thing at a time. Reading a pull, and holding it if there is no message,
 are one step; each arrival is another step. So every message of a queue is dispatched either before that step, and the

@@ -4,7 +4,7 @@ The bytes are those of ``ha_transfer.py``. Differences from RocketMQ's master, w
 
 - A slave whose log ends after this broker's is refused. RocketMQ would go on in the middle of a record, and the logs
   would differ from there on.
-- So is one that reports more than it was sent, and one that lacks what retention has deleted.
+- A slave that reports more than it was sent is refused. So is one that lacks what retention has deleted.
 """
 
 from typing import NamedTuple
@@ -61,7 +61,7 @@ class HAConnection:
         return True
 
     def next_transfer(self, log: LogRange) -> tuple[int, int] | None:
-        """(offset, size) of the bytes to be sent next, as if they were sent; None if nothing is new. SlaveRefused."""
+        """(offset, size) of the bytes to send next, which count as sent; None if nothing is new. SlaveRefused."""
         offset = self.transferred
         if self.slave_ack_offset is None or offset >= log.end:
             return None

@@ -130,8 +130,7 @@ class EngineRunner:
         self.turn_listeners: list[Callable[[], None]] = []
         """Called after each turn and each flush."""
         self.is_log_readable = False
-        """Whether nobody writes the commit log except in a turn: always, but for the time in which the store opens or
-        closes."""
+        """Whether the commit log is written in turns only. False while the store opens or closes."""
 
     engine: Engine
 

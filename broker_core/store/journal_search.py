@@ -101,7 +101,7 @@ def _file_pieces(files: Files, path: Path, since_ms: int) -> Iterator[tuple[list
 
 
 class FoundPulls(NamedTuple):
-    """Packed entries of ends of pulls, in order, which have the numbers of ``strings``.
+    """Packed entries of ends of pulls, in order. Their texts are numbers of ``strings``.
 
     ``complete`` is False if there were more than MAX_PULLS, of which these are the newest, or more than MAX_SEARCHED
     bytes to look through.

@@ -31,7 +31,10 @@ class StoreCheckpoint:
         return checkpoint.decode(checkpoint_bytes), safe_end.decode(safe_end_bytes)
 
     def write(self, moment: Checkpoint, end: SafeEnd, timer: TimerCheckpoint | None = None) -> None:
-        """Write the files and wait for the disk. OSError when the disk refuses. Without timer messages, two."""
+        """Write the files and wait for the disk. OSError when the disk refuses.
+
+        Without timer messages ``timer`` is None, and ``config/timercheck`` is not written.
+        """
         if not self._maps:
             self._maps = [self._map(path) for path in self._paths]
         for mapping, data in zip(self._maps, (checkpoint.LAYOUT.pack(*moment), safe_end.encode(end)), strict=True):

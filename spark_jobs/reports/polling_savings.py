@@ -105,7 +105,7 @@ def _by(*keys: str) -> Table:
 
 
 def savings(facts: DataFrame, *keys: str) -> DataFrame:
-    """Requests and delays by method. ``saved_requests``: those that long polling did without, of all of the method."""
+    """Requests and delays by method. ``saved_requests``: how many more requests than long polling the method needs."""
     requests = facts.groupBy(*keys, "method").agg(F.sum("requests").alias("requests"))
     beside = F.max(F.when(F.col("method") == LONG, F.col("requests"))).over(Window.partitionBy(*keys))
     saved = requests.select("*", F.when(F.col("method") != LONG, F.col("requests") - beside).alias("saved_requests"))

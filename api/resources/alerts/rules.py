@@ -40,7 +40,7 @@ Threshold = Annotated[
     Meta(
         ge=0,
         le=MAX_THRESHOLD,
-        description="The value must exceed it: messages, for `oldest` ms, for `disk_used` and shares percent.",
+        description="The value must exceed it. In messages; for `oldest` in ms; for `disk_used` and shares in percent.",
     ),
 ]
 Report = Annotated[str, Meta(max_length=64, description="For `report`: the name of a report.")]

@@ -210,7 +210,7 @@ class DefaultMQProducer:
         await self._send(outgoing, None, self._deadline_ns(None))
 
     async def recall_message(self, topic: str, recall_handle: str, *, timeout_ms: int | None = None) -> str:
-        """Take back a message for an exact time, until its last second. Returns its id, even if it is there no more."""
+        """Take back a message, about a second before it is due at the latest. Returns its id, also if it is gone."""
         self._require_running()
         deadline_ns = self._deadline_ns(timeout_ms)
         handle = decode_handle(recall_handle)

@@ -129,7 +129,9 @@ class TransactionMQProducer(DefaultMQProducer):
         Most programs call ``send_message_in_transaction``. The caller of this calls ``end_transaction``.
         """
         if message.is_delayed:
-            raise MQClientException("a message in a transaction cannot be delayed; leave delay_level and times out")
+            raise MQClientException(
+                "a message in a transaction cannot be delayed; set no delay_level, deliver_time_ms or delay_time_ms"
+            )
         deadline_ns = self._deadline_ns(timeout_ms)
         outgoing = self._prepare(message, {TRAN_MSG: "true", PGROUP: self.group})
         outgoing = outgoing._replace(sys_flag=outgoing.sys_flag | TRANSACTION_PREPARED)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 MESSAGES_A_TURN = 64
 BYTES_A_TURN = 1 << 20
-"""The message that reaches them is the turn's last."""
+"""A turn ends with the message that reaches this size."""
 PAUSE_NS = 1_000_000_000
 """How long to wait after the disk or the store refused something."""
 

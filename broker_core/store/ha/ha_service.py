@@ -33,7 +33,7 @@ class HAService:
     def __init__(self) -> None:
         self._slaves: dict[Any, Slave] = {}
         self._ack_offsets: list[int] = []
-        """Of all slaves, the highest first."""
+        """Acknowledged offsets of all slaves, the highest first."""
         self.has_news = False
         """Whether acknowledged offsets have changed since ``take_news``."""
         self.refused = 0
@@ -95,7 +95,7 @@ class HAService:
         self._timed_out_ns = now_ns
 
     def recent_timeouts(self, now_ns: int) -> int:
-        """How many were, with no pause of 30 s between two of them, the last at most 30 s ago."""
+        """How many requests were answered so since the last pause of 30 s; 0 if none was in the last 30 s."""
         return self._recent_timeouts if now_ns - self._timed_out_ns <= RECENT_NS else 0
 
     def largest_lag(self, end: int) -> int | None:

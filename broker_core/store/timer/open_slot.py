@@ -20,7 +20,7 @@ class OpenSlot:
         self.time_ms = time_ms
         self.cursor = last
         self.left = 0
-        """Entries that are known and not taken."""
+        """Entries that were noted and not taken."""
         self.deletes: dict[str, int] = {}
         """The UNIQ_KEYs of recalled messages, and the positions of the entries that recall them."""
         self._due: dict[int, array[int]] = {}
@@ -36,7 +36,7 @@ class OpenSlot:
         return self.cursor == NONE
 
     def read(self, unit: TimerLogUnit | None) -> None:
-        """Go on after the entry at the cursor; None if it is missing, and with it all before it."""
+        """Move the cursor from the entry ``unit`` to the one before it; to the end if the entry is missing (None)."""
         self.cursor = unit.previous if unit is not None else NONE
 
     def note(self, due_ms: int, position: int) -> None:

@@ -47,7 +47,7 @@ LOOK_AGAIN_MS = 1000
 """While a message waits, the wall clock is checked this often, because it may be set."""
 TIMER_METRICS = "timermetrics"
 BLANK_SLOTS = 60
-"""RocketMQ's TIMER_BLANK_SLOTS: how many slots of the wheel's half no message is put into."""
+"""RocketMQ's TIMER_BLANK_SLOTS: messages are put ahead by half of the wheel less these slots at most."""
 
 
 class DueTimer(NamedTuple):
@@ -85,11 +85,11 @@ class TimerMessageStore:
         self.read_ms = 0
         """RocketMQ's currReadTimeMs: time of the slot that is being delivered. Those before it are done."""
         self.pending = 0
-        """Messages in the wheel. As in RocketMQ, one that recalls another takes one away until its time."""
+        """Messages in the wheel. As in RocketMQ, a recall counts -1 until its time."""
         self.by_topic: dict[str, int] = {}
         """The same, by real topic."""
         self.counts_changed = False
-        """Whether ``by_topic`` is not as in ``config/timermetrics``."""
+        """Whether ``by_topic`` has changed since ``config/timermetrics`` was written."""
         self.used_slots = 0
         """Slots from ``read_ms`` on with entries."""
         self.precision_ms = options().timer_precision_ms

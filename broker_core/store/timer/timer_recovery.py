@@ -52,7 +52,7 @@ class TimerRecovery:
             timers.loaded = True
             return []
         if timers.wheel.is_whole:
-            timers.wheel.reserve()  # RocketMQ's has holes
+            timers.wheel.reserve()  # RocketMQ's file is sparse
         low = queue.min_offset(self._log.min_offset)
         checkpoint = timer_checkpoint.decode(self._files.read(self._root / TIMER_CHECKPOINT) or b"")
         timers.version = (checkpoint.state_version, checkpoint.counter)
@@ -84,7 +84,7 @@ class TimerRecovery:
         return message is not None and (unit.rolls or unit.due_ms in (0, message.due_ms))
 
     def _leads_to(self, flushed: int) -> bool:
-        """Whether the wheel has the last entry that was flushed: one of zeros has not."""
+        """Whether the wheel has the slot of the last entry that was flushed. A wheel of zeros does not."""
         unit = self._timers.timer_log.unit_before(flushed)
         slot = self._timers.wheel.get(unit.slot_ms) if unit is not None else None
         return unit is None or (slot is not None and slot.last != NONE)
@@ -113,7 +113,7 @@ class TimerRecovery:
         return following
 
     def _revise(self, position: int, *, everything: bool, wanted: frozenset[int] = frozenset()) -> None:
-        """Let slots lead to the entries from ``position`` on, those of ``wanted`` times or all."""
+        """Make slots lead to the entries from ``position`` on: to all, or to those of ``wanted`` times."""
         timer_log, wheel = self._timers.timer_log, self._timers.wheel
         while position < timer_log.end:
             unit = timer_log.unit(position)

@@ -16,6 +16,7 @@ from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode, has_room
 from broker_core.formats.message_properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC
 from broker_core.formats.pop_check_point import pop_retry_topic
+from broker_core.processors.consumer_manage import commit_offset
 from broker_core.processors.context import Context
 from broker_core.processors.pop.check_point_log import ack_message, append, check_point_message
 from broker_core.processors.pop.pop_hold import wake_freed
@@ -145,6 +146,8 @@ def _copy(context: Context, point: CheckPoint, record: CommitLogRecord, now: Now
             context.events.emit(
                 TopicChanged, now, name, "created", made.read_queue_nums, made.write_queue_nums, made.perm
             )
+        if context.offsets.query(point.group, name, 0) is None:  # else its lag is unknown until the next pop
+            commit_offset(context, point.group, name, 0, context.store.min_offset(name, 0), "", now)
     copy = make_next_try(record, name, 0, properties)
     if point.is_unseen:
         copy.reconsume_times = record.reconsume_times

@@ -39,6 +39,16 @@ def test_only_what_is_not_acknowledged_comes_back() -> None:
     assert bodies(take(bench)) == [b"b"]
 
 
+def test_messages_that_came_back_wait_for_the_group_although_nobody_pops() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    take(bench)
+    bench.tick(61_000)
+    group = bench.call(c.GetConsumerGroup(group="g"))
+    assert isinstance(group, c.ConsumerGroupDetail)
+    assert [(queue.topic, queue.lag) for queue in group.queues if queue.lag] == [(RETRY, 2)]
+
+
 def test_another_group_does_not_get_the_copy() -> None:
     bench = Bench()
     bench.send("orders", b"x")

@@ -341,12 +341,13 @@ def decode_block(data: Buffer, at: int, entry_size: int) -> JournalBlock | None:
     if end != at + length or end > len(data) or zlib.crc32(memoryview(data)[at + _PREFIX.size : end]) != crc:
         return None
     strings = []
-    string_at = at + BLOCK.size
+    octets = bytes(data[at + BLOCK.size : entries_at])
+    string_at = 0
     for _ in range(string_count):
-        string_end = string_at + 2 + int.from_bytes(data[string_at : string_at + 2], "little")
-        if string_end > entries_at:
+        string_end = string_at + 2 + int.from_bytes(octets[string_at : string_at + 2], "little")
+        if string_end > strings_size:
             return None
-        strings.append(bytes(data[string_at + 2 : string_end]).decode("utf-8", "replace"))
+        strings.append(octets[string_at + 2 : string_end].decode("utf-8", "replace"))
         string_at = string_end
     return JournalBlock(count, lost, min_ms, max_ms, tuple(strings), entries_at, end)
 

@@ -31,6 +31,8 @@ MAX_PULLS = 10_000
 """Pulls of one answer."""
 ENTRIES_LOOKED_AT = 1000
 """Entries of a piece that are only looked at."""
+ENTRIES_PACKED = 250
+"""Entries of a piece that are packed anew, 2 us each."""
 
 _QUEUE_ID, _TOPIC, _KIND = 8, 11, 14
 _WOKEN, _AT_ONCE, _COMMITTED = (KINDS.index(kind) + 1 for kind in ("woken", "answered_at_once", "committed"))
@@ -131,6 +133,8 @@ def search_pulls(files: Files, root: Path, topic: str, group: str, since_ms: int
                     packed = [numbers.setdefault(text, len(numbers)) for text in texts]
                     found.append(ENTRY.pack(*fields[:_TOPIC], *packed, *fields[_KIND:]))
                     total += 1
+                    if total % ENTRIES_PACKED == 0:
+                        yield
             searched += len(piece)
             yield
             if searched >= MAX_SEARCHED:

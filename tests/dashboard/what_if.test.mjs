@@ -8,7 +8,7 @@ const ANSWER = { pulls: 6, empty: 2, waits: 4, complete: true, from_ms: 0, to_ms
 
 test("the summary says what short polling would have cost", () => {
   assert.equal(summaryText(ANSWER), "6 pulls ended, 2 without messages: 4 waits. Short polling every 1 s would have sent 34 requests more. "
-    + "Half of the waits would have ended 512 ms or more after the message came, instead of 180 µs.");
+    + "Messages would have been given 512 ms after they came (p50), instead of 180 µs.");
   assert.equal(sampleNote(ANSWER), "delays of 3 waits whose arrival is known");
 });
 
@@ -18,7 +18,7 @@ test("nothing and a part are said", () => {
   const same = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 6, p50_us: null }];
   assert.match(summaryText({ ...ANSWER, methods: same }), /Short polling every 1 s would have sent as many requests\.$/);
   const busy = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 5 }];
-  assert.match(summaryText({ ...ANSWER, methods: busy }), /would have sent 1 request fewer\. Half/);
+  assert.match(summaryText({ ...ANSWER, methods: busy }), /would have sent 1 request fewer\. Messages/);
 });
 
 test("a row has texts, and an unknown delay is no number", () => {

@@ -25,7 +25,7 @@ export function summaryText({ pulls, empty, waits, complete, from_ms: from, to_m
   const more = short.requests - long.requests;
   const amount = more ? `${plural(Math.abs(more), "request")} ${more > 0 ? "more" : "fewer"}` : "as many requests";
   const cost = ` Short polling every ${interval(every)} would have sent ${amount}.`;
-  const late = isKnown(short.p50_us) ? ` Half of the waits would have ended ${micros(short.p50_us)} or more after the message came, instead of ${micros(long.p50_us)}.` : "";
+  const late = isKnown(short.p50_us) ? ` Messages would have been given ${micros(short.p50_us)} after they came (p50), instead of ${micros(long.p50_us)}.` : "";
   return `${happened}${cost}${late}${range}`;
 }
 

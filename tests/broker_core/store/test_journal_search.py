@@ -112,6 +112,13 @@ def test_the_pulls_of_a_topic() -> None:
     assert finish(search_pulls(files, ROOT, "nothing", "", 0)) == FoundPulls([""], b"", complete=True)
 
 
+def test_the_engine_handles_other_requests_between_a_few_pulls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_search, "ENTRIES_PACKED", 2)
+    files = SimulatedFiles()
+    write(files, 0, [entry() for _ in range(9)])
+    assert len(list(search_pulls(files, ROOT, "orders", "", 0))) == 5, "after two, four, six and eight, and the piece"
+
+
 def test_the_newest_pulls_are_returned_if_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_search, "MAX_PULLS", 2)
     files = SimulatedFiles()

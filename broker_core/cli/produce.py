@@ -59,6 +59,8 @@ class MessageLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = ""
     properties: dict[str, str] = {}
     delay_level: Annotated[int, Meta(ge=0, le=18)] = 0
+    deliver_at_ms: Annotated[int, Meta(ge=0)] = 0
+    delay_ms: Annotated[int, Meta(ge=0)] = 0
 
     def body_bytes(self) -> bytes:
         """The body as it is stored. ValueError if it does not fit its encoding."""
@@ -77,6 +79,7 @@ class MessageLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @click.option("--key", "keys", multiple=True, help="A key of messages that have none; may be repeated.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property; may be repeated.")
 @click.option("--delay-level", type=click.IntRange(0, 18), default=0, help="Deliver later: 1 is 1 s, 18 is 2 h.")
+@click.option("--delay-ms", type=click.IntRange(0), default=0, help="Deliver so many milliseconds later.")
 @click.option(
     "--format", "form", type=click.Choice(["auto", "jsonl", "text"]), default="auto", help="Format of the input."
 )
@@ -91,6 +94,7 @@ def produce(
     keys: tuple[str, ...],
     properties: tuple[str, ...],
     delay_level: int,
+    delay_ms: int,
     form: Literal["auto", "jsonl", "text"],
     in_flight: int,
 ) -> None:
@@ -98,14 +102,14 @@ def produce(
 
     The messages come from --body, from a --file of JSON lines, or from standard input. There, "auto" reads JSON lines
     if the first line is an object with a "body", else each line of text is a message. Each JSON line is an object:
-    {"body": "text", "tag": "TagA", "keys": ["k"], "properties": {"a": "b"}, "delay_level": 0}, of which only the
-    body is required; "body_encoding" is utf8, base64 or json.
+    {"body": "text", "tag": "TagA", "keys": ["k"], "properties": {"a": "b"}, "delay_level": 0, "delay_ms": 0,
+    "deliver_at_ms": 0}, of which only the body is required; "body_encoding" is utf8, base64 or json.
     """
     if body is not None and file_name is not None:
         raise click.UsageError("--body and --file exclude each other")
     if body == "":
         raise click.UsageError("--body is empty; a message needs one byte at least")
-    defaults = MessageLine("", "utf8", tag, list(keys), "", read_properties(properties), delay_level)
+    defaults = MessageLine("", "utf8", tag, list(keys), "", read_properties(properties), delay_level, delay_ms=delay_ms)
     if body is not None:
         lines: Iterator[Message] = iter([make_message(topic, msgspec.structs.replace(defaults, body=body), defaults)])
     elif file_name is not None:
@@ -180,13 +184,16 @@ def read_line(line: bytes, form: Literal["auto", "jsonl", "text"], defaults: Mes
 def make_message(topic: str, line: MessageLine, defaults: MessageLine) -> Message:
     """The message of a line; what the line does not have is taken from ``defaults``."""
     keys = line.keys + ([line.key] if line.key else []) or defaults.keys
+    delayed = line if line.delay_level or line.deliver_at_ms or line.delay_ms else defaults
     try:
         return Message(
             topic,
             line.body_bytes(),
             line.tag or defaults.tag,
             keys,
-            delay_level=line.delay_level or defaults.delay_level,
+            delay_level=delayed.delay_level,
+            deliver_time_ms=delayed.deliver_at_ms,
+            delay_time_ms=delayed.delay_ms,
             properties=defaults.properties | line.properties,
         )
     except MQClientException as error:
@@ -262,6 +269,7 @@ def _print_result(result: SendResult, *, as_json: bool) -> None:
                 "queue_id": queue.queue_id,
                 "queue_offset": result.queue_offset,
             }
+            | ({"recall_handle": result.recall_handle} if result.recall_handle else {})
         )
     else:
         place = f"{queue.broker_name}:{queue.queue_id}@{result.queue_offset}"

@@ -95,15 +95,26 @@ def timeline(target: Target, message_id: str, topic: str) -> None:
         f"{answer['broker']}:{answer['queue_id']}@{answer['queue_offset']}, "
         f"stored {local_time(answer['store_time_ms'])}"
     )
+    events = answer["events"]
+    first_ms = min((int(event["wall_ms"]) for event in events), default=None)
+    older = [] if answer["complete"] else answer.get("journal", [])
     print_table(
         ("TIME", "EVENT", "DETAILS"),
-        ((local_time(event.get("wall_ms")), event.get("type", UNKNOWN), details(event)) for event in answer["events"]),
+        [
+            *(
+                (local_time(entry["at_ms"]), entry["kind"], details(entry))
+                for entry in older
+                if first_ms is None or int(entry["at_ms"]) < first_ms
+            ),
+            *((local_time(event["wall_ms"]), event["type"], details(event)) for event in events),
+        ],
     )
     if not answer["complete"]:
-        print_line("Older events of this message are not kept any more.")
+        print_line("Older events of this message are not kept any more, only pulls and commits of the poll journal.")
 
 
 def details(event: dict[str, Any]) -> str:
-    """The fields of an event that are its own."""
-    own = {name: value for name, value in event.items() if name not in ("type", "seq", "wall_ms", "mono_ns")}
+    """The fields of an event, or of an entry of the poll journal, that are its own."""
+    shared = {"type", "seq", "wall_ms", "mono_ns", "at_ms", "kind"}
+    own = {name: value for name, value in event.items() if name not in shared}
     return " ".join(f"{name}={value}" for name, value in own.items() if value not in ("", None))

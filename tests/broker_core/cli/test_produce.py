@@ -115,6 +115,21 @@ def test_messages_before_a_wrong_line_are_reported(glassmq: Glassmq) -> None:
 
 
 @pytest.mark.parametrize(
+    ("topic", "arguments", "line"),
+    [
+        ("option", ("--delay-ms", "50"), b'{"body":"x"}'),
+        ("delay", (), b'{"body":"x","delay_ms":50}'),
+        ("time", ("--delay-ms", "3600000"), b'{"body":"x","deliver_at_ms":1}'),
+    ],
+)
+def test_messages_for_an_exact_time(glassmq: Glassmq, topic: str, arguments: tuple[str, ...], line: bytes) -> None:
+    done = glassmq("produce", f"timed-{topic}", *arguments, "--json", stdin=line)
+    assert done.code == 0 and ("recall_handle" in done.json) == (topic != "time"), done.err
+    (message,) = consumed(glassmq, f"timed-{topic}", 1)
+    assert message["body"] == "x"
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (("produce", "a b", "--body", "x"), 2, "contains characters other than"),

@@ -34,6 +34,10 @@ TIMELINE = {
     "store_time_ms": 1_700_000_000_000,
     "complete": False,
     "events": [{"seq": 1, "wall_ms": 1_700_000_000_000, "mono_ns": 2, "type": "messages_stored", "size": 9, "tag": ""}],
+    "journal": [
+        {"at_ms": 1_699_999_999_000, "kind": "answered_at_once", "group": "g", "messages": 2},
+        {"at_ms": 1_700_000_000_001, "kind": "committed", "group": "g"},
+    ],
 }
 
 
@@ -68,10 +72,11 @@ def test_why(run_command: Glassmq, web: Web) -> None:
 def test_timeline(run_command: Glassmq, web: Web) -> None:
     web.answers["/api/v1/messages/ID/timeline"] = (200, TIMELINE)
     done = run_command("--url", web.url, "timeline", "ID")
-    head, _, event, more = done.out.splitlines()
+    head, _, older, event, more = done.out.splitlines()
     assert head.startswith("ID: orders broker-a:2@5, stored ")
-    assert event.endswith("  messages_stored  size=9")
-    assert more == "Older events of this message are not kept any more."
+    assert event.endswith("  messages_stored   size=9")
+    assert older.endswith("  answered_at_once  group=g messages=2"), "of what the events have, too, nothing is repeated"
+    assert more.startswith("Older events of this message are not kept any more")
 
 
 def test_an_unknown_group_is_not_found(run_command: Glassmq, web: Web) -> None:

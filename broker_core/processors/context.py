@@ -270,7 +270,7 @@ class Context:
         counters.connections_now = len(self.clients)
         counters.groups_now = len(self.consumers)
         counters.transactions_pending_now = len(self.store.transactions.pending)
-        counters.timer_messages_now = self.store.timers.pending + self.store.timers.behind
+        counters.timer_messages_now = self.store.timers.counts.pending + self.store.timers.behind
         counters.messages_invisible_now = self.check_points.messages
         counters.members_now = len(self.consumers.memberships)
         return counters

@@ -66,7 +66,7 @@ class TableWrites:
                 self._next_delayed_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
                 return work
         timers = context.store.timers
-        if timers.counts_changed and now.mono_ns >= self._next_timers_write_ns:
+        if timers.counts.is_to_write and now.mono_ns >= self._next_timers_write_ns:
             self._next_timers_write_ns = now.mono_ns + context.options.flush_delay_offset_interval * 1_000_000
             return context.store.table_write(TIMER_METRICS, timers.metrics_table(now.wall_ms), suffix="")
         return None
@@ -79,7 +79,7 @@ class TableWrites:
         context.offsets.dirty |= work.name == "consumerOffset"
         if work.name in self._tables:
             self._tables[work.name].dirty = True
-        context.store.timers.counts_changed |= work.name == TIMER_METRICS
+        context.store.timers.counts.changed |= work.name == TIMER_METRICS
         if work.name == DELAY_OFFSETS:
             context.store.delayed.write_failed()
 
@@ -93,6 +93,6 @@ class TableWrites:
         if context.request_modes.dirty:
             write("messageRequestMode", context.request_modes.as_table()).run()
         write("consumerOffset", context.offsets.as_table()).run()
-        if context.store.timers.counts_changed:
+        if context.store.timers.counts.is_to_write:
             table = context.store.timers.metrics_table(context.clock.now().wall_ms)
             write(TIMER_METRICS, table, suffix="").run()

@@ -76,9 +76,9 @@ def get_timer_metrics(context: Context, request: Request, now: Now) -> Reply:
     timers = context.store.timers
     return TimerMetrics(
         time_ms=now.wall_ms,
-        messages=timers.pending + timers.behind,
+        messages=timers.counts.pending + timers.behind,
         next_due_ms=timers.next_due_ms(),
-        by_topic=dict(nlargest(TOPICS_SHOWN, timers.by_topic.items(), key=itemgetter(1))),
+        by_topic=dict(nlargest(TOPICS_SHOWN, timers.counts.by_topic.items(), key=itemgetter(1))),
         read_time_ms=timers.read_ms,
         queue_offset=timers.queue_offset,
         version=timers.version[1],

@@ -27,9 +27,11 @@ from broker_core.store.timer.timer_message_store import DueTimer
 
 log = logging.getLogger(__name__)
 
-MESSAGES_A_TURN = 64
+MESSAGES_A_TURN = 24
 BYTES_A_TURN = 1 << 20
 """A turn ends with the message that reaches this size."""
+REPLACED = frozenset((REAL_TOPIC, REAL_QID, TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS))
+"""Properties that the copy in the real topic does not get from the message of the timer queue."""
 PAUSE_NS = 1_000_000_000
 """How long to wait after the disk or the store refused something."""
 
@@ -126,26 +128,28 @@ def _copy(context: Context, timer: DueTimer, now: Now) -> tuple[CommitLogRecord 
         record = None
     if record is None or record.topic != TIMER_TOPIC:
         return None, None, "its record is missing from the log or damaged"
-    find = message_properties.find
-    topic = find(record.properties, REAL_TOPIC)
-    if not timer.unit.rolls and context.store.timers.is_recalled(find(record.properties, UNIQ_KEY), topic):
-        return record, None, "recalled"
-    added = {TIMER_ENQUEUE_MS: str(timer.unit.write_ms), TIMER_DEQUEUE_MS: str(now.wall_ms)}
-    if timer.unit.rolls:
-        added[TIMER_ROLL_TIMES] = str((number(find(record.properties, TIMER_ROLL_TIMES)) or 0) + 1)
-        message = timer_message.read(timer.record or b"", context.store.timers.precision_ms)
-        if message is not None:  # a delay counts from the first time that the message was stored
-            added[TIMER_DELIVER_MS] = str(message.due_ms)
-    properties = message_properties.put(record.properties, added)
+    timers, properties = context.store.timers, record.properties
+    if not timer.unit.rolls and timers.has_recalls:
+        find = message_properties.find
+        if timers.is_recalled(find(properties, UNIQ_KEY), find(properties, REAL_TOPIC)):
+            return record, None, "recalled"
     try:
         copy = real_copy(context, record, now)
     except RequestError as error:
         return record, None, error.remark
-    copy.properties = properties if has_room(properties) else record.properties
+    added = {TIMER_ENQUEUE_MS: str(timer.unit.write_ms), TIMER_DEQUEUE_MS: str(now.wall_ms)}
     if timer.unit.rolls:
         copy.topic, copy.queue_id = TIMER_TOPIC, 0
+        added[TIMER_ROLL_TIMES] = str((number(message_properties.find(properties, TIMER_ROLL_TIMES)) or 0) + 1)
+        message = timer_message.read(timer.record or b"", timers.precision_ms)
+        if message is not None:  # a delay counts from the first time that the message was stored
+            added[TIMER_DELIVER_MS] = str(message.due_ms)
+        more = message_properties.put(properties, added)
+        copy.properties = more if has_room(more) else properties
     else:
-        copy.properties = message_properties.without(copy.properties, (REAL_TOPIC, REAL_QID))
+        rest = message_properties.without(properties, REPLACED)
+        more = rest + message_properties.encode(added)
+        copy.properties = more if has_room(more) else rest
     return record, copy, ""
 
 

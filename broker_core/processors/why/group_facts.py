@@ -98,16 +98,17 @@ def _delayed(context: Context, detail: ConsumerGroupDetail) -> Steps[list[Delaye
         return []
     is_all = yield from context.postponed.count()
     found = []
+    timer_counts = context.store.timers.counts
     for subscription in detail.subscriptions[:MAX_TOPICS]:
         waiting = context.postponed.noted_for(subscription.topic, is_all=is_all)
-        timed = max(context.store.timers.by_topic.get(subscription.topic, 0), 0)
+        timed = max(timer_counts.by_topic.get(subscription.topic, 0), 0)
         if waiting.messages or timed:
             found.append(
                 DelayedMessages(
                     topic=subscription.topic,
                     messages=waiting.messages + timed,
                     next_due_ms=waiting.next_due_ms,
-                    counted=waiting.is_all,
+                    counted=waiting.is_all and timer_counts.is_complete,
                 )
             )
     return found

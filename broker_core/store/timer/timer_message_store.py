@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from broker_core.clock import Now
 from broker_core.formats.consume_queue_unit import is_hole
-from broker_core.formats.tags_code import hash_code
+from broker_core.formats.tags_code import tags_code
 from broker_core.formats.timer_checkpoint import TimerCheckpoint
 from broker_core.formats.timer_log_unit import (
     MAGIC_DEFAULT,
@@ -35,14 +35,15 @@ from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.timer import timer_message
 from broker_core.store.timer.open_slot import OpenSlot
+from broker_core.store.timer.timer_counts import TimerCounts
 from broker_core.store.timer.timer_log import TimerLog
 from broker_core.store.timer.timer_message import TIMER_TOPIC, TimerMessage
 from broker_core.store.timer.timer_wheel import TimerWheel
 
-ENQUEUED_A_TURN = 64
-READ_A_TURN = 1000
+ENQUEUED_A_TURN = 24
+READ_A_TURN = 150
 """Entries of the timer log that are read in one turn. One whose record must be read counts as 10."""
-SLOTS_A_TURN = 1000
+SLOTS_A_TURN = 300
 LOOK_AGAIN_MS = 1000
 """While a message waits, the wall clock is checked this often, because it may be set."""
 TIMER_METRICS = "timermetrics"
@@ -84,17 +85,12 @@ class TimerMessageStore:
         """The first message of the timer queue that is not in the wheel."""
         self.read_ms = 0
         """RocketMQ's currReadTimeMs: time of the slot that is being delivered. Those before it are done."""
-        self.pending = 0
-        """Messages in the wheel. As in RocketMQ, a recall counts -1 until its time."""
-        self.by_topic: dict[str, int] = {}
-        """The same, by real topic."""
-        self.counts_changed = False
-        """Whether ``by_topic`` has changed since ``config/timermetrics`` was written."""
         self.used_slots = 0
         """Slots from ``read_ms`` on with entries."""
         self.precision_ms = options().timer_precision_ms
         self.wheel = TimerWheel(files, maps, root, self.precision_ms)
         self.timer_log = TimerLog(files, maps, root, options().mapped_file_size_timer_log)
+        self.counts = TimerCounts(self.wheel, self.timer_log, self._real_topic)
         self.dirty = False
         """Whether something changed that ``take_dirty`` has not returned."""
         self.version = (0, 0)
@@ -124,7 +120,7 @@ class TimerMessageStore:
 
     def set_deadline(self, now: Now) -> None:
         """Determine when there is more to do."""
-        if self.behind or any(not slot.is_read for slot in self._open.values()):
+        if self.behind or not self.counts.is_complete or any(not slot.is_read for slot in self._open.values()):
             self._next_ns = 0
             return
         if not self.used_slots:
@@ -212,10 +208,10 @@ class TimerMessageStore:
         if message.deletes:
             magic |= MAGIC_DELETE
         unit = TimerLogUnit(
-            NONE, magic, write_ms, slot_ms - write_ms, physical_offset, size, hash_code(message.real_topic), due_ms
+            NONE, magic, write_ms, slot_ms - write_ms, physical_offset, size, tags_code(message.real_topic), due_ms
         )
         self.append(unit, message.deletes)
-        self.count(message.real_topic, -1 if message.deletes else 1)
+        self.counts.add_to(slot_ms, message.real_topic, -1 if message.deletes else 1)
 
     def append(self, unit: TimerLogUnit, deletes: str) -> None:
         """Append an entry to the timer log and to the slot of its time."""
@@ -230,7 +226,7 @@ class TimerMessageStore:
         if is_open is not None:
             if unit.deletes:
                 is_open.deletes[deletes] = position
-                self._count_again(unit, 1)
+                self.counts.add(self._real_topic(unit), 1)
             else:
                 is_open.add(unit.due_ms, position)
 
@@ -243,27 +239,16 @@ class TimerMessageStore:
 
     def metrics_table(self, wall_ms: int) -> dict[str, Any]:
         """The content of ``config/timermetrics``, which no start of GlassMQ reads: it counts anew."""
-        self.counts_changed = False
-        counts = {topic: {"count": count, "timeStamp": wall_ms} for topic, count in self.by_topic.items()}
+        self.counts.changed = False
+        counts = {topic: {"count": count, "timeStamp": wall_ms} for topic, count in self.counts.by_topic.items()}
         version = {"counter": self.version[1], "stateVersion": self.version[0], "timestamp": wall_ms}
         return {"dataVersion": version, "timingCount": counts}
 
-    def count(self, topic: str, change: int) -> None:
-        """Count messages that wait for a topic."""
-        self.pending += change
-        self.counts_changed = True
-        count = self.by_topic.get(topic, 0) + change
-        if count:
-            self.by_topic[topic] = count
-        else:
-            self.by_topic.pop(topic, None)
-
-    def _count_again(self, unit: TimerLogUnit, change: int) -> None:
-        """Count a message whose real topic is in its record only."""
+    def _real_topic(self, unit: TimerLogUnit) -> str:
+        """The real topic of an entry's message; empty if its record is missing."""
         record = self._log.record(unit.physical_offset)
         message = timer_message.read(record, self.precision_ms) if record is not None else None
-        if message is not None:
-            self.count(message.real_topic, change)
+        return message.real_topic if message is not None else ""
 
     # --- out of the wheel -----------------------------------------------------------------------------------------
 
@@ -285,6 +270,7 @@ class TimerMessageStore:
             left -= 1
         if self.used_slots and self.read_ms <= now.wall_ms:
             self._open_slot(self.read_ms + self.precision_ms)
+        self.counts.work(READ_A_TURN)
         units = READ_A_TURN
         for slot in sorted(self._open.values(), key=lambda slot: slot.time_ms):
             while units > 0 and not slot.is_read:
@@ -313,7 +299,7 @@ class TimerMessageStore:
             slot.note(exact_ms, position)
         elif message is not None:
             slot.deletes[message.deletes] = position
-            self.count(message.real_topic, 1)
+            self.counts.add(message.real_topic, 1)
         return 10
 
     def due(self, now: Now, max_count: int, max_bytes: int) -> list[DueTimer]:
@@ -336,10 +322,15 @@ class TimerMessageStore:
             size += unit.record_size
         return due
 
+    @property
+    def has_recalls(self) -> bool:
+        """Whether any message of the slot that is being delivered was recalled."""
+        return bool(self._open[self.read_ms].deletes)
+
     def is_recalled(self, unique_key: str, topic: str) -> bool:
         """Whether a message of the slot that is being delivered was recalled."""
         deletes = self._open[self.read_ms].deletes
-        return bool(deletes) and (unique_key in deletes or f"{topic}+{unique_key}" in deletes)
+        return unique_key in deletes or f"{topic}+{unique_key}" in deletes
 
     def put_back(self, due: list[DueTimer]) -> None:
         """These messages were not delivered."""
@@ -347,7 +338,7 @@ class TimerMessageStore:
 
     def note_taken_out(self, timer: DueTimer, topic: str) -> None:
         """A message of this real topic was delivered, put back into the timer queue, recalled, or is lost."""
-        self.count(topic, 1 if timer.unit.magic & MAGIC_DELETE else -1)
+        self.counts.add(topic, 1 if timer.unit.magic & MAGIC_DELETE else -1)
 
     # --- the disk -------------------------------------------------------------------------------------------------
 

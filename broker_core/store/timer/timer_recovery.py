@@ -13,7 +13,6 @@ from pathlib import Path
 from broker_core.clock import Now
 from broker_core.formats import timer_checkpoint
 from broker_core.formats.commit_log_record import LONG
-from broker_core.formats.tags_code import hash_code
 from broker_core.formats.timer_checkpoint import TimerCheckpoint
 from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
 from broker_core.store.commit_log import CommitLog
@@ -66,9 +65,9 @@ class TimerRecovery:
             self._begin_again(checkpoint, low)
         timers.queue_offset = min(max(timers.queue_offset, low), queue.max_offset)
         timers.loaded = True
-        self._count(now)
-        if timers.pending or timers.behind:
-            self._report(f"{timers.pending + timers.behind} messages wait for their time (timer messages)")
+        self._begin_counting(now)
+        if messages := timers.counts.pending + timers.behind:
+            self._report(f"{messages} messages wait for their time (timer messages)")
         timers.note_arrival()
         return self._steps
 
@@ -147,31 +146,15 @@ class TimerRecovery:
         timers.skip_delivered(checkpoint.last_timer_queue_offset, timers.read_ms)
         timers.dirty = True
 
-    def _count(self, now: Now) -> None:
-        """Count what waits, by the hashes of topics in the entries."""
+    def _begin_counting(self, now: Now) -> None:
+        """Count what is in the wheel. For which topics, ``TimerCounts`` finds out afterwards."""
         timers = self._timers
-        slots = list(timers.wheel.used(timers.read_ms)) if timers.wheel.is_whole else []
-        timers.used_slots = len(slots)
-        if slots:
-            first_ms = min(
-                min(slot_ms for slot_ms, _ in slots), now.wall_ms // timers.precision_ms * timers.precision_ms
-            )
+        used, messages, first_ms = 0, 0, now.wall_ms // timers.precision_ms * timers.precision_ms
+        for slot_ms, slot in timers.wheel.used(timers.read_ms) if timers.wheel.is_whole else ():
+            used += 1
+            messages += slot.messages
+            first_ms = min(first_ms, slot_ms)
+        timers.used_slots = used
+        if used:
             timers.read_ms = max(timers.read_ms, first_ms)
-        timers.pending, timers.by_topic = 0, {}
-        names = {hash_code(topic): topic for topic, _ in self._queues.table}
-        for _, slot in slots:
-            position = slot.last
-            while position != NONE:
-                unit = timers.timer_log.unit(position)
-                if unit is None:
-                    break
-                topic = names.get(unit.topic_hash)
-                if topic is None:
-                    topic = names[unit.topic_hash] = self._topic_of(unit)
-                timers.count(topic, -1 if unit.magic & MAGIC_DELETE else 1)
-                position = unit.previous
-
-    def _topic_of(self, unit: TimerLogUnit) -> str:
-        record = self._log.record(unit.physical_offset)
-        message = timer_message.read(record, self._timers.precision_ms) if record is not None else None
-        return message.real_topic if message is not None else ""
+            timers.counts.begin(timers.read_ms, messages)

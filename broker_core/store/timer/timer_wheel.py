@@ -60,17 +60,31 @@ class TimerWheel:
         """Leave a slot without messages."""
         self.put(slot_ms, NONE, NONE, 0)
 
+    @property
+    def blocks(self) -> int:
+        """Into how many blocks the file is divided for reading all of it."""
+        return -(-self._file.size // READ_AT_ONCE)
+
+    def block_of(self, slot_ms: int) -> int:
+        """The number of the block with the slot of a time."""
+        return self._at(slot_ms) // READ_AT_ONCE
+
+    def used_in(self, block: int, from_ms: int) -> list[tuple[int, TimerWheelSlot]]:
+        """(time in ms, slot) of each slot of a block with messages of this time or later."""
+        data = bytes(self._file.buffer[block * READ_AT_ONCE : min((block + 1) * READ_AT_ONCE, self._file.size)])
+        if data == ZEROS[: len(data)]:
+            return []
+        low = max(1, -(-from_ms // self.precision_ms))
+        return [
+            (fields[0] * self.precision_ms, TimerWheelSlot(*fields))
+            for fields in SLOT.iter_unpack(data)
+            if fields[0] >= low and fields[2] != NONE
+        ]
+
     def used(self, from_ms: int) -> Iterator[tuple[int, TimerWheelSlot]]:
-        """(time in ms, slot) of each slot with messages of this time or later. It reads all of the file."""
-        buffer = self._file.buffer
-        for start in range(0, self._file.size, READ_AT_ONCE):
-            block = bytes(buffer[start : start + READ_AT_ONCE])
-            if block == ZEROS[: len(block)]:
-                continue
-            for fields in SLOT.iter_unpack(block):
-                slot_ms = fields[0] * self.precision_ms
-                if fields[0] > 0 and slot_ms >= from_ms and fields[2] != NONE:
-                    yield slot_ms, TimerWheelSlot(*fields)
+        """The same of all blocks. It reads all of the file."""
+        for block in range(self.blocks):
+            yield from self.used_in(block, from_ms)
 
     def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
         """What was written since the last call, from its first to its last byte."""

@@ -123,13 +123,13 @@ def test_events_and_counters_say_what_waits() -> None:
     sent(bench, timed(TIMER_DELAY_MS=1600, topic="others"))
     bench.tick()
     timers = bench.context.store.timers
-    assert timers.by_topic == {"orders": 1, "others": 1} and bench.engine.counters.timer_messages_now == 2
+    assert timers.counts.by_topic == {"orders": 1, "others": 1} and bench.engine.counters.timer_messages_now == 2
     first, _ = events(bench, MessagesDelayed)
     assert (first.level, first.from_offset, first.to_offset, first.deliver_ms) == (0, 0, 1, now + 1500)
     bench.tick(1550)
     (elapsed,) = events(bench, DelayElapsed)
     assert (elapsed.level, elapsed.from_offset, elapsed.to_offset, elapsed.late_ms) == (0, 0, 1, 50)
-    assert timers.by_topic == {"others": 1} and bench.engine.counters.timer_messages_now == 1
+    assert timers.counts.by_topic == {"others": 1} and bench.engine.counters.timer_messages_now == 1
 
 
 def test_a_message_beyond_the_roll_window_is_put_back_and_delivered_once() -> None:
@@ -197,7 +197,7 @@ def test_a_full_disk_delays_messages_and_loses_none() -> None:
     bench.tick()
     bench.tick(999)
     timers = bench.context.store.timers
-    assert (timers.behind, timers.pending) == (1, 0)
+    assert (timers.behind, timers.counts.pending) == (1, 0)
     bench.tick(501)
     assert read(bench) == [b"x"] and bench.engine.counters.timer_messages_now == 0
 

@@ -21,7 +21,7 @@ def test_a_turn_puts_a_bounded_number_into_the_wheel() -> None:
         before = timers.behind
         bench.take(bench.engine.tick(now))
         assert before - timers.behind <= timer_message_store.ENQUEUED_A_TURN
-    assert timers.pending == 200
+    assert timers.counts.pending == 200
 
 
 def test_a_turn_reads_a_bounded_number_of_entries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_messages_of_later_seconds_take_no_memory() -> None:
     tracemalloc.stop()
     files = 5_000 * 52 + (1 << 17)
     assert grown < files + 200_000  # the simulated disk is in memory too
-    assert timers.pending == 5_001
+    assert timers.counts.pending == 5_001
 
 
 def test_old_slots_are_delivered_before_new_messages_need_their_places() -> None:

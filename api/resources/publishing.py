@@ -194,8 +194,8 @@ def published(sent: commands.Sent, broker: str) -> Published:
     if late is not None:
         raise Problem(
             504,
-            f"the messages are stored, but were not {late}; repeating the "
-            "request with the same Idempotency-Key does not store them twice",
+            f"the messages are stored, but were not {late}; repeating the request stores them again, unless both "
+            "requests have the same Idempotency-Key",
             code=ResponseCode(sent.code),
             retry_after_s=1,
         )

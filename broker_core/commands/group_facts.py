@@ -136,7 +136,7 @@ class BrokerCondition(Shape, frozen=True):
     waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None without
     such commands. The pulls of an ``attached`` broker are not known, as it is a copy of another one; its committed
     offsets are ``tables_age_ms`` old, None before they were fetched. In the last 30 s ``slave_timeouts`` requests were
-    answered FLUSH_SLAVE_TIMEOUT; ``slaves_needed`` must have a message, and ``slaves`` are connected.
+    answered FLUSH_SLAVE_TIMEOUT; ``slaves_needed`` must have a message, and ``slaves`` that acknowledge are connected.
     """
 
     broker: str

@@ -285,14 +285,17 @@ class SlaveConnection(asyncio.Protocol):
             if file is None:
                 raise FileNotFoundError
             data = await asyncio.to_thread(_read, file.path, offset - file.base, size)
+        except FileNotFoundError:
+            problem = _no_segment(offset)
         except OSError as error:
-            log.warning("offset %d of the log cannot be read for a slave: %s", offset, error)
+            problem = f"offset {offset} of the log cannot be read from the disk now: {error}"
+        else:
             if self._is_open:
-                self._refuse(_no_segment(offset))
+                self._write(offset, data)
+                self._send_more()
             return
         if self._is_open:
-            self._write(offset, data)
-            self._send_more()
+            self._refuse(problem)
 
     def _send_more(self) -> None:
         self._is_sending = False

@@ -53,7 +53,7 @@ def broker_verdicts(group: Group) -> Iterator[Verdict]:
             yield CATALOGUE["slaves_behind"].verdict(
                 f"Broker {broker.broker} answered {plural(broker.slave_timeouts, 'request')} with FLUSH_SLAVE_TIMEOUT: "
                 f"inSyncReplicas needs {plural(broker.slaves_needed, 'slave')} with each message, and "
-                f"{broker.slaves} of them {'is' if broker.slaves == 1 else 'are'} connected.",
+                f"{broker.slaves} {'is' if broker.slaves == 1 else 'are'} connected.",
                 {
                     "broker": broker.broker,
                     "slave_timeouts": broker.slave_timeouts,

@@ -65,7 +65,7 @@ _TABLE: tuple[Situation, ...] = (
         "slaves_behind",
         ("warning",),
         "within the last 30 s the broker, a SYNC_MASTER, answered requests with FLUSH_SLAVE_TIMEOUT (12)",
-        "Look at the broker's slaves: GET /api/v1/broker lists them. Their messages are stored and can be consumed.",
+        "Look at the broker's slaves: GET /api/v1/broker lists them. The messages are stored and can be consumed.",
     ),
     Situation(
         "flush_behind",

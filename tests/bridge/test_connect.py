@@ -149,7 +149,7 @@ async def test_slaves_are_served_while_the_broker_runs(tmp_path: Path) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(REPORT.pack(0))
     async with asyncio.timeout(20):
-        while not len(context_of(host.runner.engine).ha_service):
+        while not context_of(host.runner.engine).ha_service.slaves:
             await asyncio.sleep(0.001)
     await host.stop()
     assert await reader.read() == b""

@@ -133,7 +133,7 @@ def _condition(context: Context, now: Now) -> BrokerCondition:
         tables_age_ms=None if tables_ms is None else max(0, now.wall_ms - tables_ms),
         slave_timeouts=context.ha_service.recent_timeouts(now.mono_ns),
         slaves_needed=context.options.slaves_needed,
-        slaves=len(context.ha_service),
+        slaves=context.ha_service.slaves,
     )
 
 

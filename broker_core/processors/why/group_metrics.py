@@ -69,7 +69,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
         broker=context.options.broker_name,
         cluster=context.options.broker_cluster_name,
         disk_used_percent=context.store.clean.disk_used_percent,
-        slaves=len(context.ha_service),
+        slaves=context.ha_service.slaves,
         slave_lag_bytes=context.ha_service.largest_lag(context.store.appended_offset),
         slave_timeouts=context.ha_service.timeouts,
         groups=groups,

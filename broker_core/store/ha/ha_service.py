@@ -43,8 +43,10 @@ class HAService:
         self.timeouts = 0
         self._recent_timeouts = self._timed_out_ns = 0
 
-    def __len__(self) -> int:
-        return len(self._slaves)
+    @property
+    def slaves(self) -> int:
+        """How many slaves are connected, without followers that acknowledge nothing."""
+        return sum(offset >= 0 for offset in self._ack_offsets)
 
     def report(self, connection: Any, address: str, slave_ack_offset: int, transferred: int, now: Now) -> bool:
         """Note a slave's report. Returns whether it is the first on this connection."""

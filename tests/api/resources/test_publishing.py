@@ -185,6 +185,7 @@ def test_stored_but_not_on_the_disk_or_on_slaves_in_time(code: ResponseCode) -> 
     with pytest.raises(Problem) as caught:
         published(late, "broker-a")
     assert (caught.value.status, caught.value.code) == (504, code)
+    assert "stores them again, unless both requests have the same Idempotency-Key" in str(caught.value)
 
 
 values = st.recursive(

@@ -161,6 +161,24 @@ async def test_a_slave_that_needs_a_segment_which_is_gone_from_the_disk_is_refus
         writer.close()
 
 
+async def test_a_disk_that_cannot_be_read_is_no_reason_to_empty_a_slave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, position: int, size: int) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(ha_server, "COLD_BYTES", SEGMENT)
+    monkeypatch.setattr(ha_server, "_read", fail)
+    async with running(tmp_path / "store", RealFiles()) as master:
+        await master.send(300)
+        reader, writer = await master.connect()
+        writer.write(REPORT.pack(1))
+        assert await ends(reader) == b""
+        refused = (await master.until(lambda view: view.last_refused)).last_refused
+        assert refused is not None and "Too many open files" in refused.reason and "empty store" not in refused.reason
+        writer.close()
+
+
 @pytest.mark.covers("ha-at-once")
 async def test_new_messages_are_sent_at_once_and_senders_are_answered_when_the_slave_has_them() -> None:
     async with running(broker_role="SYNC_MASTER", in_sync_replicas=2) as master:

@@ -34,7 +34,7 @@ def test_senders_that_waited_in_vain_for_slaves() -> None:
     answer = verdicts(facts(broker=condition(slave_timeouts=12, slaves_needed=1, slaves=0)))
     assert found(answer, "slaves_behind").sentence == (
         "Broker broker-a answered 12 requests with FLUSH_SLAVE_TIMEOUT: inSyncReplicas needs 1 slave with each "
-        "message, and 0 of them are connected."
+        "message, and 0 are connected."
     )
     assert found(answer, "slaves_behind").evidence["slaves"] == 0
 

@@ -41,6 +41,7 @@ def test_a_view_says_how_far_behind_a_slave_is_and_unknown_is_not_0() -> None:
     slave, observer = table.views(1000)
     assert (slave.lag_bytes, slave.in_sync, slave.bytes_per_second) == (400, True, None)
     assert (observer.lag_bytes, observer.in_sync) == (None, False)
+    assert table.slaves == 1
     assert table.largest_lag(1000) == 400 and service(-5).largest_lag(1000) is None and service().largest_lag(9) is None
     assert not table.views(600 + MAX_GAP_NOT_IN_SYNC)[0].in_sync
 

@@ -8,7 +8,7 @@ SYNC_MASTER: when, besides, inSyncReplicas - 1 slaves have reported that they ha
 that takes longer than slaveTimeout, the answer is FLUSH_SLAVE_TIMEOUT. Acknowledgements of popped messages do not wait
 for slaves: if one is lost with this broker, its message is delivered again.
 
-After a pause of the disk or of a slave, thousands of answers may be due at once. They are given over several turns.
+After a pause of the disk or of a slave, thousands of answers may be due at once. Several turns give them.
 
 A deletion is answered when both tables and the safe end were written without the topic. A broker that is killed before
 may have the topic when it starts again.
@@ -92,7 +92,7 @@ class GroupCommit:
     def acknowledge_safe(self) -> int:
         """The log was flushed or slaves have reported: answer the senders of messages that are safe now.
 
-        Returns how many more answers this turn may have. Without any the next turn goes on, by ``next_deadline_ns``.
+        Returns how many more answers this turn may give. If that is 0, the next turn goes on: see ``next_deadline_ns``.
         """
         left = ANSWERS_A_TURN
         if self:

@@ -127,7 +127,8 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
             else "."
         ),
         *(
-            f"Asking {every} they would have made {requests:,}, {requests / total['requests']:,.1f} times as many"
+            f"Asking {every} they would have made at most {requests:,}, "
+            f"{requests / total['requests']:,.1f} times as many"
             + (f", and half of the messages would have been {us(delay)} late or more." if delay is not None else ".")
             for every, requests, delay in others
         ),
@@ -240,7 +241,7 @@ def daily_summary(total: Total, tables: Tables) -> list[str]:
     slow = total["slow_clients"] or 0
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) on {many(tables['by_day'].num_rows, 'day')}.",
-        f"Long polling saved {total['saved_requests_1s']:,} requests beside asking each second; "
+        f"Long polling saved at most {total['saved_requests_1s']:,} requests beside asking each second; "
         f"{percent(total['empty_share'])} of the answers were empty."
         if total["empty_share"] is not None
         else "",

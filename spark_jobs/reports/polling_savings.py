@@ -10,6 +10,8 @@ Each pull is taken as it was, held for the time ``held``; a short poller that be
 
 Long polling made one request and was late by ``wake``. Delays are compared over the holds in which an arrival's moment
 is known; what was there already when it was asked for waits for nobody.
+
+The requests of short polling are the most that it takes, because one answer may have what several pulls were held for.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -160,8 +162,8 @@ REPORT = Report(
     figures={"requests": figures},
     headlines=(
         Figure("requests", "Requests made"),
-        Figure("saved_requests_1s", "Saved beside polling each second", "more"),
-        Figure("saved_requests_100ms", "Saved beside polling each 100 ms", "more"),
+        Figure("saved_requests_1s", "Saved at most beside polling each second", "more"),
+        Figure("saved_requests_100ms", "Saved at most beside polling each 100 ms", "more"),
         Figure("open_pulls", "Pulls held open on average"),
         Figure("delay_p50_us", "Half of the messages given within", "less"),
         Figure("delay_1s_p50_us", "By polling each second, within"),

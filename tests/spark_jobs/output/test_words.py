@@ -158,10 +158,10 @@ def test_the_sentence_about_the_busiest_time(step_ms: int, when: str) -> None:
 def test_sentences_of_polling_savings() -> None:
     assert words("polling_savings", SAVINGS, {}) == [
         "Consumers made 10 requests, and half of the messages were on their way within 80 µs of their arrival.",
-        "Asking each second they would have made 50, 5.0 times as many, and half of the messages would have been "
-        "500 ms late or more.",
-        "Asking every 100 ms they would have made 400, 40.0 times as many, and half of the messages would have been "
-        "50 ms late or more.",
+        "Asking each second they would have made at most 50, 5.0 times as many, and half of the messages would have "
+        "been 500 ms late or more.",
+        "Asking every 100 ms they would have made at most 400, 40.0 times as many, and half of the messages would have "
+        "been 50 ms late or more.",
         "The price: 1.5 pulls lay open on average.",
     ]
     nothing_came = SAVINGS | {"delay_p50_us": None, "delay_1s_p50_us": None, "delay_100ms_p50_us": None}

@@ -37,7 +37,9 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
         "rocketmq_consumer_lag_latency", "Age of the oldest message in the lag, ms.", labels=by_topic
     )
     in_flight = GaugeMetricFamily(
-        "rocketmq_consumer_inflight_messages", "Messages that were pulled and are not committed.", labels=by_topic
+        "rocketmq_consumer_inflight_messages",
+        "Messages that were pulled and are not committed, or popped and not acknowledged.",
+        labels=by_topic,
     )
     ready = GaugeMetricFamily("rocketmq_consumer_ready_messages", "Messages that were not pulled yet.", labels=by_topic)
     out = CounterMetricFamily("rocketmq_messages_out", "Messages delivered.", labels=by_topic)

@@ -127,6 +127,8 @@ def _topic(
             if waits[index].lag:
                 waits[index] = _estimate(context, queue, waits[index], codes, sample)
                 yield
+    popped = [context.check_points.in_flight(group, topic, queue.queue_id) for queue in queues]
+    waits = [_with_popped(one, number) for one, number in zip(waits, popped, strict=False)]
     return TopicMetrics(
         topic=topic,
         is_system=context.topics.is_system(topic),
@@ -153,6 +155,11 @@ def _tags_codes(context: Context, group: str, topic: str) -> frozenset[int] | No
     except RequestError:
         return None
     return None if message_filter is None else message_filter.code_set
+
+
+def _with_popped(waits: Waits, popped: int) -> Waits:
+    """Popped messages are in flight until they are acknowledged; the group's offset has passed them already."""
+    return Waits(waits.lag, popped, waits.lag) if popped else waits
 
 
 def _estimate(context: Context, queue: GroupQueueView, waits: Waits, codes: frozenset[int], sample: int) -> Waits:

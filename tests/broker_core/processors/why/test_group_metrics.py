@@ -8,6 +8,7 @@ from broker_core import commands as c
 from broker_core.processors.why import group_metrics, live_state
 from tests.fakes.engine import Bench
 from tests.fakes.members import join
+from tests.fakes.pops import ack, take
 
 
 def asked(bench: Bench, **limits: Any) -> c.BrokerMetrics:
@@ -61,6 +62,18 @@ def test_pulled_messages_are_in_flight_until_they_are_committed() -> None:
     pull(bench, 2)
     commit(bench, 3)
     assert progress(bench) == (0, 0, 0, 0, 0, 3)
+
+
+def test_popped_messages_are_in_flight_until_they_are_acknowledged() -> None:
+    bench = Bench(default_topic_queue_nums=1)
+    bench.send("orders", b"1", b"2", b"3")
+    first = take(bench, max_msg_nums=2)
+    bench.clock.advance(2000)
+    assert progress(bench) == (1, 2000, 2, 1, 0, 2)
+    take(bench)
+    assert progress(bench) == (0, 0, 3, 0, 0, 3), "they are no part of the lag"
+    ack(bench, first)
+    assert progress(bench) == (0, 0, 1, 0, 0, 3)
 
 
 def test_after_a_start_the_lag_is_known_and_what_is_in_flight_is_not() -> None:

@@ -13,7 +13,6 @@ import msgspec
 from broker_core.clock import Now
 from broker_core.commands import GetMessageTimeline, Reply, Timeline
 from broker_core.consumers.subscription_group_manager import retry_topic
-from broker_core.errors import NotFoundError
 from broker_core.event_log import Note, Recorded
 from broker_core.events import (
     DelayedMessagesLost,
@@ -37,7 +36,7 @@ from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord
 from broker_core.formats.message_properties import REAL_TOPIC, RETRY_TOPIC, TRAN_MSG, UNIQ_KEY
 from broker_core.processors.context import Context, Request
-from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_message
+from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_waiting_message
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.journal_search import search_journal
@@ -94,7 +93,8 @@ Places = dict[tuple[str, int], set[int]]
 
 def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetMessageTimeline = request.command
-    record = yield from _message(context, command.message_id, command.topic)
+    found = yield from find_waiting_message(context, command.message_id, command.topic)
+    record = commit_log_record.decode(found, check_crc=False)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
     places = _places(context, record, message_id)
     story = _Story(places, message_id)
@@ -124,20 +124,6 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
         events=[msgspec.to_builtins(event) for event in events],
         journal=[msgspec.to_builtins(entry) for entry in journal],
     )
-
-
-def _message(context: Context, message_id: str, topic: str) -> Steps[CommitLogRecord]:
-    """The record of a message; of its half message, if it is in no topic's queues because it was not committed."""
-    try:
-        found = yield from find_message(context, message_id, topic)
-    except NotFoundError:
-        for half in context.store.query_message(HALF_TOPIC, message_id, 1, 0, 1 << 62):
-            record = commit_log_record.decode(half, check_crc=False)
-            names = [message_properties.find(record.properties, name) for name in (UNIQ_KEY, REAL_TOPIC)]
-            if names == [message_id, topic]:
-                return record
-        raise
-    return commit_log_record.decode(found, check_crc=False)
 
 
 def _places(context: Context, record: CommitLogRecord, message_id: str) -> Places:

@@ -17,14 +17,20 @@ from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.errors import ConflictError, NotFoundError, RequestError
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
-from broker_core.formats.message_properties import UNIQ_KEY
+from broker_core.formats.message_properties import REAL_TOPIC, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.retry_message import DLQ_PREFIX
+from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_TOPIC
+from broker_core.store.transactional_message_service import HALF_TOPIC
 from broker_core.walk import Steps
 
 MAX_MSGS_NUM_BATCH = 64
 MAX_BYTES = 8 * 1024 * 1024
 MAX_KEY_LENGTH = 255
+WAITING_TOPICS = (TIMER_TOPIC, SCHEDULE_TOPIC, HALF_TOPIC)
+MAX_WAITING = 8
+"""Records of a queue for waiting messages that are looked at: copies of the message, and recalls, have its key too."""
 COMPUTED = ("size", "magic", "body_crc")
 """Fields of a record that follow from the others."""
 
@@ -32,7 +38,7 @@ COMPUTED = ("size", "magic", "body_crc")
 def view_message(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: ViewMessage = request.command
     if command.physical_offset is None:
-        return Records(records=(yield from find_message(context, command.message_id, command.topic)))
+        return Records(records=(yield from find_waiting_message(context, command.message_id, command.topic)))
     record = context.store.look_message_by_offset(command.physical_offset)
     if record is None:
         raise NotFoundError(
@@ -95,6 +101,21 @@ def find_message(context: Context, message_id: str, topic: str) -> Steps[bytes]:
     raise NotFoundError(
         f"no message has the id {message_id}" + (f" in topic {topic}" if topic else ""), pointer="/message_id"
     )
+
+
+def find_waiting_message(context: Context, message_id: str, topic: str) -> Steps[bytes]:
+    """The record of a message, as ``find_message`` finds it; else of the one that waits to be stored in the topic."""
+    try:
+        return (yield from find_message(context, message_id, topic))
+    except NotFoundError:
+        find = message_properties.find
+        for name in WAITING_TOPICS if topic else ():
+            for record in context.store.query_message(name, message_id, MAX_WAITING, 0, 1 << 62):
+                properties = commit_log_record.decode(record, check_crc=False).properties
+                is_it = find(properties, UNIQ_KEY) == message_id and find(properties, REAL_TOPIC) == topic
+                if is_it and not find(properties, TIMER_DEL_UNIQKEY):
+                    return record
+        raise
 
 
 def _offset_id(record: bytes) -> str:

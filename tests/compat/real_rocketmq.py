@@ -58,11 +58,12 @@ BROKER_CONF = STOCK_CONF | {
     "maxHashSlotNum": "50000",
     "maxIndexNum": "200000",
     "enablePropertyFilter": "true",  # as GlassMQ's default
+    "recallMessageEnable": "true",  # GlassMQ has no such option
     # a busy machine makes requests wait; that is not what is being compared
     "waitTimeMillsInSendQueue": "10000",
     "osPageCacheBusyTimeOutMills": "10000",
 }
-"""What brokers of tests get. Behaviour is RocketMQ's default except for sizes, patience and SQL92 filters."""
+"""What brokers of tests get. Behaviour is RocketMQ's default except for sizes, patience, SQL92 filters and recalls."""
 
 SMALL_JVM = ("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 STOCK_JVM = (

@@ -13,10 +13,12 @@ const binary = (...bytes) => ({ body: Buffer.from(bytes).toString("base64"), bod
 
 describe("what a message is for", () => {
   const now = new Date(2026, 10, 23, 12, 0, 0).getTime();
-  const timer = (properties) => purposeOf({ topic: "rmq_sys_wheel_timer", properties: { REAL_TOPIC: "orders", ...properties } }, now);
+  const timer = (properties) => purposeOf({ topic: "rmq_sys_wheel_timer", store_time_ms: String(now), properties: { REAL_TOPIC: "orders", ...properties } }, now);
 
   test("is said of those that wait for their time, and of recalls", () => {
-    assert.equal(timer({ TIMER_OUT_MS: String(now) }), "It is due for orders at 12:00:00.000.");
+    assert.equal(timer({ TIMER_OUT_MS: String(now) }), "It is due for orders at 12:00:01.000.");
+    assert.equal(timer({ TIMER_DELAY_MS: "3250", TIMER_OUT_MS: String(now + 3000) }), "It is due for orders at 12:00:03.250.");
+    assert.equal(timer({ TIMER_DELAY_SEC: "3", TIMER_OUT_MS: String(now + 2000) }), "It is due for orders at 12:00:03.000.");
     assert.equal(timer({ TIMER_DELIVER_MS: String(now + 709), TIMER_OUT_MS: String(now) }), "It is due for orders at 12:00:00.709.");
     assert.match(timer({ TIMER_OUT_MS: String(now), TIMER_DEL_UNIQKEY: "A" }), /^It is a recall of the message with the same id, which was due for orders at/);
     assert.equal(purposeOf({ topic: "SCHEDULE_TOPIC_XXXX", properties: { REAL_TOPIC: "orders", DELAY: "3" } }), "It is for orders, after the delay of level 3.");
@@ -94,6 +96,12 @@ describe("the time line", () => {
   });
   test("begins with the message itself when its events are gone", () => {
     assert.deepEqual(stepsOf(message, []).map(({ at, word }) => [at, word]), [[990, "born"], [1000, "stored"]]);
+  });
+  test("says until when a message waits for its time", () => {
+    const due = Date.now();
+    const properties = { TIMER_DELIVER_MS: String(due), TIMER_OUT_MS: String(due - 1) };
+    const waits = [{ type: "messages_stored", wall_ms: "1000", topic: "rmq_sys_wheel_timer", queue_id: 0 }, { type: "messages_delayed", wall_ms: "1000", level: 0 }];
+    assert.equal(stepsOf({ ...message, properties }, waits).at(-1).text, `until ${dateTime(due)}`);
   });
   test("does not say that consumers see a message in the queue of its delay", () => {
     const dispatched = (topic) => stepsOf(message, [{ type: "messages_dispatched", wall_ms: "1000", topic, queue_id: 2 }]).at(-1).text;

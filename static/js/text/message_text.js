@@ -5,11 +5,20 @@ import { dateTime, visible } from "./format.js";
 const ROW = 16;
 const DEEPEST = 40;
 
+const LONGEST_SLOT_MS = 1000;
+
+/** When a timer message is due, ms: its exact time in the slot that the broker put it into; RocketMQ's is the slot's end. */
+export function dueOf(properties, storedMs) {
+  const slot = Number(properties.TIMER_OUT_MS);
+  const times = [storedMs + properties.TIMER_DELAY_SEC * 1000, storedMs + Number(properties.TIMER_DELAY_MS), Number(properties.TIMER_DELIVER_MS)];
+  return times.find((at) => slot < at && at <= slot + LONGEST_SLOT_MS) ?? slot + LONGEST_SLOT_MS;
+}
+
 /** What a message in a topic of the broker's own is for; "" for all others. */
-export function purposeOf({ topic, properties }, nowMs = Date.now()) {
+export function purposeOf({ topic, properties, store_time_ms: stored }, nowMs = Date.now()) {
   if (topic === "SCHEDULE_TOPIC_XXXX") return `It is for ${properties.REAL_TOPIC}, after the delay of level ${properties.DELAY}.`;
   if (topic !== "rmq_sys_wheel_timer") return "";
-  const target = `for ${properties.REAL_TOPIC} at ${dateTime(Number(properties.TIMER_DELIVER_MS ?? properties.TIMER_OUT_MS), nowMs)}`;
+  const target = `for ${properties.REAL_TOPIC} at ${dateTime(dueOf(properties, Number(stored)), nowMs)}`;
   return "TIMER_DEL_UNIQKEY" in properties
     ? `It is a recall of the message with the same id, which was due ${target}. Search for the topic to see whether that was delivered.`
     : `It is due ${target}.`;

@@ -1,7 +1,8 @@
 /** The story of a message, from its events. Pure. */
 
-import { count, isKnown, isSystemTopic, micros, millis, plural, span } from "./format.js";
+import { count, dateTime, isKnown, isSystemTopic, micros, millis, plural, span } from "./format.js";
 import { DEAD, capitalize, isResent, isUnacknowledged } from "./explain_group.js";
+import { dueOf } from "./message_text.js";
 import { queueKey } from "../reducer.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
@@ -17,7 +18,7 @@ const STEPS = {
     committed: ["committed", "good", `${e.producer_group} ended its transaction: consumers see it`],
     rolled_back: ["rolled back", "bad", `${e.producer_group} ended its transaction: no consumer sees it`],
   })[e.outcome] ?? ["given up", "bad", `the transaction did not end: ${e.reason}`],
-  messages_delayed: (e) => ["delayed", "warn", number(e.level) ? `by delay level ${count(e.level)}` : "until its own time"],
+  messages_delayed: (e, message) => ["delayed", "warn", number(e.level) ? `by delay level ${count(e.level)}` : timed(e, message)],
   delay_elapsed: (e) => ["due", "good", `${number(e.level) ? `the delay of level ${count(e.level)} is over` : "its time has come"}${late(e)}`],
   message_recalled: () => ["recalled", "bad", "its producer recalled it: no consumer sees it"],
   delayed_messages_lost: (e) => ["lost", "bad", `cannot be delivered: ${e.reason}`],
@@ -28,6 +29,7 @@ const STEPS = {
   message_dead_lettered: (e) => ["dead", "bad", `moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}`],
 };
 
+const timed = ({ wall_ms: at }, { properties }) => ("TIMER_OUT_MS" in properties ? `until ${dateTime(dueOf(properties, number(at)))}` : "until its own time");
 const late = ({ late_ms: ms }) => (number(ms) > 0 ? `; it was ${span(number(ms))} late` : "");
 const wokenBy = (e) => (number(e.wake_us) > 0 ? `${micros(number(e.wake_us))} after the arrival` : e.cause.replaceAll("_", " "));
 const others = ({ messages }) => (number(messages) > 1 ? `, with ${plural(number(messages) - 1, "other message")}` : "");
@@ -55,7 +57,7 @@ function fromJournal({ at_ms: at, kind, cause, topic, queue_id: queue, group, cl
 export function stepsOf(message, events) {
   const receivers = new Set(events.filter(({ type }) => type === "messages_delivered").map(({ group }) => group));
   const steps = events.filter(({ type }) => STEPS[type]).map((event) => {
-    const [word, tone, text] = STEPS[event.type](event);
+    const [word, tone, text] = STEPS[event.type](event, message);
     const isPassed = event.type === "offset_committed" && !receivers.has(event.group);
     return { at: number(event.wall_ms), word, tone: isPassed ? "calm" : tone, text, group: event.group ?? "" };
   });

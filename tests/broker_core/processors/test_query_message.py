@@ -10,8 +10,10 @@ from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import encode
 from broker_core.processors import query_message
+from broker_core.walk import finish
 from tests.fakes.engine import Bench
 from tests.fakes.members import failure, join
+from tests.fakes.timers import sent, timed
 
 
 def test_by_key() -> None:
@@ -179,3 +181,17 @@ def test_a_dead_letter_is_consumed_as_the_copy_that_a_resend_makes() -> None:
     (record,) = decode_all(reply.record)
     assert (record.topic, record.body, record.physical_offset) == ("%RETRY%g", b"1", letter.physical_offset)
     assert record.properties == letter.properties and "RETRY_TOPIC\x01orders" in record.properties
+
+
+@pytest.mark.parametrize("properties", [{"TIMER_DELAY_MS": 5000}, {"DELAY": 3}])
+def test_a_message_that_is_not_due_is_found_by_its_topic(properties: dict[str, int]) -> None:
+    bench = Bench()
+    message = sent(bench, timed(b"waits", **properties))
+    if message.recall_handle:
+        bench.call(c.RecallMessage(topic="orders", recall_handle=message.recall_handle))
+    bench.tick()
+    view = c.ViewMessage(message_id=message.message_id, topic="orders")
+    found = finish(bench.engine.walk(view, bench.clock.now()))
+    assert isinstance(found, c.Records) and [record.body for record in decode_all(found.records)] == [b"waits"]
+    elsewhere = finish(bench.engine.walk(c.ViewMessage(message_id=message.message_id, topic="T"), bench.clock.now()))
+    assert isinstance(elsewhere, c.Failed)

@@ -1,5 +1,6 @@
 package glassmq.compat;
 
+import java.util.function.Consumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
@@ -16,6 +17,12 @@ final class DelayCases {
         cases.add("delay.level_0_is_none", world -> level(world, 0, 0));
         cases.add("delay.several_at_once", DelayCases::several);
         cases.add("delay.batch_is_refused", DelayCases::batch);
+        cases.add("timer.delay_ms", world -> timer(world, message -> message.setDelayTimeMs(2_345), 2_345));
+        cases.add("timer.delay_sec", world -> timer(world, message -> message.setDelayTimeSec(2), 2_000));
+        cases.add("timer.deliver_ms", world -> timer(
+            world, message -> message.setDeliverTimeMs(System.currentTimeMillis() + 1_500), 1_500));
+        cases.add("timer.recall", DelayCases::recall);
+        cases.add("timer.too_far_away", DelayCases::tooFarAway);
     }
 
     private static Inbox consume(World world, String topic) throws Exception {
@@ -48,6 +55,49 @@ final class DelayCases {
         Check.same("REAL_TOPIC", level == 0 ? null : topic, seen.getProperty("REAL_TOPIC"));
         Check.same("the level, which it keeps", level, seen.getDelayTimeLevel());
         return String.join(",", new java.util.TreeSet<>(seen.getProperties().keySet()));
+    }
+
+    private static String timer(World world, Consumer<Message> setTime, long delay) throws Exception {
+        String topic = world.topic(2);
+        Inbox inbox = consume(world, topic);
+        Message message = World.message(topic, "tag", 3);
+        message.setKeys("k");
+        long before = System.currentTimeMillis();
+        setTime.accept(message);
+        SendResult sent = world.producer().send(message);
+        inbox.awaitCount(1, Check.PATIENCE);
+        MessageExt seen = inbox.messages.get(0);
+        Check.between("ms after it was due", 0, 15_000, seen.getStoreTimestamp() - before - delay);
+        Check.same("topic", topic, seen.getTopic());
+        Check.same("id", sent.getMsgId(), seen.getMsgId());
+        Check.same("tag", "tag", seen.getTags());
+        Check.same("keys", "k", seen.getKeys());
+        Check.same("REAL_TOPIC", null, seen.getProperty("REAL_TOPIC"));
+        return String.join(",", new java.util.TreeSet<>(seen.getProperties().keySet()));
+    }
+
+    private static String tooFarAway(World world) throws Exception {
+        Message message = World.message(world.topic(1), "tag", 1);
+        message.setDelayTimeSec(40 * 24 * 3600);
+        Check.same("code", 13, Check.refusal(() -> world.producer().send(message)));
+        return null;
+    }
+
+    private static String recall(World world) throws Exception {
+        String topic = world.topic(1);
+        Inbox inbox = consume(world, topic);
+        Message taken = World.message(topic, "tag", 1);
+        Message stays = World.message(topic, "tag", 2);
+        long due = System.currentTimeMillis() + 6_000;
+        taken.setDeliverTimeMs(due);
+        stays.setDeliverTimeMs(due + 3_000);
+        SendResult sent = world.producer().send(taken);
+        SendResult other = world.producer().send(stays);
+        Check.same("recalled", sent.getMsgId(), world.producer().recallMessage(topic, sent.getRecallHandle()));
+        Check.refusal(() -> world.producer().recallMessage(topic, "no handle"));
+        inbox.awaitCount(1, Check.PATIENCE);
+        Check.same("delivered", other.getMsgId(), inbox.messages.get(0).getMsgId());
+        return null;
     }
 
     private static String several(World world) throws Exception {

@@ -491,7 +491,6 @@ class Engine:
         except OSError as error:
             is_written = False
             log.error("the store could not be closed cleanly; the next start recovers it: %s", error)
-        self._commit.acknowledge_safe()
         self._commit.give_up(now)
         self._deletions.give_up(is_written=is_written)
         return self._end_turn(now)

@@ -133,7 +133,9 @@ class GroupCommit:
         return waiting.slave_deadline_ns < NEVER_NS and self._on_slaves() < waiting.physical_end
 
     def give_up(self, now: Now) -> None:
-        """There will be no further flush or report: answer everybody that the promise is not kept."""
+        """There will be no further flush or report: answer all, those whose messages are not safe that they are not."""
+        while not self.acknowledge_safe():
+            pass  # it answers some at a time
         for waiting in (self._for_slaves, self._for_disk):
             while waiting:
                 self._time_out(waiting.popleft(), now.mono_ns)

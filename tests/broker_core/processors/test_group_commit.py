@@ -254,3 +254,22 @@ def test_thousands_of_senders_whose_time_is_over_are_answered_over_several_turns
     assert answered == ANSWERS_A_TURN and bench.context.ha_service.waiting == len(requests) - answered
     bench.tick()
     assert bench.context.ha_service.timeouts == len(requests)
+
+
+def test_a_broker_that_stops_confirms_all_messages_that_are_safe() -> None:
+    bench = sync_master(flush_disk_type="SYNC_FLUSH")
+    requests = [request for _ in range(12) for request in bench.submit(*[send("orders", b"x") for _ in range(100)])]
+    report(bench, end_of(bench))
+    bench.take(bench.engine.close(bench.clock.now()))
+    assert {answer.code for answer in map(bench.final, requests) if isinstance(answer, c.Sent)} == {0}
+
+
+def test_a_disk_that_fails_takes_back_no_message_that_is_safe() -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    requests = [request for _ in range(12) for request in bench.submit(*[send("orders", b"x") for _ in range(100)])]
+    flush = bench.engine.next_flush(bench.clock.now())
+    assert flush is not None
+    flush.run()
+    bench.take(bench.engine.flushed(flush, 0, bench.clock.now()))
+    bench.take(bench.engine.flush_failed(OSError(5, "Input/output error"), bench.clock.now()))
+    assert {answer.code for answer in map(bench.final, requests) if isinstance(answer, c.Sent)} == {0}

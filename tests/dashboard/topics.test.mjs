@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { topicHref } from "../../static/js/links.js";
-import { changeWarning, isOwnTopic, permText, queuesText, topicText } from "../../static/js/text/topic_text.js";
+import { changeWarning, changeWarnings, isOwnTopic, permText, queuesText, topicText } from "../../static/js/text/topic_text.js";
 
 test("a topic in words", () => {
   const config = { perm: 6, read_queues: 4, write_queues: 4 };
@@ -20,4 +20,12 @@ test("a change says what it takes away", () => {
   assert.equal(changeWarning(before, { read: 4, write: 2, perm: 6 }), "");
   assert.match(changeWarning(before, { read: 3, write: 3, perm: 6 }), /1 queue can no longer/);
   assert.match(changeWarning(before, { read: 4, write: 6, perm: 4 }), /nobody reads.*Producers will be refused/);
+});
+
+test("a change of a topic at several brokers says what each of them loses", () => {
+  const at = (broker, queues) => ({ broker, perm: 6, read_queues: queues, write_queues: queues });
+  const change = { read: 4, write: 4, perm: 6 };
+  assert.equal(changeWarnings([at("a", 4)], change), "");
+  assert.equal(changeWarnings([at("a", 4), at("b", 8)], change),
+    "This sets it at 2 brokers. At b: Messages in 4 queues can no longer be consumed.");
 });

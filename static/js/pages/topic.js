@@ -12,7 +12,7 @@ import { startPage } from "../page.js";
 import { whatIfPanel } from "./what_if.js";
 import { TOPIC_CHARTS, historyPanel } from "../panels/history.js";
 import { VirtualRows } from "../panels/virtual_rows.js";
-import { changeWarning, permText, topicText } from "../text/topic_text.js";
+import { changeWarnings, permText, topicText } from "../text/topic_text.js";
 
 const MOST_GROUPS = 200;
 const topic = document.body.dataset.topic;
@@ -123,14 +123,17 @@ const change = dialog("change-dialog", {
     showWarning();
   },
   canSubmit: (form) => form.checkValidity() && read(form).read >= 1 && read(form).write >= 1,
-  submit(form) {
+  async submit(form) {
     const { read: readers, write: writers, perm } = read(form);
-    return request("PUT", path, { read_queues: readers, write_queues: writers, perm });
+    // Only at the brokers that have it: without ?broker= the topic would be created at the others.
+    for (const { broker } of latest.configs) {
+      await request("PUT", `${path}?broker=${encodeURIComponent(broker)}`, { read_queues: readers, write_queues: writers, perm });
+    }
   },
 });
 
 function showWarning() {
-  setText(change.part("summary"), changeWarning(latest.configs[0], read(change.form)));
+  setText(change.part("summary"), changeWarnings(latest.configs, read(change.form)));
 }
 
 change.form.addEventListener("input", showWarning);

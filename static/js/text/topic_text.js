@@ -34,3 +34,10 @@ export function changeWarning(before, { read, write, perm }) {
   if (before.perm & 4 && !(perm & 4)) warnings.push("Consumers will be refused.");
   return warnings.join(" ");
 }
+
+/** The same for a topic at several brokers, all of which are changed. */
+export function changeWarnings(configs, change) {
+  if (configs.length === 1) return changeWarning(configs[0], change);
+  const taken = configs.map((config) => [config.broker, changeWarning(config, change)]).filter(([, warning]) => warning);
+  return [`This sets it at ${count(configs.length)} brokers.`, ...taken.map(([broker, warning]) => `At ${broker}: ${warning}`)].join(" ");
+}

@@ -6,7 +6,7 @@
          8      8  position of its first entry in the timer log
         16      8  position of its last entry, from which each leads to the one before it
         24      4  number of messages; each that deletes another counts -1
-        28      4  magic, 0
+        28      4  GlassMQ's own: how many of them are recalls; RocketMQ calls it magic, keeps it and does not use it
 
 The slot of a time is number ``time % SLOTS``. A slot with another time is empty.
 """
@@ -27,8 +27,8 @@ class TimerWheelSlot(NamedTuple):
     first: int
     last: int
     messages: int
-    magic: int = 0
+    recalls: int = 0
 
 
 def encode(slot: TimerWheelSlot) -> bytes:
-    return SLOT.pack(slot.time, slot.first, slot.last, slot.messages, slot.magic)
+    return SLOT.pack(slot.time, slot.first, slot.last, slot.messages, slot.recalls)

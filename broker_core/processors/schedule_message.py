@@ -32,6 +32,7 @@ from broker_core.store.delay_level import SCHEDULE_TOPIC, delay_level
 from broker_core.store.schedule_message_service import DueMessage
 from broker_core.store.timer import timer_message
 from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_TOPIC
+from broker_core.store.timer.timer_message_store import RECALLS_OF_A_SLOT
 from broker_core.topics import TopicConfig, may_be_sent_to, validate_name
 
 log = logging.getLogger(__name__)
@@ -112,14 +113,23 @@ def checked_deliver_ms(context: Context, properties: str, now: Now, pointer: str
 def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str = "") -> None:
     """Redirect a message for an exact time to the timer queue; one whose time is past stays where it is.
 
-    Raises RequestError as ``checked_deliver_ms`` does.
+    Raises RequestError as ``checked_deliver_ms`` does, and for a recall if its slot has too many.
     """
     if not wants_time(message.properties):
         return
     deliver_ms = checked_deliver_ms(context, message.properties, now, pointer)
     if deliver_ms <= now.wall_ms:
         return
-    out_ms = timer_message.slot_of(deliver_ms, context.store.timers.precision_ms)
+    timers = context.store.timers
+    out_ms = timer_message.slot_of(deliver_ms, timers.precision_ms)
+    if message_properties.find(message.properties, TIMER_DEL_UNIQKEY):
+        slot_ms = max(out_ms // timers.precision_ms * timers.precision_ms, timers.read_ms)
+        if timers.recalls_at(slot_ms) >= RECALLS_OF_A_SLOT:
+            raise RequestError(
+                f"the recall is under flow control: {RECALLS_OF_A_SLOT} messages of its slot are recalled already",
+                code=ResponseCode.SYSTEM_ERROR,
+                pointer=pointer,
+            )
     message.properties = message_properties.put(
         message.properties,
         {TIMER_OUT_MS: str(out_ms), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)},

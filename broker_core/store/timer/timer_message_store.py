@@ -44,6 +44,8 @@ ENQUEUED_A_TURN = 24
 READ_A_TURN = 150
 """Entries of the timer log that are read in one turn. One whose record must be read counts as 10."""
 SLOTS_A_TURN = 300
+RECALLS_OF_A_SLOT = 100_000
+"""Recalls that are accepted for one slot: they are in memory, 200 bytes each, while it is delivered."""
 LOOK_AGAIN_MS = 1000
 """While a message waits, the wall clock is checked this often, because it may be set."""
 TIMER_METRICS = "timermetrics"
@@ -218,8 +220,9 @@ class TimerMessageStore:
         slot_ms = unit.slot_ms
         slot = self.wheel.get(slot_ms)
         position = self.timer_log.append(unit._replace(previous=slot.last) if slot is not None else unit)
-        first, count = (slot.first, slot.messages) if slot is not None else (position, 0)
-        self.wheel.put(slot_ms, first, position, count - 1 if deletes else count + 1)
+        first, count, recalls = (slot.first, slot.messages, slot.recalls) if slot is not None else (position, 0, 0)
+        change = -1 if deletes else 1
+        self.wheel.put(slot_ms, first, position, count + change, recalls + (change < 0))
         self.used_slots += slot is None
         self.dirty = True
         is_open = self._open.get(slot_ms)
@@ -249,6 +252,11 @@ class TimerMessageStore:
         record = self._log.record(unit.physical_offset)
         message = timer_message.read(record, self.precision_ms) if record is not None else None
         return message.real_topic if message is not None else ""
+
+    def recalls_at(self, slot_ms: int) -> int:
+        """How many recalls are in the slot of a time."""
+        slot = self.wheel.get(slot_ms) if self.used_slots else None
+        return slot.recalls if slot is not None else 0
 
     # --- out of the wheel -----------------------------------------------------------------------------------------
 

@@ -120,9 +120,10 @@ class TimerRecovery:
                 slot = wheel.get(unit.slot_ms)
                 change = -1 if unit.magic & MAGIC_DELETE else 1
                 if slot is None:
-                    wheel.put(unit.slot_ms, position, position, change)
+                    wheel.put(unit.slot_ms, position, position, change, int(change < 0))
                 elif slot.last < position:
-                    wheel.put(unit.slot_ms, slot.first, position, slot.messages + change)
+                    recalls = slot.recalls + (change < 0)
+                    wheel.put(unit.slot_ms, slot.first, position, slot.messages + change, recalls)
             position = timer_log.position_after(position)
 
     def _mend_slots(self) -> None:

@@ -48,10 +48,10 @@ class TimerWheel:
         slot = TimerWheelSlot(*SLOT.unpack_from(self._file.buffer, self._at(slot_ms)))
         return slot if slot.time == slot_ms // self.precision_ms and slot.last != NONE else None
 
-    def put(self, slot_ms: int, first: int, last: int, count: int) -> None:
+    def put(self, slot_ms: int, first: int, last: int, count: int, recalls: int = 0) -> None:
         """Write the slot of a time. Call ``reserve`` first."""
         at = self._at(slot_ms)
-        slot = TimerWheelSlot(slot_ms // self.precision_ms, first, last, count)
+        slot = TimerWheelSlot(slot_ms // self.precision_ms, first, last, count, recalls)
         self._file.write(at, timer_wheel_slot.encode(slot))
         low, high = self._dirty
         self._dirty = (min(low, at), max(high, at + SLOT_SIZE))

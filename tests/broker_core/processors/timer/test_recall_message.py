@@ -7,6 +7,7 @@ from broker_core.codes import ResponseCode
 from broker_core.events import MessageRecalled
 from broker_core.formats import recall_handle
 from broker_core.formats.recall_handle import RecallHandle
+from broker_core.processors import schedule_message
 from tests.fakes.engine import Bench
 from tests.fakes.timers import events, read, sent, small_wheel, timed
 
@@ -129,6 +130,25 @@ def test_a_recall_at_the_last_moment_is_refused() -> None:
     bench.tick(1001)
     answer = recall(bench, message.recall_handle)
     assert isinstance(answer, c.Failed) and answer.remark == "recall failed, timestamp invalid"
+
+
+def test_the_recalls_of_a_second_are_limited_also_after_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_message, "RECALLS_OF_A_SLOT", 2)
+    bench = Bench()
+    due_ms = bench.clock.now().wall_ms + 5500
+    messages = [sent(bench, timed(TIMER_DELIVER_MS=due_ms)) for _ in range(4)]
+    later = sent(bench, timed(TIMER_DELIVER_MS=due_ms + 1000))
+    for message in messages[:2]:
+        assert isinstance(recall(bench, message.recall_handle), c.Recalled)
+        bench.tick()
+    bench.file_work()
+    bench.files.kill()
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2)
+    refusal = recall(bench, messages[2].recall_handle)
+    assert isinstance(refusal, c.Failed) and "2 messages of its slot" in refusal.remark
+    assert isinstance(recall(bench, later.recall_handle), c.Recalled)
+    bench.tick(10_000)
+    assert len(read(bench)) == 2
 
 
 def test_timer_metrics_name_the_topics() -> None:

@@ -118,7 +118,8 @@ class Counters:
         self.messages_delayed = 0
         self.delays_elapsed = 0
         self.messages_recalled = 0
-        self.timer_messages_now = 0
+        self.timer_messages_now: int | None = None
+        """None while the timer messages are not loaded, as in the store of another broker."""
         self.messages_sent_back = 0
         self.messages_dead_lettered = 0
         self.messages_acknowledged = 0
@@ -140,7 +141,8 @@ class Counters:
         self.transactions_rolled_back = 0
         self.transactions_checked = 0
         self.transactions_given_up = 0
-        self.transactions_pending_now = 0
+        self.transactions_pending_now: int | None = None
+        """None while the transactions are not loaded, as in the store of another broker."""
         self.replies_pushed = 0
         self.replies_without_client = 0
         self.requests_refused = 0
@@ -178,6 +180,7 @@ class Counters:
         self.held_ms.settle()
 
     def as_dict(self) -> dict[str, int]:
-        """Every total by its public name; the causes of wake-ups as ``woken_<cause>``."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("woken", "wakeup_us", "held_ms")}
+        """Every known total by its public name; the causes of wake-ups as ``woken_<cause>``."""
+        names = [name for name in self.__slots__ if name not in ("woken", "wakeup_us", "held_ms")]
+        plain = {name: value for name in names if (value := getattr(self, name)) is not None}
         return plain | {f"woken_{cause}": count for cause, count in self.woken.items()}

@@ -269,8 +269,9 @@ class Context:
         counters.holds_now = len(self.holds)
         counters.connections_now = len(self.clients)
         counters.groups_now = len(self.consumers)
-        counters.transactions_pending_now = len(self.store.transactions.pending)
-        counters.timer_messages_now = self.store.timers.counts.pending + self.store.timers.behind
+        transactions, timers = self.store.transactions, self.store.timers
+        counters.transactions_pending_now = len(transactions.pending) if transactions.loaded else None
+        counters.timer_messages_now = timers.counts.pending + timers.behind if timers.loaded else None
         counters.messages_invisible_now = self.check_points.messages
         counters.members_now = len(self.consumers.memberships)
         return counters

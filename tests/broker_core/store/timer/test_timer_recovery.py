@@ -168,6 +168,8 @@ def test_the_store_of_another_broker_is_left_alone() -> None:
     foreign = reopened(bench)
     foreign.tick(5000)
     assert foreign.engine.read_only and read(foreign) == []
+    totals = foreign.engine.counters.as_dict()
+    assert "timer_messages_now" not in totals and "transactions_pending_now" not in totals
     foreign.engine.close(bench.clock.now())
     adopted = reopened(bench, adopt=True)
     adopted.tick(0)

@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-spark requirements wheel clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-spark requirements messages wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,12 @@ check: .venv/dev-installed .venv/spark-installed ## lint, types, architecture an
 
 requirements: .venv/dev-installed ## pin requirements/*.in anew, with hashes
 	@sh scripts/pin-requirements.sh
+
+messages: .venv/dev-installed ## update the catalogs of the pages' translations (needs GNU gettext)
+	for domain in django djangojs; do \
+		.venv/bin/python manage.py makemessages -l zh_Hans -d $$domain --no-location --no-wrap --no-obsolete \
+			-i .venv -i tests -i benchmarks -i static/vendor -i docs -i data -i node_modules || exit 1; done
+	cd dashboard && ../.venv/bin/python ../manage.py compilemessages -l zh_Hans
 
 wheel: .venv/dev-installed ## build dist/glassmq-VERSION-py3-none-any.whl: client and command line, with extras broker and reports
 	$(PYTHON) -m hatchling build -t wheel -d dist

@@ -321,6 +321,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -348,7 +349,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
-USE_I18N = False
+USE_I18N = True
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]  # of the pages; the API answers in English
+LANGUAGE_COOKIE_NAME = "glassmq_language"
+LOCALE_PATHS = [BASE_DIR / "dashboard" / "locale"]
 
 # Static files are served from their source folders, so that no collectstatic is needed
 

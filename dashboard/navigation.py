@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+from django.utils.translation import gettext_noop
+
 
 class NavigationItem(NamedTuple):
-    """``path`` as the browser sees it; pages below it belong to the same item.
+    """``label`` is English, the key of its translation. ``path`` is what the browser sees; pages below it belong to it.
 
     ``guide`` is the chapter of the guide that explains it, and the place there.
     """
@@ -15,14 +17,14 @@ class NavigationItem(NamedTuple):
 
 
 NAVIGATION = [
-    NavigationItem("Live", "/", "dashboard#the-live-page"),
-    NavigationItem("Groups", "/groups", "dashboard#groups"),
-    NavigationItem("Topics", "/topics", "dashboard#topics"),
-    NavigationItem("Messages", "/messages", "dashboard#messages"),
-    NavigationItem("Connections", "/connections", "dashboard#connections"),
-    NavigationItem("Alerts", "/alerts", "alerts"),
-    NavigationItem("Reports", "/reports", "reports"),
-    NavigationItem("API", "/api/docs", "api"),
+    NavigationItem(gettext_noop("Live"), "/", "dashboard#the-live-page"),
+    NavigationItem(gettext_noop("Groups"), "/groups", "dashboard#groups"),
+    NavigationItem(gettext_noop("Topics"), "/topics", "dashboard#topics"),
+    NavigationItem(gettext_noop("Messages"), "/messages", "dashboard#messages"),
+    NavigationItem(gettext_noop("Connections"), "/connections", "dashboard#connections"),
+    NavigationItem(gettext_noop("Alerts"), "/alerts", "alerts"),
+    NavigationItem(gettext_noop("Reports"), "/reports", "reports"),
+    NavigationItem(gettext_noop("API"), "/api/docs", "api"),
 ]
 
 

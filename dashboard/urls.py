@@ -2,7 +2,16 @@
 
 from django.urls import path
 
-from dashboard import alerts_views, groups_views, guide_views, messages_views, reports_views, topics_views, views
+from dashboard import (
+    alerts_views,
+    catalog,
+    groups_views,
+    guide_views,
+    messages_views,
+    reports_views,
+    topics_views,
+    views,
+)
 
 app_name = "dashboard"
 urlpatterns = [
@@ -20,5 +29,6 @@ urlpatterns = [
     path("reports", reports_views.reports, name="reports"),
     path("guide", guide_views.chapter, name="guide"),
     path("guide/<path:name>", guide_views.chapter, name="guide-chapter"),
+    path("catalog/<str:language>.js", catalog.catalog, name="catalog"),
     path("favicon.ico", views.favicon, name="favicon"),
 ]

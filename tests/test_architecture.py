@@ -59,6 +59,7 @@ NO_TEST_OF_ITS_OWN = {
 """Source files (by name, or by path) that need no test file beside them, and why."""
 
 TESTS_WITHOUT_A_SOURCE = {
+    "tests/dashboard/test_translations.py": "the catalogs, and the texts of templates and scripts",
     "tests/broker_core/client/producer/test_request.py": "requests and replies through all of the client",
     "tests/api/resources/test_monitoring.py": "the files in docs/monitoring, which ask for what the metrics page has",
     "tests/broker_core/server/test_spoiled_requests.py": "the whole broker, with clients that send nonsense",

@@ -21,7 +21,9 @@ from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
 from django.core.signing import BadSignature, TimestampSigner
 from django.db import Error as AnyDatabaseError
+from django.http import HttpRequest, parse_cookie
 from django.template.loader import render_to_string
+from django.utils.translation import get_language_from_request, gettext, gettext_noop, override
 
 from api.http.asgi import Application, Message, Receive, Scope, Send, header
 from api.http.failed_logins import FailedLogins
@@ -166,13 +168,14 @@ class Gate:
             await _page(scope, send, target, problem.detail, problem.status, headers)
             return
         if not is_token:
-            await _page(scope, send, target, "This is not the access token of this broker.", 401)
+            await _page(scope, send, target, gettext_noop("This is not the access token of this broker."), 401)
             return
         try:
             key = await database_sync_to_async(_create_session)()
         except AnyDatabaseError as error:
             log.error("a login failed, because the database fails: %s", error)
-            await _page(scope, send, target, "You cannot be signed in: the database of this broker fails.", 503)
+            failure = gettext_noop("You cannot be signed in: the database of this broker fails.")
+            await _page(scope, send, target, failure, 503)
             return
         await _redirect(send, target, self._cookie(self._signer.sign(key)))
 
@@ -219,7 +222,8 @@ class Gate:
                 self.sessions.end(key)
         except AnyDatabaseError as error:
             log.error("a logout failed, because the database fails: %s", error)
-            await _page(scope, send, "/", "You are still signed in: the database of this broker fails.", 503)
+            failure = gettext_noop("You are still signed in: the database of this broker fails.")
+            await _page(scope, send, "/", failure, 503)
             return
         await _redirect(send, LOGIN_PATH, self._cookie(""))
 
@@ -274,9 +278,19 @@ async def _page(
     status: int = 200,
     headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
-    page = render_to_string("login.html", {"next": target, "error": error}).encode("utf-8")
+    with override(_language(scope)):
+        shown = {"next": target, "error": gettext(error) if error else ""}
+        page = render_to_string("login.html", shown).encode("utf-8")
     lines = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(page)).encode()), *headers]
     await _answer(send, status, lines, b"" if scope["method"] == "HEAD" else page)
+
+
+def _language(scope: Scope) -> str:
+    """The language of a page, by the reader's cookie or Accept-Language, as Django's LocaleMiddleware decides it."""
+    request = HttpRequest()
+    request.COOKIES = parse_cookie(header(scope, b"cookie"))
+    request.META["HTTP_ACCEPT_LANGUAGE"] = header(scope, b"accept-language")
+    return get_language_from_request(request)
 
 
 async def _redirect(send: Send, target: str, cookie: bytes = b"") -> None:

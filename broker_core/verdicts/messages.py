@@ -64,7 +64,8 @@ def _failing(group: Group) -> Iterator[Verdict]:
         if dead:
             parts.append(f"{plural(dead, 'message is', 'messages are')} dead")
         yield CATALOGUE["retries_pending"].verdict(
-            "; ".join(parts) + ".", {"waiting": waiting, "next_due_ms": due, "dead_letters": dead}
+            "; ".join(parts) + ".",
+            {"waiting": waiting, "next_due_ms": due, "dead_letters": dead, "counted": group.are_retries_counted},
         )
 
 

@@ -5,7 +5,9 @@ from typing import Any
 
 from django import template
 from django.conf import settings
+from django.utils.translation import get_language
 
+from dashboard.catalog import catalog_of
 from dashboard.navigation import NAVIGATION, guide_path, is_current
 
 register = template.Library()
@@ -23,6 +25,13 @@ def visible(text: str) -> str:
 def attached_to() -> str:
     """The name servers of the cluster whose brokers are followed; empty if the brokers are our own."""
     return str(settings.GLASSMQ_ATTACH)
+
+
+@register.simple_tag
+def catalog_path() -> str:
+    """The path of the catalog for the texts of the page's scripts; empty for English, which needs none."""
+    language = get_language() or "en"
+    return "" if language == "en" else f"/catalog/{language}.js?v={catalog_of(language).version}"
 
 
 @register.inclusion_tag("dashboard/navigation.html", takes_context=True)

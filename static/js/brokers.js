@@ -4,6 +4,8 @@
  * one broker, redirects to the first.
  */
 
+import { t } from "./text/translate.js";
+
 /** The broker named in the page's address; empty without one. */
 export const requestedBroker = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
 
@@ -60,7 +62,7 @@ export async function brokerPicker(part, ask, { all }) {
   if (requestedBroker && !names.includes(requestedBroker)) names.push(requestedBroker);
   const options = names.map((name) => new Option(nameOf(name, brokers), name, false, name === requestedBroker));
   showsAll = all && !requestedBroker;
-  if (all) options.unshift(new Option("all brokers", "", false, !requestedBroker));
+  if (all) options.unshift(new Option(t("all brokers"), "", false, !requestedBroker));
   part("brokers").replaceChildren(...options);
   part("brokers").hidden = false;
   part("broker").hidden = true;
@@ -70,6 +72,6 @@ export async function brokerPicker(part, ask, { all }) {
 
 function nameOf(name, brokers) {
   const entry = brokers.find(({ broker }) => broker === name);
-  if (!entry) return `${name} (unknown)`;
-  return entry.available ? name : `${name} (unavailable)`;
+  if (!entry) return t("{0} (unknown)", name);
+  return entry.available ? name : t("{0} (unavailable)", name);
 }

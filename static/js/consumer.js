@@ -10,6 +10,7 @@
 import { withBroker } from "./brokers.js";
 import { problemSentence, request, topicPath } from "./http.js";
 import { backoff, closeReason, socketUrl } from "./socket.js";
+import { t } from "./text/translate.js";
 
 const WAIT_MS = 15_000;
 const LIMIT = 32;
@@ -44,7 +45,7 @@ export class PageConsumer {
     this.stop();
     const run = this.run;
     Object.assign(this, { running: true, topic, group, filter: filter || "*", attempt: 0 });
-    this.#showState(`Reading the queues of ${topic} …`);
+    this.#showState(t("Reading the queues of {0} …", topic));
     try {
       const queues = await this.#findQueues(topic);
       if (run !== this.run) return;
@@ -72,7 +73,7 @@ export class PageConsumer {
   async #findQueues(topic) {
     const { topics } = await request("GET", "/topics");
     if (!topics.some((known) => known.topic === topic)) {
-      this.#showState(`Topic ${topic} does not exist yet; creating it with 4 queues …`);
+      this.#showState(t("Topic {0} does not exist yet; creating it with 4 queues …", topic));
       await request("PUT", topicPath(topic), { queues: 4 });
     }
     return (await request("GET", `${topicPath(topic)}/queues`)).queues;
@@ -95,7 +96,7 @@ export class PageConsumer {
     for (const queue of this.queues.values()) queue.holdId = null;
     const wait = backoff(this.attempt);
     this.attempt += 1;
-    this.#showState(`Not connected: ${closeReason(event)}. The consumer reconnects by itself and continues at its last offset.`, true);
+    this.#showState(t("Not connected: {0}. The consumer reconnects by itself and continues at its last offset.", closeReason(event)), true);
     window.setTimeout(() => {
       if (run === this.run) this.#connect(run);
     }, wait);
@@ -113,7 +114,7 @@ export class PageConsumer {
 
   #welcomed() {
     this.attempt = 0;
-    this.#showState(`Connected as ${this.clientId}; pulling …`);
+    this.#showState(t("Connected as {0}; pulling …", this.clientId));
     for (const queueId of this.queues.keys()) this.#pull(queueId);
   }
 
@@ -154,7 +155,7 @@ export class PageConsumer {
   }
 
   #problem(frame) {
-    const sentence = problemSentence(frame) ?? problemSentence(frame.problem) ?? "The broker refused the request and gave no reason.";
+    const sentence = problemSentence(frame) ?? problemSentence(frame.problem) ?? t("The broker refused the request and gave no reason.");
     const queueId = this.pulls.get(frame.id);
     const queue = this.queues.get(queueId);
     this.#showState(sentence, true);

@@ -1,5 +1,7 @@
 /** Small DOM helpers for the panels. All text from outside is set as textContent, never as markup. */
 
+import { t } from "./text/translate.js";
+
 /** An element with attributes and children; strings become text nodes. */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -22,7 +24,7 @@ export function cell(kind, title, ...children) {
 
 /** A queue's name. When it does not fit, the topic is clipped and the queue id stays visible. */
 export function queueName(topic, queueId) {
-  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${Number(queueId) < 0 ? "any" : queueId}`));
+  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${Number(queueId) < 0 ? t("any") : queueId}`));
 }
 
 /** Sets the text only when it changed, to avoid needless layout. */

@@ -1,10 +1,12 @@
 /** Figures of the history's charts. Pure; a value that is not known is null, never 0. */
 
+import { t } from "./text/translate.js";
+
 /** What a page can show: the time in s, how often there is something new, and how its times are written. */
 export const RANGES = [
-  { id: "1h", title: "1 h", seconds: 3600, everyMs: 10_000 },
-  { id: "24h", title: "24 h", seconds: 86_400, everyMs: 60_000 },
-  { id: "30d", title: "30 d", seconds: 2_592_000, everyMs: 600_000 },
+  { id: "1h", title: t("{0} h", 1), seconds: 3600, everyMs: 10_000 },
+  { id: "24h", title: t("{0} h", 24), seconds: 86_400, everyMs: 60_000 },
+  { id: "30d", title: t("{0} d", 30), seconds: 2_592_000, everyMs: 600_000 },
 ];
 
 /** The range that the page's address names, the first one without a valid name. */
@@ -54,9 +56,9 @@ export function timeLabels(seconds) {
 export function missing({ kept_from_ms: kept, from_ms: from, step_ms: step, problem, left_out: leftOut }, time) {
   if (problem) return problem;
   if (kept === null) {
-    const wait = step >= 60_000 ? `${step / 60_000} min` : `${step / 1000} s`;
-    const more = leftOut ? ` ${leftOut} topics and groups are not recorded because there are too many.` : "";
-    return `Nothing is recorded yet. A point is added every ${wait}.${more}`;
+    const wait = step >= 60_000 ? t("{0} min", step / 60_000) : t("{0} s", step / 1000);
+    const more = leftOut ? t(" {0} topics and groups are not recorded because there are too many.", leftOut) : "";
+    return t("Nothing is recorded yet. A point is added every {0}.{1}", wait, more);
   }
-  return kept > from ? `Recorded since ${time(kept)}.` : "";
+  return kept > from ? t("Recorded since {0}.", time(kept)) : "";
 }

@@ -1,6 +1,7 @@
 /** Calls to the public API. A failure is an Error with a sentence for the reader as its message. */
 
 import { withBroker } from "./brokers.js";
+import { t } from "./text/translate.js";
 
 export class Problem extends Error {
   constructor(sentence, { status = 0, code = "", retryAfter = null } = {}) {
@@ -46,12 +47,12 @@ export async function requestOfAll(method, path, body = undefined, more = {}, in
       method, headers, credentials: "same-origin", body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    throw new Problem("The web server does not answer: the request or its answer was lost.");
+    throw new Problem(t("The web server does not answer: the request or its answer was lost."));
   }
   const text = await response.text();
   const answer = parse(text);
   if (!response.ok) throw problemOf(response, answer);
-  if (answer === null && text) throw new Problem("The web server's answer is not JSON.", { status: response.status });
+  if (answer === null && text) throw new Problem(t("The web server's answer is not JSON."), { status: response.status });
   return answer;
 }
 
@@ -67,7 +68,7 @@ function problemOf(response, problem) {
   const options = { status: response.status, code: String(problem?.code ?? ""),
     retryAfter: Number(response.headers.get("Retry-After")) || null };
   return new Problem(problemSentence(problem)
-    ?? `The web server answered ${response.status} and gave no reason.`, options);
+    ?? t("The web server answered {0} and gave no reason.", response.status), options);
 }
 
 /** The sentence of an RFC 9457 problem, with its code and its first field error; null when it has no text. */

@@ -13,6 +13,7 @@ import { UNKNOWN } from "./text/format.js";
 import { brokerPicker, withBroker } from "./brokers.js";
 import { requestOfAll } from "./http.js";
 import { liveState } from "./panels/live_state.js";
+import { t } from "./text/translate.js";
 
 const TICK_EVERY_MS = 500;
 const EVENTS_PATH = "/ws/v1/events";
@@ -112,8 +113,8 @@ function statusStrip(reconnect, follow) {
 
   return {
     render(view, figures) {
-      setText(part("broker"), view.state.broker ?? "unknown broker");
-      for (const [name, text, title] of figures ?? []) if (!(isAttached && name === "held pulls")) figure(name, text, title);
+      setText(part("broker"), view.state.broker ?? t("unknown broker"));
+      for (const [name, text, title] of figures ?? []) if (!(isAttached && name === t("held pulls"))) figure(name, text, title);
       show(view);
     },
     tick: show,

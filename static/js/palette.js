@@ -5,6 +5,8 @@ import { visible } from "./text/format.js";
 import { requestPages } from "./http.js";
 import { groupHref, messageHref, topicHref } from "./links.js";
 import { destinations } from "./palette_match.js";
+import { t } from "./text/translate.js";
+import { word } from "./text/words.js";
 
 const MOST_NAMES = 5_000;
 const FRESH_MS = 10_000;
@@ -29,10 +31,10 @@ export function togglePalette() {
 
 function build() {
   const input = el("input", { class: "input", type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list",
-    "aria-label": "Go to", maxlength: 255, autocomplete: "off", spellcheck: "false", placeholder: "a page, topic, group or message id" });
-  const list = el("ul", { id: "palette-list", role: "listbox", "aria-label": "Places" });
+    "aria-label": t("Go to"), maxlength: 255, autocomplete: "off", spellcheck: "false", placeholder: t("a page, topic, group or message id") });
+  const list = el("ul", { id: "palette-list", role: "listbox", "aria-label": t("Places") });
   const note = el("p", { class: "palette-note", role: "status" });
-  const dialog = el("dialog", { class: "dialog palette", "aria-label": "Go to" }, input, list, note);
+  const dialog = el("dialog", { class: "dialog palette", "aria-label": t("Go to") }, input, list, note);
   input.addEventListener("input", show);
   dialog.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -55,10 +57,10 @@ async function read() {
     names.groups = [...new Set(groups.map(({ group }) => group))];
     names.topics = [...new Set(topics.filter(({ system }) => !system).map(({ topic }) => topic))];
     names.readAt = performance.now();
-    box.note.textContent = hasMore || hasMoreTopics ? "Not all topics and groups are offered here. Type a name in full." : "";
+    box.note.textContent = hasMore || hasMoreTopics ? t("Not all topics and groups are offered here. Type a name in full.") : "";
     show();
   } catch (error) {
-    box.note.textContent = `Topics and groups are not offered: ${error.message}`;
+    box.note.textContent = t("Topics and groups are not offered: {0}", error.message);
   }
 }
 
@@ -67,7 +69,7 @@ function show() {
   const found = destinations(box.input.value.trim(), { pages, ...names }, { groupHref, messageHref, topicHref });
   box.list.replaceChildren(...found.map(({ kind, text, href }, index) =>
     el("li", { role: "option", id: `palette-${index}` },
-      el("a", { href, tabindex: -1 }, el("bdi", {}, visible(text)), el("span", { class: "palette-kind" }, kind)))));
+      el("a", { href, tabindex: -1 }, el("bdi", {}, visible(text)), el("span", { class: "palette-kind" }, word(kind))))));
   choose(0);
 }
 

@@ -1,6 +1,7 @@
 /** The messages of the publish form. Pure. */
 
 import { count, plural } from "./text/format.js";
+import { t } from "./text/translate.js";
 
 const MOST_MESSAGES = 1_000;
 
@@ -13,13 +14,13 @@ export function messagesOf({ body, tag = "", keys = "", queue = "", delay = "", 
   if (tag.trim()) common.tag = tag.trim();
   const words = keys.split(/\s+/).filter(Boolean);
   if (words.length) common.keys = words;
-  if (queue.trim()) common.queue_id = whole(queue, 0, "The queue is a number, 0 or more; leave it empty and the broker chooses.");
+  if (queue.trim()) common.queue_id = whole(queue, 0, t("The queue is a number, 0 or more; leave it empty and the broker chooses."));
   const named = propertiesOf(properties);
-  if (delay.trim()) named.DELAY = String(whole(delay, 1, "The delay is a level: a number, 1 or more."));
+  if (delay.trim()) named.DELAY = String(whole(delay, 1, t("The delay is a level: a number, 1 or more.")));
   if (Object.keys(named).length) common.properties = named;
   const bodies = lines ? body.split(/\r?\n/).filter((line) => line.trim()) : [body];
-  if (!bodies.length) throw new Error("Enter at least one line: each line is a message.");
-  if (bodies.length > MOST_MESSAGES) throw new Error(`${plural(bodies.length, "message")} are too many; publish ${MOST_MESSAGES} at most at a time.`);
+  if (!bodies.length) throw new Error(t("Enter at least one line: each line is a message."));
+  if (bodies.length > MOST_MESSAGES) throw new Error(t("{0} messages are too many; publish {1} at most at a time.", count(bodies.length), MOST_MESSAGES));
   return bodies.map((text) => ({ body: text, ...common }));
 }
 
@@ -34,7 +35,7 @@ function propertiesOf(text) {
   for (const line of text.split(/\r?\n/)) {
     if (!line.trim()) continue;
     const at = line.indexOf("=");
-    if (at < 1) throw new Error(`A property is written as name=value; “${line.trim().slice(0, 40)}” is not.`);
+    if (at < 1) throw new Error(t("A property is written as name=value; “{0}” is not.", line.trim().slice(0, 40)));
     named[line.slice(0, at).trim()] = line.slice(at + 1).trim();
   }
   return named;
@@ -53,8 +54,8 @@ export async function sendAll(messages, key, send) {
     try {
       places.push(...await send(some, `${key}-${turn}`));
     } catch (error) {
-      const least = [0, 504].includes(error.status) ? "at least " : "";
-      if (places.length) error.message = `${least}${count(places.length)} of ${plural(messages.length, "message")} stored; ${error.message}`;
+      const least = [0, 504].includes(error.status) ? t("at least ") : "";
+      if (places.length) error.message = t("{0}{1} of {2} stored; {3}", least, count(places.length), plural(messages.length, "{0} message", "{0} messages"), error.message);
       throw error;
     }
   }

@@ -1,6 +1,7 @@
 /** The request that starts a run of a report, the formats of its headlines, and its last result. Pure. */
 
 import { UNKNOWN, ago, count, isKnown, micros, millis, span } from "./text/format.js";
+import { language, t } from "./text/translate.js";
 
 const MINUTE = 60_000;
 const SOON_MS = 30_000;
@@ -8,8 +9,8 @@ const DAY = 86_400_000;
 
 /** The time ranges of the form. Days begin at midnight UTC. */
 export const WINDOWS = {
-  all: "all stored data", hour: "the last hour", day: "the last 24 hours", yesterday: "yesterday (UTC)",
-  week: "the last 7 days", custom: "custom range",
+  all: t("all stored data"), hour: t("the last hour"), day: t("the last 24 hours"), yesterday: t("yesterday (UTC)"),
+  week: t("the last 7 days"), custom: t("custom range"),
 };
 const SPANS = { hour: 60 * MINUTE, day: DAY, week: 7 * DAY };
 
@@ -27,8 +28,8 @@ const utc = (text) => text ? Date.parse(`${text}Z`) : null;
 /** The body of the request that starts a run. Throws an Error with a sentence if the form cannot be used. */
 export function runRequest({ choice, from, to, topic, group, compare }, now) {
   const bounds = windowOf(choice, now, { from, to });
-  if (bounds.from_ms !== null && bounds.to_ms !== null && bounds.to_ms <= bounds.from_ms) throw new Error("The end of the range must be later than its start.");
-  if (compare && (bounds.from_ms === null || bounds.to_ms === null)) throw new Error("A comparison with the period before needs a time range with a start and an end.");
+  if (bounds.from_ms !== null && bounds.to_ms !== null && bounds.to_ms <= bounds.from_ms) throw new Error(t("The end of the range must be later than its start."));
+  if (compare && (bounds.from_ms === null || bounds.to_ms === null)) throw new Error(t("A comparison with the period before needs a time range with a start and an end."));
   return { ...bounds, topic: topic.trim() || null, consumer_group: group.trim() || null, compare: Boolean(compare) };
 }
 
@@ -37,6 +38,7 @@ const two = (value) => String(value).padStart(2, "0");
 /** "21 Nov 17:05" in UTC; with the year if it is not the current one: "31 Dec 2025 17:05". */
 export function formatTime(ms, now) {
   const date = new Date(ms);
+  if (language !== "en") return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" }).format(date);
   const year = date.getUTCFullYear() === new Date(now).getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
   const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][date.getUTCMonth()];
   return `${date.getUTCDate()} ${month}${year} ${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
@@ -44,9 +46,9 @@ export function formatTime(ms, now) {
 
 /** The time range and filters of a run: "21 Nov 00:00 to 22 Nov 00:00 UTC, topic orders, broker broker-a". */
 export function describeRun({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null, broker = null }, now) {
-  const time = from === null && to === null ? "all stored data" : from === null ? `until ${formatTime(to, now)} UTC`
-    : to === null ? `since ${formatTime(from, now)} UTC` : `${formatTime(from, now)} to ${formatTime(to, now)} UTC`;
-  return [time, topic && `topic ${topic}`, group && `group ${group}`, broker && `broker ${broker}`].filter(Boolean).join(", ");
+  const time = from === null && to === null ? t("all stored data") : from === null ? t("until {0} UTC", formatTime(to, now))
+    : to === null ? t("since {0} UTC", formatTime(from, now)) : t("{0} to {1} UTC", formatTime(from, now), formatTime(to, now));
+  return [time, topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(", ");
 }
 
 const twoDecimals = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
@@ -75,15 +77,15 @@ export function parseRun(run) {
 
 /** Why a queued run has not started: the worker is busy, or there may be none. */
 export function queuedText({ created_ms: created }, isWorkerBusy, now) {
-  if (isWorkerBusy || now - created < SOON_MS) return "waiting for the report worker";
-  return `for ${span(now - created)}; no report worker has started it. Is one running?`;
+  if (isWorkerBusy || now - created < SOON_MS) return t("waiting for the report worker");
+  return t("for {0}; no report worker has started it. Is one running?", span(now - created));
 }
 
 /** The change of a figure: {text, tone}. `tone` is good or bad if the figure has a direction; null without an earlier figure. */
 export function describeChange({ value, before, better }) {
   if (!isKnown(value) || !isKnown(before)) return null;
-  if (value === before) return { text: "unchanged", tone: "" };
-  const text = before === 0 ? "none before" : `${value > before ? "+" : "−"}${twoDecimals.format(Math.abs(100 * (value / before - 1)))} %`;
+  if (value === before) return { text: t("unchanged"), tone: "" };
+  const text = before === 0 ? t("none before") : `${value > before ? "+" : "−"}${twoDecimals.format(Math.abs(100 * (value / before - 1)))} %`;
   const tone = better ? (value > before) === (better === "more") ? "good" : "bad" : "";
   return { text, tone };
 }
@@ -92,9 +94,9 @@ const FIGURES = 2;
 
 /** The state of a report's newest run in words; "not run yet" without any. */
 export function stateText(run) {
-  if (!run) return "not run yet";
-  if (run.status === "running") return `running, ${run.percent} %`;
-  return run.status === "waiting" ? "waiting for Spark" : run.status;
+  if (!run) return t("not run yet");
+  if (run.status === "running") return t("running, {0} %", run.percent);
+  return run.status === "waiting" ? t("waiting for Spark") : run.status;
 }
 
 /** The last result of a report: {figures, range, when}; empty texts without a finished run. */

@@ -7,6 +7,7 @@
  */
 
 import { withBroker } from "./brokers.js";
+import { t } from "./text/translate.js";
 
 export const STALE_AFTER_MS = 5_000;
 const DEAD_AFTER_MS = 20_000;
@@ -95,7 +96,7 @@ export class EventsSocket {
     this.attempt = 0;
     this.engineUnavailable = frame.type === "lost";
     this.onFrame(frame, Date.now());
-    if (this.engineUnavailable) this.#setStatus("stale", String(frame.reason || "the broker's engine is unavailable"));
+    if (this.engineUnavailable) this.#setStatus("stale", String(frame.reason || t("the broker's engine is unavailable")));
     else if (frame.type === "snapshot" || this.status === "live") this.#setStatus("live", "");
     else if (frame.type === "delta" && this.status === "stale") this.#setStatus("live", "");
   }
@@ -117,7 +118,7 @@ export class EventsSocket {
       dead.close();
       this.#closed({ code: 1006 });
     } else if (quiet > STALE_AFTER_MS && this.status === "live") {
-      this.#setStatus("stale", "no data from the broker for 5 s");
+      this.#setStatus("stale", t("no data from the broker for 5 s"));
       this.#send({ type: "ping" });
     }
   }
@@ -133,11 +134,11 @@ export class EventsSocket {
 /** The reason for a close code, as a clause. */
 export function closeReason(event) {
   const reason = {
-    1012: "the web server is restarting",
-    4401: "you are not signed in",
-    4403: "your token does not allow this",
-    4408: "the connection was idle for too long",
-    4429: "too many connections, or this page reads too slowly",
+    1012: t("the web server is restarting"),
+    4401: t("you are not signed in"),
+    4403: t("your token does not allow this"),
+    4408: t("the connection was idle for too long"),
+    4429: t("too many connections, or this page reads too slowly"),
   }[event.code];
-  return reason ?? "the web server does not answer";
+  return reason ?? t("the web server does not answer");
 }

@@ -138,8 +138,8 @@ describe("rates", () => {
 });
 
 test("singular and plural", () => {
-  assert.deepEqual([0, 1, 2000].map((number) => plural(number, "queue")), ["0 queues", "1 queue", "2,000 queues"]);
-  assert.equal(plural("1", "is", "are"), "1 is");
+  assert.deepEqual([0, 1, 2000].map((number) => plural(number, "{0} queue", "{0} queues")), ["0 queues", "1 queue", "2,000 queues"]);
+  assert.equal(plural("1", "{0} is", "{0} are"), "1 is");
 });
 
 test("reconnects wait longer each time, with jitter, up to a maximum", () => {

@@ -32,7 +32,15 @@ settings.configure(
     STATIC_URL="static/",
     STATICFILES_DIRS=[ROOT / "static"],
     LOGGING_CONFIG=None,
-    MIDDLEWARE=["stand_in_headers.middleware", "django.middleware.csrf.CsrfViewMiddleware"],
+    LANGUAGES=[("en", "English"), ("zh-hans", "简体中文")],
+    LANGUAGE_CODE="en",
+    LANGUAGE_COOKIE_NAME="glassmq_language",
+    LOCALE_PATHS=[ROOT / "dashboard" / "locale"],
+    MIDDLEWARE=[
+        "stand_in_headers.middleware",
+        "django.middleware.locale.LocaleMiddleware",
+        "django.middleware.csrf.CsrfViewMiddleware",
+    ],
     TEMPLATES=[
         {
             "BACKEND": "django.template.backends.django.DjangoTemplates",

@@ -4,8 +4,10 @@ import { KINDS, STATES, figureChoices, shownThreshold, storedThreshold } from ".
 import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
 import { requestOfAll } from "../http.js";
+import { t } from "../text/translate.js";
+import { word } from "../text/words.js";
 
-const SECRETS = { webhook: "Bearer token, if the receiver asks for one", dingtalk: "Signing secret, if the robot has one", feishu: "Signing secret, if the bot has one" };
+const SECRETS = { webhook: t("Bearer token, if the receiver asks for one"), dingtalk: t("Signing secret, if the robot has one"), feishu: t("Signing secret, if the bot has one") };
 
 function showField(form, name, isShown) {
   form.querySelector(`[data-field="${name}"]`).hidden = !isShown;
@@ -31,12 +33,12 @@ export function ruleDialog({ channels, changed }) {
     showField(form, "group", kind.group);
     showField(form, "topic", kind.topic);
     for (const name of ["report", "figure", "below"]) showField(form, name, form.elements.what.value === "report");
-    setText(form.querySelector('[data-part="threshold-label"]'), kind === KINDS.report ? `Threshold (in ${kind.unit})` : `Fires above this number of ${kind.unit}`);
+    setText(form.querySelector('[data-part="threshold-label"]'), kind === KINDS.report ? t("Threshold (in {0})", kind.unit) : t("Fires above this number of {0}", kind.unit));
   };
   let reports = [];
   const showFigures = ({ elements }, chosen = "") => {
     const choices = figureChoices(reports.find(({ name }) => name === elements.report.value), chosen);
-    elements.figure.replaceChildren(...(choices.length ? choices : [["", "none yet: run the report first"]]).map(([value, text]) => el("option", { value }, text)));
+    elements.figure.replaceChildren(...(choices.length ? choices : [["", t("none yet: run the report first")]]).map(([value, text]) => el("option", { value }, text)));
     if (chosen) elements.figure.value = chosen;
   };
   const showReports = async (form, rule) => {
@@ -51,14 +53,14 @@ export function ruleDialog({ channels, changed }) {
     opened(form) {
       const { elements } = form;
       const rule = editing ?? { what: "lag", states: ["stalled"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "", report: "", figure: "", below: false };
-      setText(box.part("title"), editing ? `Change the rule ${editing.name}` : "Add a rule");
+      setText(box.part("title"), editing ? t("Change the rule {0}", editing.name) : t("Add a rule"));
       for (const name of ["name", "what", "group", "topic", "for_s", "severity"]) elements[name].value = rule[name];
       elements.threshold.value = shownThreshold(rule);
       elements.repeat_h.value = rule.repeat_s / 3600;
       elements.send_resolved.checked = rule.send_resolved;
-      box.part("states").replaceChildren(...checkboxes("states", STATES.map((state) => [state, state]), rule.states));
+      box.part("states").replaceChildren(...checkboxes("states", STATES.map((state) => [state, word(state)]), rule.states));
       const known = channels().map(({ id, name }) => [String(id), name]);
-      box.part("channels").replaceChildren(...(known.length ? checkboxes("channels", known, rule.channels.map(String)) : [el("span", { class: "quiet" }, "There is no channel yet.")]));
+      box.part("channels").replaceChildren(...(known.length ? checkboxes("channels", known, rule.channels.map(String)) : [el("span", { class: "quiet" }, t("There is no channel yet."))]));
       elements.below.value = String(rule.below);
       fields(form);
       if (rule.what === "report") box.run(() => showReports(form, rule));
@@ -107,7 +109,7 @@ export function channelDialog({ changed }) {
     canSubmit: ({ elements }) => elements.name.value.trim() !== ""
       && (editing !== null || (elements.kind.value === "email" ? elements.recipients : elements.url).value.trim() !== ""),
     opened(form) {
-      setText(box.part("title"), editing ? `Change the channel ${editing.name}` : "Add a channel");
+      setText(box.part("title"), editing ? t("Change the channel {0}", editing.name) : t("Add a channel"));
       form.elements.name.value = editing?.name ?? "";
       form.elements.kind.value = editing?.kind ?? "webhook";
       form.elements.kind.disabled = editing !== null;
@@ -133,7 +135,7 @@ export function silenceDialog({ rules, changed }) {
   const box = dialog("silence-dialog", {
     canSubmit: ({ elements }) => elements.group.value.trim() !== "",
     opened({ elements }) {
-      elements.rule.replaceChildren(el("option", { value: "" }, "every rule"), ...rules().map(({ id, name }) => el("option", { value: id }, name)));
+      elements.rule.replaceChildren(el("option", { value: "" }, t("every rule")), ...rules().map(({ id, name }) => el("option", { value: id }, name)));
       elements.rule.value = rules().some(({ id }) => id === about.rule) ? about.rule : "";
       elements.group.value = about.group;
     },

@@ -7,6 +7,8 @@ import { count, isoTime, millis, span, visible } from "../text/format.js";
 import { requestOfAll } from "../http.js";
 import { groupHref, topicHref } from "../links.js";
 import { Poller } from "../poll.js";
+import { t } from "../text/translate.js";
+import { word } from "../text/words.js";
 
 const EVERY_MS = 5_000;
 const SHOWN = 200;
@@ -19,7 +21,7 @@ const state = { alerts: [], rules: [], channels: [], silences: [], ended: ENDED 
 const ruleOf = (number) => state.rules.find((rule) => rule.id === number);
 const td = (kind, ...children) => el("td", { role: "cell", class: kind }, ...children);
 const labelled = (label, ...children) => el("td", { role: "cell", "data-label": label }, ...children);
-const severity = (name) => el("span", { class: "severity", "data-severity": name }, name);
+const severity = (name) => el("span", { class: "severity", "data-severity": name }, word(name));
 const time = (ms) => el("time", { datetime: isoTime(ms), title: isoTime(ms) }, timeText(ms));
 
 function button(text, label, act) {
@@ -30,10 +32,10 @@ function button(text, label, act) {
 
 /** The subject of an alert, with links to its group and topic. */
 function about({ broker, group, topic }) {
-  if (!broker) return [el("a", { href: "/reports" }, "reports")];
+  if (!broker) return [el("a", { href: "/reports" }, t("reports"))];
   if (!group) return [visible(broker)];
   const place = [el("a", { href: groupHref(group) }, visible(group))];
-  if (topic) place.push(" in ", el("a", { href: topicHref(topic) }, visible(topic)));
+  if (topic) place.push(t(" in "), el("a", { href: topicHref(topic) }, visible(topic)));
   return [...place, el("span", { class: "quiet" }, ` ${visible(broker)}`)];
 }
 
@@ -108,60 +110,60 @@ const firing = table("firing", (alert) => [
   td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
   td("text-cell", visible(alert.text)),
-  labelled("fires since", time(alert.fired_ms)),
+  labelled(t("fires since"), time(alert.fired_ms)),
   td("quiet", sentText(alert, ruleOf(alert.rule))),
-  td("actions", button("Silence …", `Silence ${alert.rule_name} for ${alert.group || alert.broker}`,
+  td("actions", button(t("Silence …"), t("Silence {0} for {1}", alert.rule_name, alert.group || alert.broker),
     () => silences.open({ rule: alert.rule, group: alert.group || "*" }))),
 ]);
 const ruleRows = table("rules", (rule) => [
-  td("on-cell", onSwitch("/alerts/rules", rule, `Rule ${rule.name} is on`)),
+  td("on-cell", onSwitch("/alerts/rules", rule, t("Rule {0} is on", rule.name))),
   td("name-cell", visible(rule.name)),
   td("text-cell", visible(conditionText(rule))),
   td("severity-cell", severity(rule.severity)),
-  td("quiet", rule.channelNames.join(", ") || "none, shown here only"),
-  td("actions", button("Change …", `Change the rule ${rule.name}`, () => rules.open(ruleOf(rule.id))),
-    button("Delete …", `Delete the rule ${rule.name}`, () => remove.open(`/alerts/rules/${rule.id}`, `Delete the rule ${rule.name}`,
-      "Its alerts end without a message. They stay in the history."))),
+  td("quiet", rule.channelNames.join(", ") || t("none, shown here only")),
+  td("actions", button(t("Change …"), t("Change the rule {0}", rule.name), () => rules.open(ruleOf(rule.id))),
+    button(t("Delete …"), t("Delete the rule {0}", rule.name), () => remove.open(`/alerts/rules/${rule.id}`, t("Delete the rule {0}", rule.name),
+      t("Its alerts end without a message. They stay in the history.")))),
 ]);
 const channelRows = table("channels", (channel) => {
   const outcome = td("text-cell quiet", channelText(channel));
   outcome.classList.toggle("failed", channel.enabled && channel.error !== "");
   return [
-    td("on-cell", onSwitch("/alerts/channels", channel, `Channel ${channel.name} is on`)),
+    td("on-cell", onSwitch("/alerts/channels", channel, t("Channel {0} is on", channel.name))),
     td("name-cell", visible(channel.name)),
     td("", channel.kind),
-    td("about-cell", visible(targetText(channel)), channel.has_secret ? el("span", { class: "quiet" }, " with a secret") : ""),
+    td("about-cell", visible(targetText(channel)), channel.has_secret ? el("span", { class: "quiet" }, t(" with a secret")) : ""),
     outcome,
-    td("actions", button("Send a test message", `Send a test message to ${channel.name}`, ({ currentTarget }) => test(channel, currentTarget, outcome)),
-      button("Change …", `Change the channel ${channel.name}`, () => channels.open(channel)),
-      button("Delete …", `Delete the channel ${channel.name}`, () => remove.open(`/alerts/channels/${channel.id}`,
-        `Delete the channel ${channel.name}`, "Rules that use it send nothing to it any more."))),
+    td("actions", button(t("Send a test message"), t("Send a test message to {0}", channel.name), ({ currentTarget }) => test(channel, currentTarget, outcome)),
+      button(t("Change …"), t("Change the channel {0}", channel.name), () => channels.open(channel)),
+      button(t("Delete …"), t("Delete the channel {0}", channel.name), () => remove.open(`/alerts/channels/${channel.id}`,
+        t("Delete the channel {0}", channel.name), t("Rules that use it send nothing to it any more.")))),
   ];
 });
 const silenceRows = table("silences", (silence) => [
   td("name-cell", visible(silence.ruleName)),
-  labelled("group", visible(silence.group)),
-  labelled("from", time(silence.from_ms)),
-  labelled("until", time(silence.to_ms)),
+  labelled(t("group"), visible(silence.group)),
+  labelled(t("from"), time(silence.from_ms)),
+  labelled(t("until"), time(silence.to_ms)),
   td("text-cell", visible(silence.comment)),
-  td("actions", button("End", `End the silence of ${silence.group}`, () => act(() => requestOfAll("DELETE", `/alerts/silences/${silence.id}`)))),
+  td("actions", button(t("End"), t("End the silence of {0}", silence.group), () => act(() => requestOfAll("DELETE", `/alerts/silences/${silence.id}`)))),
 ]);
 const history = table("history", (alert) => [
   td("severity-cell", severity(alert.severity)),
   td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
   td("text-cell", visible(alert.text)),
-  labelled("fired", time(alert.fired_ms)),
-  labelled("for", alert.resolved_ms - alert.fired_ms < 1000 ? millis(Math.max(0, alert.resolved_ms - alert.fired_ms)) : span(alert.resolved_ms - alert.fired_ms)),
+  labelled(t("fired"), time(alert.fired_ms)),
+  labelled(t("for"), alert.resolved_ms - alert.fired_ms < 1000 ? millis(Math.max(0, alert.resolved_ms - alert.fired_ms)) : span(alert.resolved_ms - alert.fired_ms)),
 ]);
 
 async function test(channel, node, outcome) {
   node.disabled = true;
-  setText(outcome, "sending …");
+  setText(outcome, t("sending …"));
   outcome.classList.remove("failed", "done");
   try {
     await requestOfAll("POST", `/alerts/channels/${channel.id}/test`, {});
-    setText(outcome, "the test message was accepted");
+    setText(outcome, t("the test message was accepted"));
     outcome.classList.add("done");
   } catch (error) {
     setText(outcome, error.message);
@@ -192,14 +194,14 @@ function show([now, ofRules, ofChannels, ofSilences, ended]) {
   setText(firing.part("count"), firingText(now.firing, now.evaluated_ms));
   setText(firing.part("empty-title"), nothingText(now));
   firing.part("more").hidden = total <= state.alerts.length;
-  setText(firing.part("more"), `The newest ${count(state.alerts.length)} of ${count(total)}.`);
+  setText(firing.part("more"), t("The newest {0} of {1}.", count(state.alerts.length), count(total)));
   ruleRows.show(state.rules.map((rule) => ({ ...rule, channelNames: rule.channels.map((number) => names.get(number)).filter(Boolean) })));
   channelRows.show(state.channels);
-  silenceRows.show(state.silences.map((silence) => ({ ...silence, ruleName: silence.rule === null ? "every rule" : ruleOf(silence.rule)?.name ?? "a deleted rule" })));
+  silenceRows.show(state.silences.map((silence) => ({ ...silence, ruleName: silence.rule === null ? t("every rule") : ruleOf(silence.rule)?.name ?? t("a deleted rule") })));
   history.show(ended.alerts);
   history.part("older").hidden = ended.next === undefined || state.ended >= MOST_ENDED;
   history.part("more").hidden = ended.next === undefined || state.ended < MOST_ENDED;
-  setText(history.part("more"), `The newest ${count(MOST_ENDED)}. GET /api/v1/alerts?state=resolved has the others.`);
+  setText(history.part("more"), t("The newest {0}. GET /api/v1/alerts?state=resolved has the others.", count(MOST_ENDED)));
   const late = evaluationText(now.evaluated_ms, now.now_ms);
   const notes = [...(late ? [late] : []), ...now.problems];
   const list = page.querySelector('[data-part="notes"]');

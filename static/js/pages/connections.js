@@ -7,6 +7,7 @@ import { startPage } from "../page.js";
 import { sum } from "../text/explain_group.js";
 import { clientEventsPanel } from "../panels/client_events.js";
 import { clientsPanel } from "../panels/clients.js";
+import { t } from "../text/translate.js";
 
 const number = (value) => (value === null ? null : Number(value));
 
@@ -18,13 +19,13 @@ function parse(answer) {
 
 function figures({ clients, total }) {
   const of = (protocol) => clients.filter((client) => client.protocol === protocol).length;
-  if (isAttached) return [["members", count(total), "Clients that the broker lists as members of consumer groups"]];
+  if (isAttached) return [[t("members"), count(total), t("Clients that the broker lists as members of consumer groups")]];
   return [
-    ["connected", count(total), "Open connections"],
-    ["RocketMQ clients", count(of("remoting")), "Connections over RocketMQ's remoting protocol"],
-    ["WebSockets", count(of("websocket")), "Connections to /ws/v1/consumer"],
-    ["in a group", count(clients.filter((client) => client.consumer_groups.length).length), "Connections that are members of a consumer group"],
-    ["held pulls", count(sum(clients, "holds")), "Pulls of these clients in the pullRequestTable"],
+    [t("connected"), count(total), t("Open connections")],
+    [t("RocketMQ clients"), count(of("remoting")), t("Connections over RocketMQ's remoting protocol")],
+    ["WebSockets", count(of("websocket")), t("Connections to /ws/v1/consumer")],
+    [t("in a group"), count(clients.filter((client) => client.consumer_groups.length).length), t("Connections that are members of a consumer group")],
+    [t("held pulls"), count(sum(clients, "holds")), t("Pulls of these clients in the pullRequestTable")],
   ];
 }
 

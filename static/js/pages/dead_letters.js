@@ -7,6 +7,7 @@ import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
 import { request } from "../http.js";
 import { messageHref, topicHref } from "../links.js";
 import { bodyLine } from "../text/message_text.js";
+import { t } from "../text/translate.js";
 
 const PAGE = 50;
 const QUEUE = 0; // a broker writes dead letters to this queue only
@@ -26,18 +27,18 @@ function create(message) {
   const origin = message.properties.RETRY_TOPIC ?? "";
   const tagAndKeys = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
   const tries = message.reconsume_times;
-  const again = el("button", { type: "button", class: "button small", "aria-label": `Send the dead letter at offset ${message.queue_offset} again` }, "Send again …");
+  const again = el("button", { type: "button", class: "button small", "aria-label": t("Send the dead letter at offset {0} again", message.queue_offset) }, t("Send again …"));
   again.addEventListener("click", () => preview(Number(message.queue_offset), Number(message.queue_offset) + 1));
-  const now = el("button", { type: "button", class: "button small own-only", "aria-label": `Have a client consume the dead letter at offset ${message.queue_offset}` }, "Consume …");
+  const now = el("button", { type: "button", class: "button small own-only", "aria-label": t("Have a client consume the dead letter at offset {0}", message.queue_offset) }, t("Consume …"));
   now.disabled = Boolean(message.problem);
   now.addEventListener("click", () => consume.open(message));
   return el("tr", { role: "row", "data-dead-letter": message.queue_offset },
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
-    el("td", { role: "cell", class: "num", "data-label": "offset" }, count(message.queue_offset)),
-    cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : "unknown"),
-    cell("reason-cell", null, `after ${plural(tries, "attempt")}`),
+    el("td", { role: "cell", class: "num", "data-label": t("offset") }, count(message.queue_offset)),
+    cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : t("unknown")),
+    cell("reason-cell", null, plural(tries, "after {0} attempt", "after {0} attempts")),
     cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
-    cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
+    cell("mono long body-cell", null, el("bdi", {}, message.problem ? t("damaged: {0}", message.problem) : bodyLine(message))),
     cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))),
     el("td", { role: "cell", class: "more-cell" }, again, now));
 }
@@ -64,9 +65,8 @@ async function load() {
 function show() {
   const { found, next, total, elsewhere } = list;
   rows.show(found, (message) => `${message.broker} ${message.queue_offset}`);
-  setText(part("count"), total === null ? "unknown" : count(total));
-  setText(part("elsewhere"), elsewhere ? `${plural(elsewhere, "message")} in other queues of ${topic} ${elsewhere === 1 ? "is" : "are"} `
-    + "not shown: no broker puts dead letters there." : "");
+  setText(part("count"), total === null ? t("unknown") : count(total));
+  setText(part("elsewhere"), elsewhere ? plural(elsewhere, "{0} message in other queues of {1} is not shown: no broker puts dead letters there.", "{0} messages in other queues of {1} are not shown: no broker puts dead letters there.", topic) : "");
   part("elsewhere").hidden = !elsewhere;
   part("empty").hidden = total !== 0;
   part("older").hidden = next === null || found.length >= MOST_ROWS;
@@ -83,7 +83,7 @@ async function preview(from, to) {
     const answer = await request("POST", resendPath, { from_offset: from, ...(to === null ? {} : { to_offset: to }), dry_run: true });
     wanted = { from, to: Number(answer.to_offset) };
     resend.open();
-    setText(resend.part("summary"), `${plural(Number(answer.messages), "message")} will be stored again for ${group}.`);
+    setText(resend.part("summary"), plural(Number(answer.messages), "{0} message will be stored again for {1}.", "{0} messages will be stored again for {1}.", group));
     setText(resend.part("progress"), "");
   } catch (error) {
     showProblem(error.message);
@@ -100,11 +100,11 @@ const resend = dialog("resend-dialog", {
       sent += Number(answer.messages);
       leftOut += answer.left_out;
       task.from = Number(answer.next_offset); // after an error the next press continues here
-      if (!signal.aborted) setText(resend.part("progress"), `${plural(sent, "message")} sent …`);
+      if (!signal.aborted) setText(resend.part("progress"), plural(sent, "{0} message sent …", "{0} messages sent …"));
     }
-    const missing = leftOut ? ` ${plural(leftOut, "message")} could not be read and ${leftOut === 1 ? "was" : "were"} left out.` : "";
-    const stopped = task.from < task.to ? ` You stopped at offset ${count(task.from)}; ${plural(task.to - task.from, "message was", "messages were")} not sent.` : "";
-    setText(part("note"), `${plural(sent, "message was", "messages were")} sent to ${group} again.${missing}${stopped}`);
+    const missing = leftOut ? plural(leftOut, " {0} message could not be read and was left out.", " {0} messages could not be read and were left out.") : "";
+    const stopped = task.from < task.to ? plural(task.to - task.from, " You stopped at offset {1}; {0} message was not sent.", " You stopped at offset {1}; {0} messages were not sent.", count(task.from)) : "";
+    setText(part("note"), `${plural(sent, "{0} message was sent to {1} again.", "{0} messages were sent to {1} again.", group)}${missing}${stopped}`);
     part("note").hidden = false;
   },
 });

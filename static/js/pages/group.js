@@ -10,14 +10,14 @@ import { clientEventsPanel } from "../panels/client_events.js";
 import { groupActions } from "../panels/group_actions.js";
 import { runningInfo } from "../panels/attached/running_info.js";
 import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "../panels/group.js";
+import { t } from "../text/translate.js";
 
 const NUMBERS = ["offset", "pull_offset", "min_offset", "max_offset", "lag", "lag_ms", "polled_ms_ago", "connected_at_ms",
   "last_heartbeat_ms", "suspended_at_ms", "deadline_ms", "pull_from_offset", "next_due_ms", "dead_letters", "dead_letters_from"];
-const SETTINGS = { CLUSTERING: "clustering: each queue has one consumer", BROADCASTING: "broadcasting: each member receives every message",
-  CONSUME_FROM_LAST_OFFSET: "new queues are consumed from their end", CONSUME_FROM_FIRST_OFFSET: "new queues are consumed from their first message",
-  CONSUME_FROM_TIMESTAMP: "new queues are consumed from a timestamp" };
-const MISSING = ". It appears here as soon as a client consumes for it. RocketMQ consumers connect to a broker only when the "
-  + "name server has a route for one of their topics; if the topic does not exist yet, create it or send a first message to it.";
+const SETTINGS = { CLUSTERING: t("clustering: each queue has one consumer"), BROADCASTING: t("broadcasting: each member receives every message"),
+  CONSUME_FROM_LAST_OFFSET: t("new queues are consumed from their end"), CONSUME_FROM_FIRST_OFFSET: t("new queues are consumed from their first message"),
+  CONSUME_FROM_TIMESTAMP: t("new queues are consumed from a timestamp") };
+const MISSING = t(". It appears here as soon as a client consumes for it. RocketMQ consumers connect to a broker only when the name server has a route for one of their topics; if the topic does not exist yet, create it or send a first message to it.");
 const group = document.body.dataset.group;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 
@@ -39,11 +39,11 @@ function figures(answer) {
   const least = partial ? "≥ " : "";
   const oldest = ages.length ? `${least}${span(Math.max(...ages))}` : answer.lag || partial ? UNKNOWN : "–";
   return [
-    ["members", count(answer.members.length), "Members online"],
-    ["queues", count(answer.queues_total), "Queues of its topics, including the retry topic"],
-    ["lag", partial && !answer.lag ? UNKNOWN : `${least}${count(answer.lag)}`, "Messages that are not committed; ≥ if some queue has no committed offset"],
-    ["oldest message", oldest, "Age of the oldest message that is not committed"],
-    ["held pulls", count(answer.holds.length), "Pulls of the group in the pullRequestTable"],
+    [t("members"), count(answer.members.length), t("Members online")],
+    [t("queues"), count(answer.queues_total), t("Queues of its topics, including the retry topic")],
+    [t("lag"), partial && !answer.lag ? UNKNOWN : `${least}${count(answer.lag)}`, t("Messages that are not committed; ≥ if some queue has no committed offset")],
+    [t("oldest message"), oldest, t("Age of the oldest message that is not committed")],
+    [t("held pulls"), count(answer.holds.length), t("Pulls of the group in the pullRequestTable")],
   ];
 }
 

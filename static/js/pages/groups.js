@@ -6,6 +6,7 @@ import { startPage } from "../page.js";
 import { groupState, knownSum, lagText, mergeBrokers, sum } from "../text/explain_group.js";
 import { clientEventsPanel } from "../panels/client_events.js";
 import { MOST_GROUPS, groupsPanel } from "../panels/groups.js";
+import { t } from "../text/translate.js";
 
 /** The answer with its 64-bit integers as numbers, and one entry for a group on several brokers. */
 function parse(answer) {
@@ -15,13 +16,13 @@ function parse(answer) {
 
 function figures({ groups, hasMore }) {
   return [
-    ["groups", `${hasMore ? "≥ " : ""}${count(groups.length)}`, "Groups that have members, offsets or held pulls"],
-    ["members", count(sum(groups, "members")), "Members of all groups"],
-    ["lag", lagText({ lag: knownSum(groups, "lag"), unknown_queues: sum(groups, "unknown_queues") }),
-      "Messages behind the committed offsets of all groups; ≥ if some queue has no committed offset"],
-    ["held pulls", count(sum(groups, "holds")), "Pulls of all groups in the pullRequestTable"],
-    ["need attention", count(groups.filter((group) => ["bad", "warn"].includes(groupState(group).tone)).length),
-      "Groups that are stalled, stopped while messages wait, or falling behind"],
+    [t("groups"), `${hasMore ? "≥ " : ""}${count(groups.length)}`, t("Groups that have members, offsets or held pulls")],
+    [t("members"), count(sum(groups, "members")), t("Members of all groups")],
+    [t("lag"), lagText({ lag: knownSum(groups, "lag"), unknown_queues: sum(groups, "unknown_queues") }),
+      t("Messages behind the committed offsets of all groups; ≥ if some queue has no committed offset")],
+    [t("held pulls"), count(sum(groups, "holds")), t("Pulls of all groups in the pullRequestTable")],
+    [t("need attention"), count(groups.filter((group) => ["bad", "warn"].includes(groupState(group).tone)).length),
+      t("Groups that are stalled, stopped while messages wait, or falling behind")],
   ];
 }
 

@@ -7,6 +7,7 @@ import { request } from "../http.js";
 import { clientHref, groupHref, messagesHref, topicHref } from "../links.js";
 import { Poller } from "../poll.js";
 import { queueKey } from "../reducer.js";
+import { t } from "../text/translate.js";
 
 const EVERY_MS = 2_000;
 const MOST_STEPS = 200;
@@ -19,20 +20,20 @@ function show(timeline) {
   const steps = stepsOfHold(timeline);
   setText(part("about"), aboutHold(timeline));
   const link = (href, text) => el("a", { href }, visible(text));
-  const facts = [["broker", broker], ["topic", owner.topic && link(topicHref(owner.topic), owner.topic)],
-    ["queue", owner.topic && queueKey(owner.topic, owner.queue_id)],
-    ["group", owner.group && link(groupHref(owner.group), owner.group)],
-    ["client", owner.client_id && (owner.protocol === "http" ? visible(owner.client_id) : link(clientHref(owner.client_id), owner.client_id))],
-    ["protocol", owner.protocol], ["filter", owner.filter !== undefined && (visible(owner.filter) || "*")],
-    ["held since", hold && dateTime(Number(hold.suspended_at_ms))],
-    ["maximum hold time", hold && seconds(Number(hold.deadline_ms) - Number(hold.suspended_at_ms))],
-    ["messages", owner.topic && link(messagesHref(owner.topic), "those of the topic")]];
+  const facts = [[t("broker"), broker], [t("topic"), owner.topic && link(topicHref(owner.topic), owner.topic)],
+    [t("queue"), owner.topic && queueKey(owner.topic, owner.queue_id)],
+    [t("group"), owner.group && link(groupHref(owner.group), owner.group)],
+    [t("client"), owner.client_id && (owner.protocol === "http" ? visible(owner.client_id) : link(clientHref(owner.client_id), owner.client_id))],
+    [t("protocol"), owner.protocol], [t("filter"), owner.filter !== undefined && (visible(owner.filter) || "*")],
+    [t("held since"), hold && dateTime(Number(hold.suspended_at_ms))],
+    [t("maximum hold time"), hold && seconds(Number(hold.deadline_ms) - Number(hold.suspended_at_ms))],
+    [t("messages"), owner.topic && link(messagesHref(owner.topic), t("those of the topic"))]];
   part("facts").replaceChildren(...facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   part("steps").replaceChildren(...steps.slice(-MOST_STEPS).map(({ at, word, tone, text }) => el("li", { "data-step": word, "data-tone": tone },
     el("span", { class: "step-time mono", title: isoTime(at) }, clockTime(at)), el("span", { class: "chip", "data-tone": tone }, word),
     el("span", { class: "step-text" }, visible(text)))));
-  setText(part("note"), [steps.length > MOST_STEPS ? `the last ${MOST_STEPS} of ${steps.length} steps` : "",
-    complete ? "" : "not all of its events are kept, so steps are missing"].filter(Boolean).join("; "));
+  setText(part("note"), [steps.length > MOST_STEPS ? t("the last {0} of {1} steps", MOST_STEPS, steps.length) : "",
+    complete ? "" : t("not all of its events are kept, so steps are missing")].filter(Boolean).join("; "));
   part("content").hidden = false;
 }
 
@@ -56,7 +57,7 @@ new Poller({
   onError(error) {
     setText(part("about"), ""); // whether it is still held is not known
     showProblem(error.status === 404
-      ? `Nothing is known about hold ${id}. A busy broker keeps its events for some seconds only, and a broker that is started again numbers its holds from 1.`
+      ? t("Nothing is known about hold {0}. A busy broker keeps its events for some seconds only, and a broker that is started again numbers its holds from 1.", id)
       : error.message);
   },
 }).start();

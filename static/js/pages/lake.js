@@ -4,6 +4,7 @@ import { el, setAttribute, setText } from "../dom.js";
 import { ago, count } from "../text/format.js";
 import { request } from "../http.js";
 import { currentFill, hasFinished, lakeFigures, lakeNotes } from "../text/explain_lake.js";
+import { t } from "../text/translate.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
@@ -58,16 +59,16 @@ function show(lake) {
   part("notes").replaceChildren(...lakeNotes(lake, { count }).map((text) => el("li", {}, text)));
   const schedule = lake.schedule;
   box.checked = Boolean(schedule?.enabled);
-  setText(part("when"), schedule ? schedule.when : "never");
+  setText(part("when"), schedule ? schedule.when : t("never"));
   if (document.activeElement !== form.elements.cron) form.elements.cron.value = schedule?.cron ?? "15 * * * *";
   if (requested && hasFinished(lake, requested.before)) {
     requested = null;
-    showNote(lake.status === "done" ? "Filled." : "");
+    showNote(lake.status === "done" ? t("Filled.") : "");
   } else if (requested && lake.status === "running") {
     showNote("");
   } else if (requested && Date.now() - requested.at > PATIENCE_MS) {
     requested = null;
-    showNote("The report worker is busy with other work; the fill is still queued.");
+    showNote(t("The report worker is busy with other work; the fill is still queued."));
   }
 }
 
@@ -85,7 +86,7 @@ part("fill").addEventListener("click", () => act(part("fill"), async () => {
   const before = await request("GET", "/lake");
   await request("POST", "/lake/sync", {});
   requested = { before, at: Date.now() };
-  showNote("Requested. The report worker fills the lake after its current work.");
+  showNote(t("Requested. The report worker fills the lake after its current work."));
 }));
 part("cancel").addEventListener("click", () => act(part("cancel"), async () => {
   await request("DELETE", "/lake/sync");

@@ -16,6 +16,7 @@ import { slavesPanel } from "../panels/replication/slaves.js";
 import { statusPanel } from "../panels/status.js";
 import { trafficPanel } from "../panels/traffic.js";
 import { wakeupsPanel } from "../panels/wakeups.js";
+import { t } from "../text/translate.js";
 
 const DRAW_EVERY_MS = 100;
 const SLOWEST_DRAW_EVERY_MS = 500;
@@ -36,7 +37,7 @@ let drawEveryMs = DRAW_EVERY_MS;
 function view() {
   const localNow = Date.now();
   if (past) {
-    return { ...page, state: past, current: page.state, status: "past", reason: "an earlier board; charts and forms belong to the present",
+    return { ...page, state: past, current: page.state, status: "past", reason: t("an earlier board; charts and forms belong to the present"),
       localNow, now: past.wallMs, live: false };
   }
   const at = page.status === "live" ? localNow : page.state.receivedAt;

@@ -8,9 +8,16 @@ import { groupHref, messageHref, messagesHref } from "../links.js";
 import { bodyText, purposeOf, viewsOf } from "../text/message_text.js";
 import { queueKey } from "../reducer.js";
 import { eventsOf, groupsOf, stepsOf } from "../text/time_line.js";
+import { t } from "../text/translate.js";
+
+/** Of the body's length. */
+const UNITS = {
+  byte: (number) => plural(number, "{0} byte", "{0} bytes"),
+  character: (number) => plural(number, "{0} character", "{0} characters"),
+};
 
 const FIRST_SHOWN = 16_384;
-const MOST_SHOWN = 1 << 20;
+const MOST_SHOWN = 1_048_576;
 const MOST_STEPS = 200;
 
 const id = document.body.dataset.message;
@@ -35,8 +42,8 @@ async function load() {
   }
 }
 
-const missing = () => `No message has the id ${visible(id)}${topic ? ` in topic ${topic}` : ""}. It may have been deleted with its segment of the log `
-  + `(fileReservedTime), or it was sent without an id to a topic that ${topic ? "is another one" : "has no index"}.`;
+const missing = () => topic ? t("No message has the id {0} in topic {1}. It may have been deleted with its segment of the log (fileReservedTime), or it was sent without an id to a topic that is another one.", visible(id), topic)
+  : t("No message has the id {0}. It may have been deleted with its segment of the log (fileReservedTime), or it was sent without an id to a topic that has no index.", visible(id));
 
 function showProblem(text) {
   setText(part("problem"), text);
@@ -47,16 +54,16 @@ function showProblem(text) {
 function showMessage(message) {
   const where = queueKey(message.topic, message.queue_id);
   part("back").href = messagesHref(message.topic);
-  setText(part("back"), `Messages of ${message.topic}`);
-  setText(part("about"), `In ${where} at offset ${count(message.queue_offset)}, stored ${dateTime(Number(message.store_time_ms))}.`
-    + (message.reconsume_times ? ` It was sent back ${message.reconsume_times === 1 ? "once" : `${count(message.reconsume_times)} times`}.` : "")
+  setText(part("back"), t("Messages of {0}", message.topic));
+  setText(part("about"), t("In {0} at offset {1}, stored {2}.", where, count(message.queue_offset), dateTime(Number(message.store_time_ms)))
+    + (message.reconsume_times ? plural(message.reconsume_times, " It was sent back once.", " It was sent back {0} times.") : "")
     + (purposeOf(message) && ` ${purposeOf(message)}`)
-    + (message.problem ? ` The record is damaged: ${message.problem}.` : ""));
-  facts("facts", [["topic", message.topic], ["queue", where], ["offset", count(message.queue_offset)], ["tag", message.tag],
-    ["keys", message.keys.join(" ")], ["born", timeOf(message.born_time_ms), `from ${message.born_host}`],
-    ["stored", timeOf(message.store_time_ms), `at ${message.store_host}, ${message.broker}`],
-    ["size in the log", plural(message.size, "byte")], ["physical offset", count(message.physical_offset)],
-    ["message id", message.message_id], ["offset message id", message.offset_message_id]]);
+    + (message.problem ? t(" The record is damaged: {0}.", message.problem) : ""));
+  facts("facts", [[t("topic"), message.topic], [t("queue"), where], [t("offset"), count(message.queue_offset)], [t("tag"), message.tag],
+    [t("keys"), message.keys.join(" ")], [t("born"), timeOf(message.born_time_ms), t("from {0}", message.born_host)],
+    [t("stored"), timeOf(message.store_time_ms), t("at {0}, {1}", message.store_host, message.broker)],
+    [t("size in the log"), plural(message.size, "{0} byte", "{0} bytes")], [t("physical offset"), count(message.physical_offset)],
+    [t("message id"), message.message_id], [t("offset message id"), message.offset_message_id]]);
   const properties = Object.entries(message.properties).sort(([one], [other]) => (one < other ? -1 : 1));
   facts("properties", properties);
   setText(part("count", "properties"), count(properties.length));
@@ -78,12 +85,12 @@ function facts(panel, entries) {
 
 function showBody() {
   const { text, shown: part_, total, unit } = bodyText(shown.message, shown.view, shown.limit);
-  setText(part("body"), text || "The body is empty.");
+  setText(part("body"), text || t("The body is empty."));
   part("body").toggleAttribute("data-empty", !text);
   part("body").dataset.view = shown.view;
-  setText(part("size", "body"), shown.message.body_encoding === "base64" ? "not UTF-8" : "UTF-8");
+  setText(part("size", "body"), shown.message.body_encoding === "base64" ? t("not UTF-8") : "UTF-8");
   const isCut = total === null || part_ < total;
-  setText(part("cut"), total === null ? `The first ${plural(part_, unit)}, indented.` : isCut ? `The first ${count(part_)} of ${plural(total, unit)}.` : `${plural(total, unit)}.`);
+  setText(part("cut"), total === null ? t("The first {0}, indented.", UNITS[unit](part_)) : isCut ? t("The first {0} of {1}.", count(part_), UNITS[unit](total)) : `${UNITS[unit](total)}.`);
   part("more").hidden = !isCut || shown.limit >= MOST_SHOWN;
   for (const button of part("views").children) setAttribute(button, "aria-pressed", button.dataset.view === shown.view);
 }
@@ -100,12 +107,12 @@ function showTimeLine(message, timeline) {
       el("span", { class: "chip", "data-tone": tone }, word), group ? el("a", { href: groupHref(group) }, group) : "",
       el("span", { class: "step-text" }, visible(text)));
   }));
-  const left = steps.length > MOST_STEPS ? `the first ${count(MOST_STEPS)} of ${count(steps.length)} steps` : "";
-  setText(part("note", "time-line"), [left, timeline.complete ? "" : "older events are no longer kept, so steps may be missing"].filter(Boolean).join("; "));
+  const left = steps.length > MOST_STEPS ? t("the first {0} of {1} steps", count(MOST_STEPS), count(steps.length)) : "";
+  setText(part("note", "time-line"), [left, timeline.complete ? "" : t("older events are no longer kept, so steps may be missing")].filter(Boolean).join("; "));
   const groups = groupsOf(message, events, timeline.complete);
   part("rows", "groups").replaceChildren(...groups.map(({ group, word, tone, text }) => el("li", { "data-message-group": group },
     el("a", { href: groupHref(group) }, group), " ", el("span", { class: "chip", "data-tone": tone }, word), el("p", { class: "quiet" }, text))));
-  setText(part("empty", "groups"), timeline.complete ? "No group has received the message." : "It is not known whether a group received the message: older events are no longer kept.");
+  setText(part("empty", "groups"), timeline.complete ? t("No group has received the message.") : t("It is not known whether a group received the message: older events are no longer kept."));
   part("empty", "groups").hidden = groups.length > 0;
 }
 

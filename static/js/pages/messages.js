@@ -7,6 +7,7 @@ import { messageHref } from "../links.js";
 import { bodyLine } from "../text/message_text.js";
 import { queueKey } from "../reducer.js";
 import { newMessages, readAddress, writeAddress, writeQuery } from "../search_state.js";
+import { t } from "../text/translate.js";
 
 const PAGE = 50;
 const BODY_BYTES = 400;
@@ -41,22 +42,22 @@ function create(message) {
   const where = queueKey(message.topic, message.queue_id);
   return el("tr", { role: "row", "data-message-row": message.message_id },
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
-    cell("mono long", where, where), labelled("num", "offset", count(message.queue_offset)),
+    cell("mono long", where, where), labelled("num", t("offset"), count(message.queue_offset)),
     cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
-    cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
-    labelled("num quiet", "bytes", count(message.body_size ?? message.size)),
+    cell("mono long body-cell", null, el("bdi", {}, message.problem ? t("damaged: {0}", message.problem) : bodyLine(message))),
+    labelled("num quiet", t("bytes"), count(message.body_size ?? message.size)),
     cell("mono long id-cell", null, el("a", { href: messageHref(message) }, visible(message.message_id || message.offset_message_id))));
 }
 
 /** The fields as the parameters of the API; throws an Error that says what is missing. */
 function queryOf({ topic, key, last, from, to, broker }) {
-  if (!topic) throw new Error("Enter a topic: messages are searched in one topic. Only an id is looked for everywhere.");
+  if (!topic) throw new Error(t("Enter a topic: messages are searched in one topic. Only an id is looked for everywhere."));
   const query = new URLSearchParams({ topic, limit: PAGE, max_body: BODY_BYTES });
   if (key) query.set("key", key);
   if (broker) query.set("broker", broker);
   if (last === "custom") {
     const [begin, end] = [from, to].map((text) => (text ? new Date(text).getTime() : null));
-    if (begin !== null && end !== null && begin > end) throw new Error("The time range ends before it begins.");
+    if (begin !== null && end !== null && begin > end) throw new Error(t("The time range ends before it begins."));
     if (begin !== null) query.set("begin_ms", begin);
     if (end !== null) query.set("end_ms", end + 999); // the field has whole seconds
   } else if (last) {
@@ -97,7 +98,7 @@ function follow(isOn) {
   clearTimeout(search.following);
   search.following = wanted ? setTimeout(addNew, FOLLOW_MS) : null;
   part("follow").setAttribute("aria-pressed", String(wanted));
-  setText(part("follow"), wanted ? "Pause" : "Follow");
+  setText(part("follow"), wanted ? t("Pause") : t("Follow"));
   if (search.query !== null) writeQuery({ follow: wanted ? "1" : "" });
 }
 
@@ -143,7 +144,7 @@ const brokerOf = ({ broker, topic }) => (broker ? `${topic ? "&" : "?"}broker=${
 
 async function load() {
   const asked = search.number;
-  setText(part("count"), "searching …");
+  setText(part("count"), t("searching …"));
   part("older").disabled = true;
   const query = new URLSearchParams(search.query);
   if (search.next !== null) query.set("before", search.next);
@@ -169,18 +170,18 @@ function show() {
   const shown = text ? found.filter((message) => contains(message, text)) : found;
   rows.show(shown, idOf);
   const isAll = next === null && !isCut && !query?.get("key");
-  const all = isAll ? plural(found.length, "message") : `the newest ${plural(found.length, "message")}`;
-  setText(part("count"), query === null ? "none yet" : !isAnswered ? "unknown" : text ? `${count(shown.length)} of ${all}` : all);
+  const all = isAll ? plural(found.length, "{0} message", "{0} messages") : plural(found.length, "the newest {0} message", "the newest {0} messages");
+  setText(part("count"), query === null ? t("none yet") : !isAnswered ? t("unknown") : text ? t("{0} of {1}", count(shown.length), all) : all);
   part("filter").hidden = query === null;
   part("follow").hidden = !canFollow();
   part("empty").hidden = shown.length > 0 || (query !== null && !isAnswered);
-  const none = found.length ? "No row contains this text." : "No message was found.";
-  setText(part("empty-title"), query === null ? "Choose a topic." : none);
+  const none = found.length ? t("No row contains this text.") : t("No message was found.");
+  setText(part("empty-title"), query === null ? t("Choose a topic.") : none);
   part("offered").hidden = query !== null;
   part("older").hidden = next === null || found.length >= MOST_ROWS;
-  const left = [leftOut && `${plural(leftOut, "message is", "messages are")} too large for this list`,
-    isCut && "some messages between the listed ones, or before them, are not in this list",
-    next !== null && found.length >= MOST_ROWS && "the list is full: choose a time range to see older messages"];
+  const left = [leftOut && plural(leftOut, "{0} message is too large for this list", "{0} messages are too large for this list"),
+    isCut && t("some messages between the listed ones, or before them, are not in this list"),
+    next !== null && found.length >= MOST_ROWS && t("the list is full: choose a time range to see older messages")];
   setText(part("left-out"), left.filter(Boolean).join("; "));
 }
 

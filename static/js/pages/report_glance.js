@@ -2,11 +2,12 @@
 
 import { el, setAttribute, setText } from "../dom.js";
 import { lastResult, stateText } from "../report_window.js";
+import { t } from "../text/translate.js";
 
 const ACTIVE = new Set(["queued", "waiting", "running"]);
 
 export function createGlance(report, start) {
-  const button = el("button", { type: "button", class: "button small", "aria-label": `Run ${report.title}` }, "Run");
+  const button = el("button", { type: "button", class: "button small", "aria-label": t("Run {0}", report.title) }, t("Run"));
   button.addEventListener("click", () => start(button, report.name));
   return el("li", { "data-glance": report.name },
     el("a", { href: `#report-${report.name}` }, el("span", { class: "nav-mark", "aria-hidden": "true" }), report.title),

@@ -1,17 +1,19 @@
 /** The Reports page: polls the public API, each second while a run is active. */
 
 import { KeyedRows, el, setAttribute, setText } from "../dom.js";
-import { count, span } from "../text/format.js";
+import { UNKNOWN, count, span } from "../text/format.js";
 import { request } from "../http.js";
 import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
 import { Schedules } from "./schedules.js";
+import { t } from "../text/translate.js";
+import { word } from "../text/words.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
 const ACTIVE = new Set(["queued", "waiting", "running"]);
-const STATUS_WORDS = { waiting: "waiting for Spark", running: "running", queued: "queued", done: "done", failed: "failed", cancelled: "cancelled" };
+const STATUS_WORDS = { waiting: t("waiting for Spark"), running: t("running"), queued: t("queued"), done: t("done"), failed: t("failed"), cancelled: t("cancelled") };
 const PAGE = "report.html";
 const SUMMARY = "summary.json";
 const SECTION = "#report-";
@@ -60,7 +62,7 @@ function createReport(report) {
   setText(title, report.title);
   setText(partOf(section, "description"), report.description);
   const button = partOf(section, "run");
-  setAttribute(button, "aria-label", `Run ${report.title} now`);
+  setAttribute(button, "aria-label", t("Run {0} now", report.title));
   button.addEventListener("click", () => act(section, button, () => start(report.name)));
   const earlier = partOf(section, "earlier");
   earlier.addEventListener("click", () => {
@@ -88,7 +90,7 @@ function showRuns(section) {
   section.runs.show(section.showsAll ? section.all : section.all.slice(0, 1), (run) => run.id);
   earlier.hidden = section.all.length < 2;
   setAttribute(earlier, "aria-expanded", Boolean(section.showsAll));
-  setText(earlier, section.showsAll ? "Newest run only" : "Earlier runs");
+  setText(earlier, section.showsAll ? t("Newest run only") : t("Earlier runs"));
 }
 
 /** The headlines of the newest finished run. */
@@ -97,7 +99,7 @@ function showResult(section, run) {
   box.hidden = !run || !(run.headlines.length || run.notes.length);
   if (box.hidden || section.result === run.id) return;
   section.result = run.id;
-  setText(partOf(section, "about"), `Run #${run.id}: ${describeRun(run.parameters, Date.now())}${run.parameters.compare ? ", compared with the period before" : ""}`);
+  setText(partOf(section, "about"), t("Run #{0}: {1}{2}", run.id, describeRun(run.parameters, Date.now()), run.parameters.compare ? t(", compared with the period before") : ""));
   partOf(section, "words").replaceChildren(...run.words.map((sentence) => el("p", {}, sentence)));
   partOf(section, "figures").replaceChildren(...run.headlines.map(figure));
   partOf(section, "notes").replaceChildren(...run.notes.map((note) => el("li", {}, note)));
@@ -107,8 +109,8 @@ function figure(headline) {
   const value = formatFigure(headline.kind, headline.value);
   const difference = describeChange(headline);
   const name = headline.report ? el("a", { href: `#report-${headline.report}` }, headline.label) : headline.label;
-  return el("div", {}, el("dt", {}, name), el("dd", { class: value === "unknown" ? "is-unknown" : null }, value,
-    ...(difference ? [el("span", { class: "figure-change", "data-tone": difference.tone || null, title: `${formatFigure(headline.kind, headline.before)} before` }, difference.text)] : [])));
+  return el("div", {}, el("dt", {}, name), el("dd", { class: value === UNKNOWN ? "is-unknown" : null }, value,
+    ...(difference ? [el("span", { class: "figure-change", "data-tone": difference.tone || null, title: t("{0} before", formatFigure(headline.kind, headline.before)) }, difference.text)] : [])));
 }
 
 function createRun(section, run) {
@@ -119,11 +121,11 @@ function createRun(section, run) {
   return el("tr", { role: "row", "data-run": run.id },
     cell("id", {}, `#${run.id}`),
     cell("status", { class: "wide" }, el("span", { class: "run-status" }), el("span", { class: "run-doing" }),
-      el("progress", { class: "run-progress", max: 100, "aria-label": `Progress of run ${run.id}` }),
+      el("progress", { class: "run-progress", max: 100, "aria-label": t("Progress of run {0}", run.id) }),
       el("p", { class: "run-error" }, el("span"), " ",
-        el("a", { href: `/api/v1${path(run.report, run.id)}/log`, download: true, hidden: true, "aria-label": `Log of run ${run.id}` }, "Log"))),
-    cell("started", { class: "quiet" }), cell("duration", { class: "num", "data-label": "duration" }),
-    cell("messages", { class: "num", "data-label": "messages" }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
+        el("a", { href: `/api/v1${path(run.report, run.id)}/log`, download: true, hidden: true, "aria-label": t("Log of run {0}", run.id) }, t("Log")))),
+    cell("started", { class: "quiet" }), cell("duration", { class: "num", "data-label": t("duration") }),
+    cell("messages", { class: "num", "data-label": t("messages") }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
     cell("action", {}, button));
 }
 
@@ -133,7 +135,7 @@ function showRun(row, run) {
   const status = row.querySelector(".run-status");
   setAttribute(row, "data-status", run.status);
   setAttribute(status, "data-status", run.status);
-  setText(status, run.cancel_requested && active ? "stopping" : STATUS_WORDS[run.status] ?? run.status);
+  setText(status, run.cancel_requested && active ? t("stopping") : STATUS_WORDS[run.status] ?? run.status);
   setText(row.querySelector(".run-doing"), active ? ` ${doingText(run)}` : "");
   const bar = row.querySelector("progress");
   bar.hidden = run.status !== "running";
@@ -144,8 +146,8 @@ function showRun(row, run) {
   setText(at("duration"), run.started_ms && run.finished_ms ? durationText(run.finished_ms - run.started_ms) : "");
   setText(at("messages"), run.messages === null ? "" : count(run.messages));
   const button = row.querySelector("button");
-  setText(button, active ? "Cancel" : "Remove");
-  setAttribute(button, "aria-label", `${active ? "Cancel" : "Remove"} run ${run.id}`);
+  setText(button, active ? t("Cancel") : t("Remove"));
+  setAttribute(button, "aria-label", t("{0} run {1}", active ? t("Cancel") : t("Remove"), run.id));
   showFiles(row, run);
 }
 
@@ -165,17 +167,17 @@ function showFiles(row, run) {
   const link = (file, text, more = {}) => el("a", { href: `/api/v1${path(run.report, run.id)}/files/${file}`, ...more }, text);
   const tables = run.files.filter((file) => /\.(csv|json|parquet)$/.test(file) && file !== SUMMARY);
   box.replaceChildren();
-  if (run.files.includes(PAGE)) box.append(link(PAGE, "Open", { target: "_blank", rel: "noopener", "aria-label": `Open the page of run ${run.id}` }));
+  if (run.files.includes(PAGE)) box.append(link(PAGE, t("Open"), { target: "_blank", rel: "noopener", "aria-label": t("Open the page of run {0}", run.id) }));
   if (run.files.includes(SUMMARY)) box.append(link(SUMMARY, "JSON", { download: true }));
   if (tables.length) {
-    box.append(el("details", {}, el("summary", {}, "CSV, JSON, Parquet"),
+    box.append(el("details", {}, el("summary", {}, t("CSV, JSON, Parquet")),
       el("div", {}, ...tables.map((file) => link(file, file, { download: true })))));
   }
 }
 
 function showSpark(state) {
   setAttribute(spark, "data-state", state.state);
-  setText(partOf(spark, "word"), `Spark: ${state.state}`);
+  setText(partOf(spark, "word"), t("Spark: {0}", word(state.state)));
   setText(partOf(spark, "text"), state.state === "ready" ? "" : state.text);
 }
 
@@ -190,7 +192,7 @@ function showBrokers(names) {
   const select = form.elements.broker;
   select.closest("label").hidden = names.length < 2 || Boolean(requestedBroker);
   if (select.options.length === names.length + 1) return;
-  select.replaceChildren(el("option", { value: "" }, "all"), ...names.map((name) => el("option", { value: name }, name)));
+  select.replaceChildren(el("option", { value: "" }, t("all")), ...names.map((name) => el("option", { value: name }, name)));
 }
 
 /** The request body of the form at the top. */

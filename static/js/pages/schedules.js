@@ -3,21 +3,22 @@
 import { choiceOf, cronOf } from "../cron.js";
 import { KeyedRows, el, setAttribute, setText } from "../dom.js";
 import { request } from "../http.js";
+import { t } from "../text/translate.js";
 
-const PERIODS = { 1: "the last hour", 24: "the last 24 hours", 168: "the last 7 days" };
-const CHOICES = { day: "every day at", hour: "every hour, at minute", cron: "cron expression" };
+const PERIODS = { 1: t("the last hour"), 24: t("the last 24 hours"), 168: t("the last 7 days") };
+const CHOICES = { day: t("every day at"), hour: t("every hour, at minute"), cron: t("cron expression") };
 
 export class Schedules {
   /** `act(button, action)` runs an action and shows its error; with `{throws: true}` it throws the error instead. */
   constructor(root, { name: report, title, is_daily: isDaily }, act) {
     this.path = `/reports/${encodeURIComponent(report)}/schedules`;
     this.title = title;
-    this.wholeRange = isDaily ? "the day before (UTC)" : "all stored data";
+    this.wholeRange = isDaily ? t("the day before (UTC)") : t("all stored data");
     this.act = act;
     this.editing = null;
-    this.none = el("span", {}, "Not scheduled.");
-    this.list = el("ul", { class: "schedule-list", "aria-label": `Schedules of ${title}` });
-    this.add = el("button", { type: "button", class: "button small", "aria-label": `Add a schedule to ${title}` }, "Add a schedule");
+    this.none = el("span", {}, t("Not scheduled."));
+    this.list = el("ul", { class: "schedule-list", "aria-label": t("Schedules of {0}", title) });
+    this.add = el("button", { type: "button", class: "button small", "aria-label": t("Add a schedule to {0}", title) }, t("Add a schedule"));
     this.add.addEventListener("click", () => this.open(null));
     this.form = this.createForm(`schedule-${report}`);
     this.rows = new KeyedRows(this.list, { create: (schedule) => this.createRow(schedule), update: (row, schedule) => showRow(row, schedule, this.wholeRange) });
@@ -34,8 +35,8 @@ export class Schedules {
   createRow(schedule) {
     const path = `${this.path}/${schedule.id}`;
     const box = el("input", { type: "checkbox" });
-    const change = el("button", { type: "button", class: "button small" }, "Change");
-    const remove = el("button", { type: "button", class: "button small" }, "Remove");
+    const change = el("button", { type: "button", class: "button small" }, t("Change"));
+    const remove = el("button", { type: "button", class: "button small" }, t("Remove"));
     const row = el("li", { "data-schedule": schedule.id }, el("label", { class: "check" }, box, el("span", { "data-part": "when" })), change, remove);
     box.addEventListener("change", () => this.act(box, () => request("PATCH", path, { enabled: box.checked })));
     change.addEventListener("click", () => this.open(row.schedule));
@@ -50,15 +51,15 @@ export class Schedules {
     this.minute = el("input", { class: "input", type: "number", name: "minute", min: 0, max: 59, value: 15 });
     this.cron = el("input", { class: "input", type: "text", name: "cron", maxlength: 120, placeholder: "30 2 * * mon-fri", spellcheck: "false", autocomplete: "off" });
     this.period = el("select", { class: "input", name: "period" });
-    this.topic = el("input", { class: "input", type: "text", name: "topic", maxlength: 255, placeholder: "all topics", spellcheck: "false", autocomplete: "off" });
-    this.group = el("input", { class: "input", type: "text", name: "group", maxlength: 255, placeholder: "all groups", spellcheck: "false", autocomplete: "off" });
-    this.broker = el("input", { class: "input", type: "text", name: "broker", maxlength: 255, placeholder: "all brokers", spellcheck: "false", autocomplete: "off" });
-    this.save = el("button", { type: "submit", class: "button primary small" }, "Save");
-    const cancel = el("button", { type: "button", class: "button small" }, "Cancel");
+    this.topic = el("input", { class: "input", type: "text", name: "topic", maxlength: 255, placeholder: t("all topics"), spellcheck: "false", autocomplete: "off" });
+    this.group = el("input", { class: "input", type: "text", name: "group", maxlength: 255, placeholder: t("all groups"), spellcheck: "false", autocomplete: "off" });
+    this.broker = el("input", { class: "input", type: "text", name: "broker", maxlength: 255, placeholder: t("all brokers"), spellcheck: "false", autocomplete: "off" });
+    this.save = el("button", { type: "submit", class: "button primary small" }, t("Save"));
+    const cancel = el("button", { type: "button", class: "button small" }, t("Cancel"));
     const form = el("form", { id, class: "schedule-form", hidden: true, novalidate: true },
-      field("every", "How often", this.every), field("day", "Time of day, UTC", this.time), field("hour", "Minute of the hour", this.minute),
-      field("cron", "Minute, hour, day of the month, month, day of the week", this.cron), el("span", {}, "UTC"),
-      field("period", "Time range of each run", this.period), field("topic", "Topic", this.topic), field("group", "Group", this.group), field("broker", "Broker", this.broker), this.save, cancel,
+      field("every", t("How often"), this.every), field("day", t("Time of day, UTC"), this.time), field("hour", t("Minute of the hour"), this.minute),
+      field("cron", t("Minute, hour, day of the month, month, day of the week"), this.cron), el("span", {}, "UTC"),
+      field("period", t("Time range of each run"), this.period), field("topic", t("Topic"), this.topic), field("group", t("Group"), this.group), field("broker", t("Broker"), this.broker), this.save, cancel,
       el("p", { class: "schedule-problem", role: "alert", hidden: true }));
     this.problem = form.lastElementChild;
     this.every.addEventListener("change", () => this.showFields());
@@ -84,7 +85,7 @@ export class Schedules {
     this.topic.value = about.topic ?? "";
     this.group.value = about.consumer_group ?? "";
     this.broker.value = about.broker ?? "";
-    setAttribute(this.form, "aria-label", schedule ? `Change the schedule “${schedule.when}” of ${this.title}` : `A new schedule of ${this.title}`);
+    setAttribute(this.form, "aria-label", schedule ? t("Change the schedule “{0}” of {1}", schedule.when, this.title) : t("A new schedule of {0}", this.title));
     this.showProblem("");
     this.showFields();
     this.form.hidden = false;
@@ -110,7 +111,7 @@ export class Schedules {
   async submit() {
     const cron = cronOf({ every: this.every.value, time: this.time.value, minute: this.minute.value, cron: this.cron.value });
     if (cron === null) {
-      this.showProblem("Enter a time.");
+      this.showProblem(t("Enter a time."));
       return;
     }
     const parameters = { last_hours: Number(this.period.value) || null, topic: this.topic.value.trim() || null, consumer_group: this.group.value.trim() || null, broker: this.broker.value.trim() || null };
@@ -124,11 +125,11 @@ export class Schedules {
   }
 }
 
-const periodText = (hours, wholeRange) => hours === null ? wholeRange : PERIODS[hours] ?? `the last ${hours} hours`;
+const periodText = (hours, wholeRange) => hours === null ? wholeRange : PERIODS[hours] ?? t("the last {0} hours", hours);
 
 /** "At 02:30 AM UTC: the last 24 hours, topic orders". */
 export function scheduleText({ when, parameters: { last_hours: hours, topic, consumer_group: group, broker } }, wholeRange) {
-  return `${when}: ${[periodText(hours, wholeRange), topic && `topic ${topic}`, group && `group ${group}`, broker && `broker ${broker}`].filter(Boolean).join(", ")}`;
+  return `${when}: ${[periodText(hours, wholeRange), topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(", ")}`;
 }
 
 function showRow(row, schedule, wholeRange) {
@@ -138,6 +139,6 @@ function showRow(row, schedule, wholeRange) {
   setText(row.querySelector('[data-part="when"]'), scheduleText(schedule, wholeRange));
   setAttribute(row, "data-enabled", schedule.enabled);
   const [change, remove] = row.querySelectorAll("button");
-  setAttribute(change, "aria-label", `Change the schedule “${schedule.when}”`);
-  setAttribute(remove, "aria-label", `Remove the schedule “${schedule.when}”`);
+  setAttribute(change, "aria-label", t("Change the schedule “{0}”", schedule.when));
+  setAttribute(remove, "aria-label", t("Remove the schedule “{0}”", schedule.when));
 }

@@ -13,6 +13,7 @@ import { whatIfPanel } from "./what_if.js";
 import { TOPIC_CHARTS, historyPanel } from "../panels/history.js";
 import { VirtualRows } from "../panels/virtual_rows.js";
 import { changeWarnings, permText, topicText } from "../text/topic_text.js";
+import { t } from "../text/translate.js";
 
 const MOST_GROUPS = 200;
 const topic = document.body.dataset.topic;
@@ -32,11 +33,11 @@ async function ask() {
 
 function figures({ queues, configs, groups }) {
   return [
-    ["messages", count(queues.reduce((total, queue) => total + queue.max_offset - queue.min_offset, 0)), "Messages that are still in the queues"],
-    ["stored/s", rate(sum(configs, "put_tps")), "Messages stored per second, over the last minute"],
-    ["queues", count(queues.length), "Queues at all brokers"],
-    ["groups", count(groups.length), "Groups that subscribe to the topic or have offsets in it"],
-    ["held pulls", count(sum(queues, "holds")), "Pulls of the topic in the pullRequestTable"],
+    [t("messages"), count(queues.reduce((total, queue) => total + queue.max_offset - queue.min_offset, 0)), t("Messages that are still in the queues")],
+    [t("stored/s"), rate(sum(configs, "put_tps")), t("Messages stored per second, over the last minute")],
+    [t("queues"), count(queues.length), t("Queues at all brokers")],
+    [t("groups"), count(groups.length), t("Groups that subscribe to the topic or have offsets in it")],
+    [t("held pulls"), count(sum(queues, "holds")), t("Pulls of the topic in the pullRequestTable")],
   ];
 }
 
@@ -46,7 +47,7 @@ function queuesPanel() {
   let now = null;
 
   function create({ topic: name, queue_id: id, broker }) {
-    const parts = ["min", "max offset", "messages", "last", "holds"].map((label) => el("td", { role: "cell", class: "num", "data-label": label }));
+    const parts = [t("min"), t("max offset"), t("messages"), t("last"), t("holds")].map((label) => el("td", { role: "cell", class: "num", "data-label": label }));
     const row = el("tr", { role: "row", "data-topic-queue": id }, cell("mono queue-name", null, `${name}@${id}`,
       latest.configs.length > 1 ? el("span", { class: "quiet" }, ` ${broker}`) : ""), ...parts);
     row.parts = parts;
@@ -58,7 +59,7 @@ function queuesPanel() {
     setText(max, count(queue.max_offset));
     setText(messages, count(queue.max_offset - queue.min_offset));
     const known = queue.last_store_time_ms !== null && now !== null;
-    setText(last, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 && !isAttached ? "never" : "unknown");
+    setText(last, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 && !isAttached ? t("never") : t("unknown"));
     setText(holds, count(queue.holds));
   }
 
@@ -75,9 +76,8 @@ function queuesPanel() {
 function routePanel() {
   const { part: own } = panel("topic-route");
   const rows = new KeyedRows(own("rows"), {
-    create: ({ broker }) => el("div", {}, el("dt", {}, `at ${broker}`), el("dd")),
-    update: (row, config) => setText(row.querySelector("dd"), `${plural(config.write_queues, "queue")} to write, ${plural(config.read_queues, "queue")} to read; `
-      + `perm ${config.perm} (${permText(config.perm)})`),
+    create: ({ broker }) => el("div", {}, el("dt", {}, t("at {0}", broker)), el("dd")),
+    update: (row, config) => setText(row.querySelector("dd"), t("{0} to write, {1} to read; perm {2} ({3})", plural(config.write_queues, "{0} queue", "{0} queues"), plural(config.read_queues, "{0} queue", "{0} queues"), config.perm, permText(config.perm))),
   });
   return { render: ({ answer }) => answer && rows.show(answer.configs, ({ broker }) => broker) };
 }
@@ -90,7 +90,7 @@ function groupsPanel() {
       if (!answer) return;
       rows.show(answer.groups.slice(0, MOST_GROUPS), (group) => group);
       const left = answer.groups.length - MOST_GROUPS;
-      setText(own("count"), `${count(answer.groups.length)}${left > 0 ? `; the first ${count(MOST_GROUPS)} are shown` : ""}`);
+      setText(own("count"), `${count(answer.groups.length)}${left > 0 ? t("; the first {0} are shown", count(MOST_GROUPS)) : ""}`);
       own("empty").hidden = answer.groups.length > 0;
     },
   };
@@ -140,8 +140,7 @@ change.form.addEventListener("input", showWarning);
 const remove = dialog("delete-dialog", {
   opened() {
     const messages = sum(latest.configs, "messages");
-    setText(remove.part("warning"), `The topic, its queues and the offsets of ${plural(latest.groups.length, "group")} in it are deleted; `
-      + `${plural(messages, "message")} can no longer be read. This cannot be undone.`);
+    setText(remove.part("warning"), t("The topic, its queues and the offsets of {0} in it are deleted; {1} can no longer be read. This cannot be undone.", plural(latest.groups.length, "{0} group", "{0} groups"), plural(messages, "{0} message", "{0} messages")));
   },
   canSubmit: (form) => form.elements.name.value === topic,
   async submit() {

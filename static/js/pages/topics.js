@@ -12,6 +12,7 @@ import { unavailableText } from "../panels/clients.js";
 import { byText, showLeftOut, tableChoice } from "../panels/sorting.js";
 import { VirtualRows } from "../panels/virtual_rows.js";
 import { isOwnTopic, permText, queuesText } from "../text/topic_text.js";
+import { t } from "../text/translate.js";
 
 const MOST_TOPICS = 20_000;
 const byName = (a, b) => byText(a.topic, b.topic) || byText(a.broker, b.broker);
@@ -27,10 +28,10 @@ function topicsPanel() {
 
   function create({ topic, broker }) {
     const number = (label) => el("td", { role: "cell", class: "num", "data-label": label });
-    const parts = { queues: number("queues"), perm: cell("quiet", null), messages: number("messages"), rate: number("msgs/s") };
+    const parts = { queues: number(t("queues")), perm: cell("quiet", null), messages: number(t("messages")), rate: number(t("msgs/s")) };
     const row = el("tr", { role: "row", "data-topic-row": topic },
       cell("mono long topic-cell", topic, el("a", { href: topicHref(topic) }, topic), showsAllBrokers() ? el("span", { class: "quiet" }, ` ${broker}`) : ""),
-      parts.queues, parts.perm, parts.messages, parts.rate, cell("more-cell", null, el("a", { href: messagesHref(topic) }, "messages")));
+      parts.queues, parts.perm, parts.messages, parts.rate, cell("more-cell", null, el("a", { href: messagesHref(topic) }, t("messages"))));
     row.parts = parts;
     return row;
   }
@@ -49,9 +50,9 @@ function topicsPanel() {
     const { shown, matching } = choice.of(visible);
     rows.show(shown, ({ topic, broker }) => `${topic} ${broker}`);
     setText(part("count"), `${count(visible.length)}${unavailableText(view.answer)}`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching, total: visible.length, what: "topic", hasMore: view.answer.hasMore });
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total: visible.length, all: t("all topics are shown"), hasMore: view.answer.hasMore });
     part("empty").hidden = matching > 0;
-    setText(part("empty-title"), visible.length ? "No topic matches this filter." : "No topics yet.");
+    setText(part("empty-title"), visible.length ? t("No topic matches this filter.") : t("No topics yet."));
   }
 
   part("system").addEventListener("change", () => latest && render(latest));
@@ -65,9 +66,9 @@ function parse(answer) {
 function figures({ topics, hasMore }) {
   const own = topics.filter((topic) => !isOwnTopic(topic));
   return [
-    ["topics", `${hasMore ? "≥ " : ""}${count(own.length)}`, "Topics of applications"],
-    ["messages", count(sum(own, "messages")), "Messages that are still in their queues"],
-    ["stored/s", rate(sum(own, "put_tps")), "Messages stored per second, over the last minute"],
+    [t("topics"), `${hasMore ? "≥ " : ""}${count(own.length)}`, t("Topics of applications")],
+    [t("messages"), count(sum(own, "messages")), t("Messages that are still in their queues")],
+    [t("stored/s"), rate(sum(own, "put_tps")), t("Messages stored per second, over the last minute")],
   ];
 }
 
@@ -85,7 +86,7 @@ dialog("create-dialog", {
   canSubmit: ({ elements }) => elements.topic.value.trim() !== "" && Number(elements.queues.value) >= 1,
   async submit({ elements }) {
     const topic = elements.topic.value.trim();
-    if (await isThere(topic)) throw new Error(`Topic ${topic} exists already; change it on its page.`);
+    if (await isThere(topic)) throw new Error(t("Topic {0} exists already; change it on its page.", topic));
     await request("PUT", topicPath(topic), { queues: Number(elements.queues.value), perm: Number(elements.perm.value) });
     location.assign(keepBroker(topicHref(topic), location.href));
   },

@@ -7,6 +7,7 @@ import { messageHref, topicHref } from "../links.js";
 import { bodyLine } from "../text/message_text.js";
 import { Poller } from "../poll.js";
 import { countText } from "../text/waiting_text.js";
+import { t } from "../text/translate.js";
 
 const EVERY_MS = 5_000;
 const SHOWN = 50;
@@ -20,10 +21,10 @@ function create({ due_ms: due, message }) {
   const tagAndKeys = [message.tag, ...message.keys].filter(Boolean).map(visible).join(" ");
   return el("tr", { role: "row", "data-waiting": message.offset_message_id },
     cell("quiet", isoTime(Number(due)), dateTime(Number(due))),
-    el("td", { role: "cell", class: "num", "data-label": "try" }, count(message.reconsume_times)),
-    cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : "unknown"),
+    el("td", { role: "cell", class: "num", "data-label": t("try") }, count(message.reconsume_times)),
+    cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : t("unknown")),
     cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
-    cell("mono long body-cell", null, el("bdi", {}, message.problem ? `damaged: ${message.problem}` : bodyLine(message))),
+    cell("mono long body-cell", null, el("bdi", {}, message.problem ? t("damaged: {0}", message.problem) : bodyLine(message))),
     cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))));
 }
 
@@ -37,7 +38,7 @@ new Poller({
     setText(part("note"), "");
   },
   onError(error) {
-    setText(part("count"), "unknown");
+    setText(part("count"), t("unknown"));
     setText(part("note"), error.message);
     part("empty").hidden = true;
   },

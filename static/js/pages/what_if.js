@@ -3,8 +3,9 @@
 import { el, panel, setText } from "../dom.js";
 import { requestNumbers, topicPath } from "../http.js";
 import { methodRow, sampleNote, summaryText } from "../text/what_if_text.js";
+import { t } from "../text/translate.js";
 
-const LABELS = ["", "requests", "empty", "p50", "p99", "max"];
+const LABELS = ["", t("requests"), t("empty"), "p50", "p99", t("max")];
 
 export function whatIfPanel(topic) {
   const { part } = panel("what-if");

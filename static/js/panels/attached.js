@@ -4,13 +4,14 @@ import { panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, shortCount, span } from "../text/format.js";
 import { request } from "../http.js";
 import { Poller } from "../poll.js";
+import { t } from "../text/translate.js";
 
 const AGAIN_MS = 5_000;
 const WORDS = {
-  connecting: "connecting to",
-  following: "following",
-  waiting: "waiting to try again:",
-  stopped: "stopped following",
+  connecting: t("connecting to"),
+  following: t("following"),
+  waiting: t("waiting to try again:"),
+  stopped: t("stopped following"),
 };
 
 const bytes = (value) => (isKnown(value) ? `${shortCount(Number(value))} B` : UNKNOWN);
@@ -47,14 +48,14 @@ export function attachedPanel() {
     part(name).classList.toggle("is-unknown", text === UNKNOWN);
   }
 
-  const ago = (ms) => (isKnown(ms) ? `${span(Math.max(0, Date.now() - Number(ms)))} ago` : UNKNOWN);
+  const ago = (ms) => (isKnown(ms) ? t("{0} ago", span(Math.max(0, Date.now() - Number(ms)))) : UNKNOWN);
 
   function draw() {
     root.hidden = view === null;
     if (view === null) return;
     const known = problem ? {} : view;
-    setText(part("state"), problem ? "not known at the moment:" : WORDS[view.state]);
-    setText(part("source"), view.source || "its broker");
+    setText(part("state"), problem ? t("not known at the moment:") : WORDS[view.state]);
+    setText(part("source"), view.source || t("its broker"));
     setAttribute(root, "data-state", problem ? "waiting" : view.state);
     figure("lag-bytes", bytes(known.lag_bytes));
     figure("lag-ms", isKnown(known.lag_ms) ? span(Number(known.lag_ms)) : UNKNOWN);

@@ -6,6 +6,7 @@ import { showsAllBrokers } from "../brokers.js";
 import { explainEvent } from "../text/explain_group.js";
 import { MAX_EVENTS } from "../client_events.js";
 import { groupHref, messageHref } from "../links.js";
+import { t } from "../text/translate.js";
 
 const MOST_FLASHING = 8;
 
@@ -45,15 +46,15 @@ export function clientEventsPanel({ link = true } = {}) {
     }
     const known = view.state.seq !== null;
     const newer = paused ? view.events.filter((event) => !paused.includes(event)).length : 0;
-    const many = list.length >= MAX_EVENTS ? `last ${count(list.length)}` : count(list.length);
-    setText(part("count"), known ? `${many}${paused ? `; paused, ${count(newer)} newer` : ""}` : "unknown");
+    const many = list.length >= MAX_EVENTS ? t("last {0}", count(list.length)) : count(list.length);
+    setText(part("count"), known ? `${many}${paused ? t("; paused, {0} newer", count(newer)) : ""}` : t("unknown"));
     part("empty").hidden = !known || list.length > 0;
   }
 
   part("pause").addEventListener("click", () => {
     paused = paused === null && latest ? latest.events : null;
     setAttribute(part("pause"), "aria-pressed", paused !== null);
-    setText(part("pause"), paused === null ? "Pause" : "Resume");
+    setText(part("pause"), paused === null ? t("Pause") : t("Resume"));
     if (latest) render(latest);
   });
   return { render };

@@ -6,6 +6,7 @@ import { count, span } from "../text/format.js";
 import { clientKind, heartbeat } from "../text/explain_group.js";
 import { groupHref } from "../links.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
+import { t } from "../text/translate.js";
 
 const byName = (a, b) => byText(a.client_id, b.client_id) || byText(a.remote, b.remote);
 const SORTS = {
@@ -32,12 +33,12 @@ export function clientsPanel() {
     const parts = {
       kind: cell("kind-cell", null),
       groups: el("td", { role: "cell", class: "groups-cell" }),
-      holds: el("td", { role: "cell", class: "num holds-cell", "data-label": "holds" }),
-      heartbeat: el("td", { role: "cell", class: "num heartbeat-cell", "data-label": "heartbeat" }),
-      connected: el("td", { role: "cell", class: "num quiet connected-cell", "data-label": "connected" }),
+      holds: el("td", { role: "cell", class: "num holds-cell", "data-label": t("holds") }),
+      heartbeat: el("td", { role: "cell", class: "num heartbeat-cell", "data-label": t("heartbeat") }),
+      connected: el("td", { role: "cell", class: "num quiet connected-cell", "data-label": t("connected") }),
     };
     const row = el("tr", { role: "row", "data-client": client.client_id },
-      cell("mono client-cell long", client.client_id, client.client_id || "not identified yet"), parts.kind,
+      cell("mono client-cell long", client.client_id, client.client_id || t("not identified yet")), parts.kind,
       cell("mono quiet remote-cell", client.remote, client.remote || "–"),
       parts.groups, parts.holds, parts.heartbeat, parts.connected);
     row.parts = parts;
@@ -61,7 +62,7 @@ export function clientsPanel() {
     const beat = heartbeat(row.client, now);
     setText(row.parts.heartbeat, beat.text);
     row.parts.heartbeat.dataset.tone = beat.tone;
-    setText(row.parts.connected, now === null || row.client.connected_at_ms === null ? "unknown" : span(now - row.client.connected_at_ms));
+    setText(row.parts.connected, now === null || row.client.connected_at_ms === null ? t("unknown") : span(now - row.client.connected_at_ms));
   }
 
   function render(view) {
@@ -70,10 +71,10 @@ export function clientsPanel() {
     const { clients, total } = view.answer;
     const { shown, matching } = choice.of([...clients]);
     rows.show(shown, (client) => `${client.broker} ${client.remote} ${client.client_id} ${client.connected_at_ms}`);
-    setText(part("count"), `${count(total)} ${isAttached ? "known as members of groups" : "connected"}${unavailableText(view.answer)}`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching, total, what: isAttached ? "known member" : "connection" });
+    setText(part("count"), `${count(total)} ${isAttached ? t("known as members of groups") : t("connected")}${unavailableText(view.answer)}`);
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total, all: isAttached ? t("all known members are shown") : t("all connections are shown") });
     part("empty").hidden = matching > 0;
-    setText(part("empty-title"), total ? "No connection matches this filter." : isAttached ? "No member of a group is known." : "No client is connected.");
+    setText(part("empty-title"), total ? t("No connection matches this filter.") : isAttached ? t("No member of a group is known.") : t("No client is connected."));
   }
 
   return {
@@ -86,13 +87,13 @@ export function clientsPanel() {
 }
 
 /** Names the brokers that did not answer: their entries are missing. */
-export const unavailableText = ({ unavailable }) => (unavailable?.length ? `; ${unavailable.join(", ")} did not answer` : "");
+export const unavailableText = ({ unavailable }) => (unavailable?.length ? t("; {0} did not answer", unavailable.join(", ")) : "");
 
 function groupsOf(client) {
   const links = client.consumer_groups.slice(0, MOST_GROUPS).map((group) => el("a", { href: groupHref(group) }, group));
   const more = client.consumer_groups.length - links.length;
-  if (more > 0) links.push(el("span", { class: "quiet" }, `and ${count(more)} more`));
+  if (more > 0) links.push(el("span", { class: "quiet" }, t("and {0} more", count(more))));
   const producers = client.producer_groups.filter((group) => group !== "CLIENT_INNER_PRODUCER");
-  if (producers.length) links.push(el("span", { class: "quiet", title: producers.join(", ") }, `producer: ${producers.slice(0, MOST_GROUPS).join(", ")}`));
+  if (producers.length) links.push(el("span", { class: "quiet", title: producers.join(", ") }, t("producer: {0}", producers.slice(0, MOST_GROUPS).join(", "))));
   return links.length ? links : [el("span", { class: "quiet" }, "–")];
 }

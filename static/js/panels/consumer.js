@@ -2,9 +2,10 @@
 
 import { KeyedRows, el, panel, setText } from "../dom.js";
 import { explainPull } from "../text/explain.js";
-import { count } from "../text/format.js";
+import { count, plural } from "../text/format.js";
 import { messageHref } from "../links.js";
 import { Tour } from "./tour.js";
+import { t } from "../text/translate.js";
 
 const MOST_MESSAGES = 100;
 
@@ -16,7 +17,7 @@ export function consumerPanel({ consumer, publish, wakeups }) {
   const tour = new Tour({ consumer, publish, steps: part("steps"), next: part("next"), button: part("show-me"), wakeups,
     fields: () => fields(form) });
   let changed = true;
-  let consumerState = { text: "Not started.", failed: false };
+  let consumerState = { text: t("Not started."), failed: false };
 
   consumer.listen((kind, detail) => {
     if (kind === "state") consumerState = detail;
@@ -35,10 +36,10 @@ export function consumerPanel({ consumer, publish, wakeups }) {
   function create(entry) {
     const { message } = entry;
     const outcome = el("p", { class: "received-how" });
-    const tag = message.tag ? ` tag ${message.tag}` : "";
+    const tag = message.tag ? t(" tag {0}", message.tag) : "";
     const row = el("li", {},
-      el("p", { class: "received-where" }, `${message.topic}@${message.queue_id} offset ${count(message.queue_offset)}${tag} `,
-        el("a", { href: messageHref(message) }, "message")),
+      el("p", { class: "received-where" }, t("{0}@{1} offset {2}{3} ", message.topic, message.queue_id, count(message.queue_offset), tag),
+        el("a", { href: messageHref(message) }, t("message"))),
       el("p", { class: "received-body" }, bodyText(message)), outcome);
     row.outcome = outcome;
     return row;
@@ -60,12 +61,12 @@ export function consumerPanel({ consumer, publish, wakeups }) {
   function showState() {
     const held = consumer.heldNow;
     const text = consumerState.text || (held
-      ? `Holding ${held === 1 ? "1 pull" : `${held} pulls`} on ${consumer.topic}, as ${consumer.clientId}.`
-      : `Pulling from ${consumer.topic} …`);
+      ? plural(held, "Holding {0} pull on {1}, as {2}.", "Holding {0} pulls on {1}, as {2}.", consumer.topic, consumer.clientId)
+      : t("Pulling from {0} …", consumer.topic));
     setText(part("state"), text);
     part("state").toggleAttribute("data-failed", consumerState.failed);
     part("state").setAttribute("aria-live", consumerState.failed ? "polite" : "off"); // otherwise a screen reader would read out every message
-    setText(part("toggle"), consumer.running ? "Stop" : "Start");
+    setText(part("toggle"), consumer.running ? t("Stop") : t("Start"));
   }
 
   form.addEventListener("submit", async (event) => {
@@ -77,7 +78,7 @@ export function consumerPanel({ consumer, publish, wakeups }) {
     await consumer.start(fields(form)).catch(() => {}); // the state shows the error
   });
   part("show-me").addEventListener("click", () => tour.start());
-  part("received").append(el("li", { class: "received-empty", "data-leaving": "" }, "Received messages appear here, with the wake-up of their pull."));
+  part("received").append(el("li", { class: "received-empty", "data-leaving": "" }, t("Received messages appear here, with the wake-up of their pull.")));
 
   return {
     render() {

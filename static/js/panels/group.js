@@ -1,14 +1,16 @@
 /** The panels of one group: diagnosis, queues, members, subscriptions, retries. */
 
 import { KeyedRows, cell, el, flash, panel, queueName, setAttribute, setText } from "../dom.js";
-import { count, isKnown, span } from "../text/format.js";
+import { count, isKnown, plural, span } from "../text/format.js";
 import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText } from "../text/explain_group.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
+import { t } from "../text/translate.js";
+import { verdictAdvice, verdictSentence } from "../text/verdict_texts.js";
 
 /** Verdicts on which the clients know more, and what they are asked. */
-const ASKED = { listener_blocked: "Show its threads", stands_still: "Ask the members" };
+const ASKED = { listener_blocked: t("Show its threads"), stands_still: t("Ask the members") };
 
 /** The group's state and the server's verdicts, the worst first. `ask(client)` asks clients; null if that is impossible. */
 export function verdictPanel(ask = null) {
@@ -24,8 +26,8 @@ export function verdictPanel(ask = null) {
     return row;
   }
 
-  function update(row, { verdict }) {
-    const { tone, text, advice } = verdictLine(verdict);
+  function update(row, { verdict, group, now }) {
+    const { tone, text, advice } = verdictLine({ ...verdict, sentence: verdictSentence(verdict, group, now), advice: verdictAdvice(verdict, group) });
     row.dataset.tone = tone;
     row.dataset.verdict = verdict.id;
     setText(row.sentence, text);
@@ -37,14 +39,14 @@ export function verdictPanel(ask = null) {
   }
 
   return {
-    render({ answer }) {
+    render({ answer, now }) {
       if (!answer) return;
       const { mark, word, tone } = groupState(answer.why);
       part("state").dataset.tone = tone;
-      part("state").dataset.state = word;
+      part("state").dataset.state = answer.why.state;
       setText(part("state-mark"), mark);
       setText(part("state-word"), word);
-      rows.show(answer.why.verdicts.map((verdict, place) => ({ verdict, place })), ({ place }) => place);
+      rows.show(answer.why.verdicts.map((verdict, place) => ({ verdict, place, group: answer.why.group, now })), ({ place }) => place);
     },
   };
 }
@@ -63,8 +65,8 @@ export function groupQueuesPanel() {
     const parts = {
       owner: cell("owner-cell", null), mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
       why: el("p", { class: "why" }), offset: el("span", { class: "pull-offset" }), end: el("span", { class: "queue-end" }),
-      lag: el("td", { role: "cell", class: "num lag-cell", "data-label": "lag" }),
-      age: el("td", { role: "cell", class: "num quiet oldest-cell", "data-label": "oldest" }),
+      lag: el("td", { role: "cell", class: "num lag-cell", "data-label": t("lag") }),
+      age: el("td", { role: "cell", class: "num quiet oldest-cell", "data-label": t("oldest") }),
     };
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
     const where = queueKey(queue.topic, queue.queue_id);
@@ -86,12 +88,12 @@ export function groupQueuesPanel() {
     setText(parts.word, word);
     parts.chip.dataset.tone = tone;
     showOwner(parts.owner, queue);
-    setText(parts.offset, isKnown(queue.offset) ? count(queue.offset) : "none");
+    setText(parts.offset, isKnown(queue.offset) ? count(queue.offset) : t("none"));
     if (parts.end.textContent && parts.end.textContent !== count(queue.max_offset)) flash(parts.end, "--warn-soft", "--warn");
     setText(parts.end, count(queue.max_offset));
     setText(parts.lag, count(queue.lag));
     parts.lag.classList.toggle("is-unknown", queue.lag === null);
-    setText(parts.age, queue.lag === 0 ? "–" : isKnown(queue.lag_ms) ? span(queue.lag_ms) : "unknown");
+    setText(parts.age, queue.lag === 0 ? "–" : isKnown(queue.lag_ms) ? span(queue.lag_ms) : t("unknown"));
     showWhy(row);
   }
 
@@ -102,13 +104,13 @@ export function groupQueuesPanel() {
     node.title = queue.assigned_to ?? "";
     node.replaceChildren(queue.assigned_to ? el("a", { class: "mono", href: clientHref(queue.assigned_to) }, queue.assigned_to)
       : el("span", { class: "quiet" }, withoutOwner(queue)));
-    if (queue.locked_by) node.append(el("span", { class: "lock", title: "The member that holds the queue's lock for orderly consumption" },
-      queue.locked_by === queue.assigned_to ? "locked" : `locked by ${queue.locked_by}`));
+    if (queue.locked_by) node.append(el("span", { class: "lock", title: t("The member that holds the queue's lock for orderly consumption") },
+      queue.locked_by === queue.assigned_to ? t("locked") : t("locked by {0}", queue.locked_by)));
   }
 
   function withoutOwner({ state, polled_by: by }) {
-    if (!by) return "none";
-    return state === "unassigned" ? `none; last pull by ${by}` : `none; polled by ${by}`;
+    if (!by) return t("none");
+    return state === "unassigned" ? t("none; last pull by {0}", by) : t("none; polled by {0}", by);
   }
 
   function showWhy(row) {
@@ -129,11 +131,11 @@ export function groupQueuesPanel() {
     const sorted = [...matching].sort((a, b) => isRetryTopic(a.topic) - isRetryTopic(b.topic));
     rows.show(sorted.slice(0, MOST_ROWS), holdKey);
     const problems = queues.filter(hasProblem).length;
-    const all = view.answer.queues_total > queues.length ? ` of ${count(view.answer.queues_total)}` : "";
-    setText(part("count"), `${count(queues.length)}${all}${problems ? `; ${count(problems)} with problems` : ""}`);
-    showLeftOut(part("left-out"), { shown: Math.min(MOST_ROWS, matching.length), matching: matching.length, total: queues.length, what: "queue" });
+    const all = view.answer.queues_total > queues.length ? t(" of {0}", count(view.answer.queues_total)) : "";
+    setText(part("count"), `${count(queues.length)}${all}${problems ? t("; {0} with problems", count(problems)) : ""}`);
+    showLeftOut(part("left-out"), { shown: Math.min(MOST_ROWS, matching.length), matching: matching.length, total: queues.length, all: t("all queues are shown") });
     part("empty").hidden = matching.length > 0;
-    setText(part("empty-title"), queues.length ? "No queue has a problem." : "The group has no queues.");
+    setText(part("empty-title"), queues.length ? t("No queue has a problem.") : t("The group has no queues."));
   }
 
   part("problems-only").addEventListener("change", () => latest && render(latest));
@@ -153,9 +155,9 @@ export function membersPanel() {
   let latest = null;
 
   function create(member) {
-    const parts = { kind: cell("kind-cell", null), has: el("td", { role: "cell", class: "has-cell", "data-label": "queues" }),
-      holds: el("td", { role: "cell", class: "num holds-cell", "data-label": "holds" }),
-      heartbeat: el("td", { role: "cell", class: "num heartbeat-cell", "data-label": "heartbeat" }) };
+    const parts = { kind: cell("kind-cell", null), has: el("td", { role: "cell", class: "has-cell", "data-label": t("queues") }),
+      holds: el("td", { role: "cell", class: "num holds-cell", "data-label": t("holds") }),
+      heartbeat: el("td", { role: "cell", class: "num heartbeat-cell", "data-label": t("heartbeat") }) };
     const row = el("tr", { role: "row", "data-member": member.client_id },
       cell("mono client-cell long", member.client_id, el("a", { href: clientHref(member.client_id) }, member.client_id)),
       parts.kind, cell("mono quiet remote-cell", member.remote, member.remote || "–"), parts.has, parts.holds, parts.heartbeat);
@@ -166,7 +168,7 @@ export function membersPanel() {
   function update(row, { member, queues }) {
     row.member = member;
     setText(row.parts.kind, clientKind(member));
-    setText(row.parts.has, queues === null ? "all queues" : queues.length ? `${count(queues.length)} ${queues.length === 1 ? "queue" : "queues"}` : "no queue");
+    setText(row.parts.has, queues === null ? t("all queues") : queues.length ? plural(queues.length, "{0} queue", "{0} queues") : t("no queue"));
     row.parts.has.title = (queues ?? []).map((queue) => queueKey(queue.topic, queue.queue_id)).join(", ");
     row.toggleAttribute("data-idle", queues !== null && !queues.length);
     setText(row.parts.holds, count(member.holds));
@@ -187,8 +189,8 @@ export function membersPanel() {
     const shown = members.slice(0, MOST_ROWS).map((member) => ({ ...member, member,
       queues: model === "BROADCASTING" ? null : shares.get(member.client_id) ?? [] }));
     rows.show(shown, (member) => member.client_id);
-    setText(part("count"), `${count(members.length)} online`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching: members.length, total: members.length, what: "member" });
+    setText(part("count"), t("{0} online", count(members.length)));
+    showLeftOut(part("left-out"), { shown: shown.length, matching: members.length, total: members.length, all: t("all members are shown") });
     part("empty").hidden = members.length > 0;
   }
 
@@ -221,11 +223,11 @@ export function subscriptionsPanel() {
 export function retriesPanel() {
   const { part } = panel("retries");
   const dead = new KeyedRows(part("dead-letters"), { create: (entry) => el("li", {}, el("span", {}),
-    el("a", { href: deadLettersHref(entry) }, "show")), update });
+    el("a", { href: deadLettersHref(entry) }, t("show"))), update });
   let several = false;
 
   function update(row, entry) {
-    setText(row.querySelector("span"), `${count(entry.dead_letters)}${several ? ` at ${entry.broker}` : ""} `);
+    setText(row.querySelector("span"), `${count(entry.dead_letters)}${several ? t(" at {0}", entry.broker) : ""} `);
     row.querySelector("a").href = deadLettersHref(entry);
   }
 
@@ -234,7 +236,7 @@ export function retriesPanel() {
     setText(part("waiting"), waitingText(answer.retries, now));
     const first = answer.retries.find(({ waiting }) => waiting > 0);
     part("waiting-link").hidden = !first;
-    setText(part("waiting-link"), first ? "show" : "");
+    setText(part("waiting-link"), first ? t("show") : "");
     if (first) setAttribute(part("waiting-link"), "href", `${deadLettersHref(first)}#waiting`);
   }
 
@@ -253,7 +255,7 @@ export function retriesPanel() {
 }
 
 function subscriptionText({ topic, sub_string: text, expression_type: type }) {
-  if (isRetryTopic(topic)) return "messages that the group sent back";
+  if (isRetryTopic(topic)) return t("messages that the group sent back");
   const expression = text || "*";
-  return type === "TAG" ? (expression === "*" ? "* (all messages)" : expression) : `${type}: ${expression}`;
+  return type === "TAG" ? (expression === "*" ? t("* (all messages)") : expression) : `${type}: ${expression}`;
 }

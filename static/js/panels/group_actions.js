@@ -6,6 +6,7 @@ import { el, setText } from "../dom.js";
 import { isRetryTopic } from "../text/explain_group.js";
 import { request } from "../http.js";
 import { changeText, changesText, continuesText, resetBody } from "../text/offset_changes.js";
+import { t } from "../text/translate.js";
 
 const MOST_CHANGES = 200;
 
@@ -44,7 +45,7 @@ function resetDialog(path, answer) {
     const shown = ids.join();
     if (queue.dataset.ids !== shown) {
       queue.dataset.ids = shown;
-      queue.replaceChildren(el("option", { value: "" }, "all queues"), ...[...new Set(ids)].map((id) => el("option", { value: id }, `queue ${id}`)));
+      queue.replaceChildren(el("option", { value: "" }, t("all queues")), ...[...new Set(ids)].map((id) => el("option", { value: id }, t("queue {0}", id))));
     }
     part("time").hidden = to.value !== "time";
     part("offset").hidden = to.value !== "offset";

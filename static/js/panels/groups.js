@@ -10,6 +10,8 @@ import { writeQuery } from "../search_state.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
 import { Sparkline } from "./sparkline.js";
 import { VirtualRows } from "./virtual_rows.js";
+import { t } from "../text/translate.js";
+import { word } from "../text/words.js";
 
 export const MOST_GROUPS = 20_000;
 const MOST_LAGS = 60;
@@ -54,9 +56,9 @@ export function groupsPanel() {
   function create(group) {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
     const parts = { mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
-      topics: cell("quiet topics-cell long", null), members: number("members-cell", "members"),
-      lag: number("lag-cell", "lag"), oldest: number("oldest-cell quiet", "oldest"), rate: number("rate-cell", "msgs/s"),
-      retrying: number("retrying-cell", "retrying"), dead: number("dead-cell", "dead"), holds: number("", "holds") };
+      topics: cell("quiet topics-cell long", null), members: number("members-cell", t("members")),
+      lag: number("lag-cell", t("lag")), oldest: number("oldest-cell quiet", t("oldest")), rate: number("rate-cell", t("msgs/s")),
+      retrying: number("retrying-cell", t("retrying")), dead: number("dead-cell", t("dead")), holds: number("", t("holds")) };
     parts.trend = new Sparkline();
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);
     parts.brokers = el("span", { class: "group-brokers quiet" });
@@ -70,20 +72,20 @@ export function groupsPanel() {
   }
 
   function update(row, group) {
-    const { mark, word, tone } = groupState(group);
+    const { mark, word: stateWord, tone } = groupState(group);
     const topics = group.topics.filter((topic) => !isRetryTopic(topic)).join(", ") || "–";
-    setText(row.parts.brokers, several ? `on ${joinNames(group.brokers)}` : "");
+    setText(row.parts.brokers, several ? t("on {0}", joinNames(group.brokers)) : "");
     setText(row.parts.mark, mark);
-    setText(row.parts.word, word);
+    setText(row.parts.word, stateWord);
     row.parts.chip.dataset.tone = tone;
     setText(row.parts.topics, topics);
     row.parts.topics.title = topics;
-    setText(row.parts.members, group.message_model === "BROADCASTING" ? `${count(group.members)} broadcasting` : count(group.members));
+    setText(row.parts.members, group.message_model === "BROADCASTING" ? t("{0} broadcasting", count(group.members)) : count(group.members));
     const lag = lagText(group);
     setText(row.parts.lag, lag);
     row.parts.lag.classList.toggle("is-unknown", lag === UNKNOWN);
-    row.parts.lag.title = group.unknown_queues ? `The lag of ${plural(group.unknown_queues, "queue")} is unknown: no offset is committed there.` : "";
-    row.parts.trend.show(history.get(group.group) ?? [], "lag");
+    row.parts.lag.title = group.unknown_queues ? plural(group.unknown_queues, "The lag of {0} queue is unknown: no offset is committed there.", "The lag of {0} queues is unknown: no offset is committed there.") : "";
+    row.parts.trend.show(history.get(group.group) ?? [], t("lag"));
     setText(row.parts.oldest, isKnown(group.oldest_ms) ? span(group.oldest_ms) : lag === "0" ? "–" : UNKNOWN);
     setText(row.parts.rate, rate(group.consume_tps));
     setText(row.parts.retrying, count(group.retrying));
@@ -96,12 +98,12 @@ export function groupsPanel() {
   function showStates(groups) {
     const counts = groups.length ? countStates(groups) : [];
     if (state && !counts.some(([name]) => name === state)) counts.push([state, 0]);
-    const shown = counts.map(([name, number]) => `${count(number)} ${name}`);
+    const shown = counts.map(([name, number]) => `${count(number)} ${word(name)}`);
     const text = shown.join("\n") + state;
     if (part("states").shown === text) return;
     part("states").shown = text;
     part("states").replaceChildren(...counts.map(([name], place) => el("button", { type: "button", class: "state-button", "data-state": name,
-      "aria-pressed": String(name === state), title: name === state ? "Show all groups" : `Show only these groups` }, shown[place])));
+      "aria-pressed": String(name === state), title: name === state ? t("Show all groups") : t("Show only these groups") }, shown[place])));
   }
 
   part("states").addEventListener("click", (event) => {
@@ -121,10 +123,10 @@ export function groupsPanel() {
     const { shown, matching } = choice.of(groups.filter((group) => !state || group.state === state));
     rows.show(shown, (group) => group.group);
     showStates(groups);
-    setText(part("count"), `${groups.length ? "" : "none"}${unavailableText(view.answer)}`);
-    showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, what: "group", hasMore });
+    setText(part("count"), `${groups.length ? "" : t("none")}${unavailableText(view.answer)}`);
+    showLeftOut(part("left-out"), { shown: shown.length, matching, total: groups.length, all: t("all groups are shown"), hasMore });
     part("empty").hidden = matching > 0;
-    setText(part("empty-title"), groups.length ? "No group matches this filter." : "No consumer groups yet.");
+    setText(part("empty-title"), groups.length ? t("No group matches this filter.") : t("No consumer groups yet."));
   }
 
   return { render };

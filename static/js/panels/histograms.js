@@ -4,6 +4,7 @@ import { panel, setText } from "../dom.js";
 import { UNKNOWN, bucketText, count, estimate, micros, millis, shortCount } from "../text/format.js";
 import { LEAST_FOR_PERCENTILES, histogramTotal, percentile, singleValues, visibleBuckets } from "../stats.js";
 import { Chart, FONT, bars, colour, countAxis, fromZero } from "./charts.js";
+import { t } from "../text/translate.js";
 
 export function histogramsPanel() {
   const { part } = panel("histograms");
@@ -28,7 +29,7 @@ function histogram(part, name, format) {
     const total = histogramTotal(latest);
     empty.hidden = total > 0;
     box.hidden = total === 0;
-    setText(figures, total === 0 ? "none yet" : summary(latest, total, format));
+    setText(figures, total === 0 ? t("none yet") : summary(latest, total, format));
     if (total === 0) return;
     const { from, to } = visibleBuckets(latest);
     const counts = latest.counts.slice(from, to);
@@ -44,10 +45,10 @@ function sameCounts(a, b) {
 function summary(latest, total, format) {
   if (total < LEAST_FOR_PERCENTILES) {
     const values = singleValues(latest).map((bucket) => bucketText(bucket, format) + (bucket.count > 1 ? ` × ${bucket.count}` : ""));
-    return `${values.join(" · ")} · ${count(total)} total`;
+    return t("{0} · {1} total", values.join(" · "), count(total));
   }
   const [p50, p99] = [0.5, 0.99].map((part) => estimate(percentile(latest, part), format) ?? UNKNOWN);
-  return `p50 ${p50} · p99 ${p99} · ${count(total)} total`;
+  return t("p50 {0} · p99 {1} · {2} total", p50, p99, count(total));
 }
 
 /** One bar for each bucket. Bounds grow by factors, so the scale is logarithmic; a tick is a bucket's upper bound. */

@@ -6,29 +6,30 @@ import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../text/fo
 import { RANGES, lonely, missing, points, rangeOf, timeLabels, withRange } from "../history.js";
 import { request } from "../http.js";
 import { Chart, FONT, colour, countAxis, fromZero } from "./charts.js";
+import { t } from "../text/translate.js";
 
 const RETRY_MS = 5_000;
-const STORED = { metric: "stored_tps", name: "stored", stroke: "--accent", fill: "--accent-soft" };
-const DELIVERED = { metric: "delivered_tps", name: "delivered", stroke: "--good" };
-const WOKEN = { metric: "woken_tps", name: "wake-ups", stroke: "--pulse" };
+const STORED = { metric: "stored_tps", name: t("stored"), stroke: "--accent", fill: "--accent-soft" };
+const DELIVERED = { metric: "delivered_tps", name: t("delivered"), stroke: "--good" };
+const WOKEN = { metric: "woken_tps", name: t("wake-ups"), stroke: "--pulse" };
 const line = (metric, stroke, fill) => ({ metric, name: "", stroke, fill });
-const HOLDS = { title: "Held pulls", about: "Largest number in a step", lines: [line("holds", "--pulse")], format: shortCount };
-const lag = (about) => ({ title: "Lag", about, lines: [line("lag", "--warn")], format: shortCount });
+const HOLDS = { title: t("Held pulls"), about: t("Largest number in a step"), lines: [line("holds", "--pulse")], format: shortCount };
+const lag = (about) => ({ title: t("Lag"), about, lines: [line("lag", "--warn")], format: shortCount });
 
 export const BROKER_CHARTS = [
-  { title: "Messages per second", about: "Average of a step", lines: [STORED, DELIVERED, WOKEN], format: rate },
-  lag("Messages that the groups have not committed; largest number in a step"),
+  { title: t("Messages per second"), about: t("Average of a step"), lines: [STORED, DELIVERED, WOKEN], format: rate },
+  lag(t("Messages that the groups have not committed; largest number in a step")),
   HOLDS,
-  { title: "Wake-up latency, p99", about: "The slowest 10 s of a step", lines: [line("wake_p99_us", "--accent")], format: micros },
+  { title: t("Wake-up latency, p99"), about: t("The slowest 10 s of a step"), lines: [line("wake_p99_us", "--accent")], format: micros },
 ];
 export const TOPIC_CHARTS = [
-  { title: "Messages per second", about: "Average of a step", lines: [STORED, DELIVERED], format: rate },
-  lag("Messages that the topic's groups have not committed; largest number in a step"),
+  { title: t("Messages per second"), about: t("Average of a step"), lines: [STORED, DELIVERED], format: rate },
+  lag(t("Messages that the topic's groups have not committed; largest number in a step")),
   HOLDS,
 ];
 export const GROUP_CHARTS = [
-  { title: "Messages per second", about: "Average of a step", lines: [DELIVERED], format: rate },
-  lag("Messages that the group has not committed; largest number in a step"),
+  { title: t("Messages per second"), about: t("Average of a step"), lines: [DELIVERED], format: rate },
+  lag(t("Messages that the group has not committed; largest number in a step")),
   HOLDS,
 ];
 
@@ -83,7 +84,7 @@ export function historyPanel(all, query = "") {
     } catch (error) {
       const isOfSeveral = error.status === 400 && error.message.startsWith("several brokers");
       if (!isOfSeveral) wait = RETRY_MS;
-      if (own === asked) note(isOfSeveral ? "Choose one broker above to see its history." : error.message);
+      if (own === asked) note(isOfSeveral ? t("Choose one broker above to see its history.") : error.message);
     }
     if (own === asked) timer = window.setTimeout(() => document.hidden || ask(), wait);
   }

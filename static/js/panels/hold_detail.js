@@ -5,8 +5,9 @@ import { explainEnd, explainHold, explainUnbegun } from "../text/explain.js";
 import { clockTime, seconds } from "../text/format.js";
 import { clientHref, groupHref, holdHref } from "../links.js";
 import { queueKey } from "../reducer.js";
+import { t } from "../text/translate.js";
 
-const HINT = "Select a held pull to see why it is held.";
+const HINT = t("Select a held pull to see why it is held.");
 
 export function holdDetail(part) {
   let hold = null;
@@ -14,13 +15,13 @@ export function holdDetail(part) {
 
   function facts() {
     const rows = [
-      ["hold", el("a", { href: holdHref(hold.id, hold.broker) }, `#${hold.id}`)],
-      ["client", hold.client_id && hold.protocol !== "http" ? el("a", { href: clientHref(hold.client_id) }, hold.client_id) : hold.client_id || "–"],
-      ["group", hold.group ? el("a", { href: groupHref(hold.group) }, hold.group) : "–"],
-      ["protocol", hold.protocol],
-      ["filter", hold.filter || "*"],
-      ["held since", clockTime(hold.suspended_at_ms)],
-      ["maximum hold time", seconds(hold.deadline_ms - hold.suspended_at_ms)],
+      [t("hold"), el("a", { href: holdHref(hold.id, hold.broker) }, `#${hold.id}`)],
+      [t("client"), hold.client_id && hold.protocol !== "http" ? el("a", { href: clientHref(hold.client_id) }, hold.client_id) : hold.client_id || "–"],
+      [t("group"), hold.group ? el("a", { href: groupHref(hold.group) }, hold.group) : "–"],
+      [t("protocol"), hold.protocol],
+      [t("filter"), hold.filter || "*"],
+      [t("held since"), clockTime(hold.suspended_at_ms)],
+      [t("maximum hold time"), seconds(hold.deadline_ms - hold.suspended_at_ms)],
     ];
     return rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   }

@@ -6,6 +6,7 @@ import { count, plural, seconds } from "../text/format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { holdDetail } from "./hold_detail.js";
+import { t } from "../text/translate.js";
 
 const PAGE_OF_ROWS = 100;
 const FILTER_FITS = 8; // its column is the narrowest
@@ -46,7 +47,7 @@ export function holdsPanel({ isOwn }) {
     const row = el("tr", { role: "row", "data-hold-id": hold.id },
       cell("queue-cell", queueKey(hold.topic, hold.queue_id), cells.name),
       cell("group-cell", hold.group, hold.group ? el("a", { class: "quiet-link", href: groupHref(hold.group), tabindex: "-1" }, hold.group) : "–"),
-      cell("quiet client-cell", `${hold.client_id} over ${hold.protocol}`,
+      cell("quiet client-cell", t("{0} over {1}", hold.client_id, hold.protocol),
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
       cell("num offset-cell mono", null,
         el("span", { class: "pull-offset" }, isPop(hold) ? "pop" : count(hold.pull_from_offset)), isPop(hold) ? "" : " / ", cells.max),
@@ -122,19 +123,19 @@ export function holdsPanel({ isOwn }) {
 
   function showCounts(state, matching, shown) {
     const known = state.holdsTotal !== null;
-    setText(part("count"), known ? `${count(state.holdsTotal)} held` : "unknown");
+    setText(part("count"), known ? t("{0} held", count(state.holdsTotal)) : t("unknown"));
     const left = [];
-    if (chosen.words.length && known) left.push(`${count(matching)} match`);
-    if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}`);
+    if (chosen.words.length && known) left.push(t("{0} match", count(matching)));
+    if (shown < matching) left.push(t("showing {0} of {1}", count(shown), count(matching)));
     if (known && state.holdsTotal > state.holds.size) {
-      left.push(`${plural(state.holdsTotal - state.holds.size, "more pull is", "more pulls are")} held; list them with /api/v1/holds?topic=`);
+      left.push(plural(state.holdsTotal - state.holds.size, "{0} more pull is held; list them with /api/v1/holds?topic=", "{0} more pulls are held; list them with /api/v1/holds?topic="));
     }
-    setText(part("left-out"), left.join("; ") || (shown ? "all held pulls are shown" : ""));
+    setText(part("left-out"), left.join("; ") || (shown ? t("all held pulls are shown") : ""));
     part("more").hidden = shown >= matching;
     const empty = known && matching === 0;
     part("empty").hidden = !empty;
     if (empty) setText(part("curl"), howToHold(state));
-    setText(part("empty-title"), state.holds.size ? "No held pull matches this filter." : "No pull is held.");
+    setText(part("empty-title"), state.holds.size ? t("No held pull matches this filter.") : t("No pull is held."));
   }
 
   part("filter").addEventListener("input", (event) => {
@@ -229,7 +230,7 @@ function ageBars(scroller) {
   function show(row, now) {
     const { suspended_at_ms: from, deadline_ms: to } = row.hold;
     const left = to - now;
-    setText(row.parts.left, left >= 0 ? seconds(left) : "due");
+    setText(row.parts.left, left >= 0 ? seconds(left) : t("due"));
     row.toggleAttribute("data-due", left < 0);
     const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, to - from)));
     row.parts.track.style.backgroundSize = `${(share * 100).toFixed(2)}% 100%`;

@@ -3,6 +3,7 @@
 import { panel, setText } from "../dom.js";
 import { dateTime, plural } from "../text/format.js";
 import { requestNumbers } from "../http.js";
+import { t } from "../text/translate.js";
 
 const AGAIN_MS = 10_000;
 
@@ -36,8 +37,8 @@ export function pastPanel({ show }) {
 
   function describe(board) {
     const time = (ms) => dateTime(ms).replace(/\.\d+$/, "");
-    const oldest = boards.length ? `now; drag to go back to ${time(boards[0].at_ms)}` : "now; nothing is kept yet";
-    const text = board ? `${time(board.at_ms)} · ${plural(board.holds_total, "held pull")}` : shown !== null ? time(shown) : oldest;
+    const oldest = boards.length ? t("now; drag to go back to {0}", time(boards[0].at_ms)) : t("now; nothing is kept yet");
+    const text = board ? `${time(board.at_ms)} · ${plural(board.holds_total, "{0} held pull", "{0} held pulls")}` : shown !== null ? time(shown) : oldest;
     setText(part("when"), text);
     slider.setAttribute("aria-valuetext", text);
     part("back").hidden = shown === null;

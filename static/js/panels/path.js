@@ -3,6 +3,7 @@
 import { calm, panel, setText } from "../dom.js";
 import { UNKNOWN, shortCount } from "../text/format.js";
 import { TALL, WIDE, EDGES, NODES } from "./path_layout.js";
+import { t } from "../text/translate.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LIT_MS = 650;
@@ -73,7 +74,7 @@ function svg(tag, attributes, ...children) {
 function draw(box) {
   const layout = narrow.matches ? TALL : WIDE;
   const root = svg("svg", { class: "path-svg", viewBox: `0 0 ${layout.width} ${layout.height}`, role: "group",
-    "aria-label": "A pull is received, read, held, woken by an arrival, and answered" },
+    "aria-label": t("A pull is received, read, held, woken by an arrival, and answered") },
   svg("defs", {}, svg("marker", { id: "path-arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerWidth: "7",
     markerHeight: "7", markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z", class: "arrow" }))));
   const pulses = {};

@@ -2,6 +2,7 @@
 
 import { shortCount } from "../text/format.js";
 import { WAKE_COUNTERS } from "../stats.js";
+import { t } from "../text/translate.js";
 
 const ANSWERED = ["pulls_answered_at_once", ...WAKE_COUNTERS];
 const sumOfKnown = (counters, names) => {
@@ -16,26 +17,26 @@ function node(name, means, counters, { sub = () => "", value = null, side = fals
 }
 
 export const NODES = {
-  received: node("received", "Pull requests received", ["pulls_received"], { sub: () => "pulls" }),
-  read: node("read", "Reads of a queue for a pull; a woken pull reads again", ["pulls_read"], { sub: () => "queue reads" }),
-  held: node("held now", "Rows of the pullRequestTable", ["pulls_held"], {
-    value: (all) => sumOfKnown(all, ["holds_now"]), sub: (all) => ifKnown(all, "pulls_held", (n) => `${n} total`) }),
-  arrival: node("arrival", "Messages dispatched to their queues; each may wake held pulls", ["messages_dispatched"],
-    { sub: () => "dispatched" }),
-  woken: node("woken", "Held pulls woken by an arrival; \"missed\" counts a defect and must be 0", ["woken_arrival"], {
-    sub: (all) => ifKnown(all, "woken_missed_arrival", (n) => `${n} missed`), alarm: (all) => all.woken_missed_arrival > 0 }),
-  answered: node("answered", "Pulls answered, at once or after a hold", ANSWERED, {
-    sub: (all) => ifKnown(all, "messages_delivered", (n) => `${n} delivered`) }),
-  atOnce: node("answered at once", "Pulls answered without a hold: messages were there, or the client did not ask to wait", ["pulls_answered_at_once"],
-    { side: true, sub: () => "not held" }),
-  passedOver: node("passed over", "Messages that the filter of a held pull rejected; the pull stays held",
+  received: node(t("received"), t("Pull requests received"), ["pulls_received"], { sub: () => t("pulls") }),
+  read: node(t("read"), t("Reads of a queue for a pull; a woken pull reads again"), ["pulls_read"], { sub: () => t("queue reads") }),
+  held: node(t("held now"), t("Rows of the pullRequestTable"), ["pulls_held"], {
+    value: (all) => sumOfKnown(all, ["holds_now"]), sub: (all) => ifKnown(all, "pulls_held", (n) => t("{0} total", n)) }),
+  arrival: node(t("arrival"), t("Messages dispatched to their queues; each may wake held pulls"), ["messages_dispatched"],
+    { sub: () => t("dispatched") }),
+  woken: node(t("woken"), t("Held pulls woken by an arrival; \"missed\" counts a defect and must be 0"), ["woken_arrival"], {
+    sub: (all) => ifKnown(all, "woken_missed_arrival", (n) => t("{0} missed", n)), alarm: (all) => all.woken_missed_arrival > 0 }),
+  answered: node(t("answered"), t("Pulls answered, at once or after a hold"), ANSWERED, {
+    sub: (all) => ifKnown(all, "messages_delivered", (n) => t("{0} delivered", n)) }),
+  atOnce: node(t("answered at once"), t("Pulls answered without a hold: messages were there, or the client did not ask to wait"), ["pulls_answered_at_once"],
+    { side: true, sub: () => t("not held") }),
+  passedOver: node(t("passed over"), t("Messages that the filter of a held pull rejected; the pull stays held"),
     ["pulls_passed_over", "woken_filter_advanced"], { side: true, value: (all) => sumOfKnown(all, ["pulls_passed_over"]),
-      sub: (all) => ifKnown(all, "woken_filter_advanced", (n) => `${n} filter advanced`) }),
-  timedOut: node("timed out", "Held pulls whose deadline passed; with longPollingEnable off, short polls",
+      sub: (all) => ifKnown(all, "woken_filter_advanced", (n) => t("{0} filter advanced", n)) }),
+  timedOut: node(t("timed out"), t("Held pulls whose deadline passed; with longPollingEnable off, short polls"),
     ["woken_timeout", "woken_short_poll", "woken_shutdown"], { side: true, value: (all) => sumOfKnown(all, ["woken_timeout"]),
-      sub: (all) => ifKnown(all, "woken_short_poll", (n) => `${n} short polls`) }),
-  released: node("released", "Held pulls whose client disconnected or cancelled them", ["released"],
-    { side: true, sub: () => "client gone" }),
+      sub: (all) => ifKnown(all, "woken_short_poll", (n) => t("{0} short polls", n)) }),
+  released: node(t("released"), t("Held pulls whose client disconnected or cancelled them"), ["released"],
+    { side: true, sub: () => t("client gone") }),
 };
 
 /** An edge sends a pulse `delay` ms after one of its counters changed. */

@@ -5,6 +5,7 @@ import { clockTime, count, plural } from "../text/format.js";
 import { request, topicPath } from "../http.js";
 import { messageHref } from "../links.js";
 import { messagesOf, pressKeys, sendAll } from "../publish_fields.js";
+import { t } from "../text/translate.js";
 
 const MOST_TIMES = 200;
 const presses = pressKeys(() => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
@@ -47,9 +48,9 @@ export function publishPanel() {
   function showStored(stored, number = 1) {
     result.toggleAttribute("data-failed", false);
     result.toggleAttribute("data-good", true);
-    result.replaceChildren(number > 1 ? `${plural(number, "message")} stored, the last as ` : "Stored as ",
-      el("code", {}, `${stored.topic}@${stored.queue_id}`), ` at offset ${count(stored.queue_offset)}, `,
-      `${clockTime(Number(stored.store_time_ms))}, message id `,
+    result.replaceChildren(number > 1 ? plural(number, "{0} message stored, the last as ", "{0} messages stored, the last as ") : t("Stored as "),
+      el("code", {}, `${stored.topic}@${stored.queue_id}`), t(" at offset {0}, ", count(stored.queue_offset)),
+      t("{0}, message id ", clockTime(Number(stored.store_time_ms))),
       el("a", { href: messageHref(stored) }, el("code", {}, stored.message_id)), ".");
   }
 

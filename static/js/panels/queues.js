@@ -1,9 +1,10 @@
 /** Queues: min and max offset, message rate, and held pulls. */
 
 import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
-import { ago, count, isSystemTopic, plural, rate } from "../text/format.js";
+import { UNKNOWN, ago, count, isSystemTopic, plural, rate } from "../text/format.js";
 import { isAttached } from "../pages/attached.js";
 import { queueRate } from "../stats.js";
+import { t } from "../text/translate.js";
 
 const MOST_ROWS = 300;
 const TIMES_EVERY_MS = 500;
@@ -19,8 +20,8 @@ export function queuesPanel() {
 
   function create(queue) {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
-    const cells = { min: number("quiet", "min"), max: number("max", "max"), rate: number("", "msgs/s"),
-      age: number("quiet", "last"), holds: number("", "holds") };
+    const cells = { min: number("quiet", t("min")), max: number("max", t("max")), rate: number("", t("msgs/s")),
+      age: number("quiet", t("last")), holds: number("", t("holds")) };
     const row = el("tr", { role: "row", "data-queue": queue.key,
       class: isSystemTopic(queue.topic, queue.broker) ? "system" : null },
     cell("queue-name mono", queue.key, queue.key), ...Object.values(cells));
@@ -45,9 +46,9 @@ export function queuesPanel() {
     const { now, state } = latest;
     const perSecond = rate(queueRate(queue, now, state.watchedSinceMs));
     setText(cells.rate, perSecond);
-    cells.rate.classList.toggle("is-unknown", perSecond === "unknown");
+    cells.rate.classList.toggle("is-unknown", perSecond === UNKNOWN);
     const known = queue.last_store_time_ms !== null && now !== null;
-    setText(cells.age, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 && !isAttached ? "never" : "unknown");
+    setText(cells.age, known ? ago(now - queue.last_store_time_ms) : queue.max_offset === 0 && !isAttached ? t("never") : t("unknown"));
   }
 
   function render(view) {
@@ -64,16 +65,16 @@ export function queuesPanel() {
 
   function showCounts(state, system, visible, matching) {
     const known = state.queuesTotal !== null;
-    setText(part("count"), known ? plural(visible, "queue") : "unknown");
+    setText(part("count"), known ? plural(visible, "{0} queue", "{0} queues") : t("unknown"));
     const left = [];
-    if (matching > MOST_ROWS) left.push(`showing ${count(MOST_ROWS)} of ${count(matching)}; filter to see others`);
-    if (system) left.push(`${plural(system, "queue")} of system topics hidden`);
+    if (matching > MOST_ROWS) left.push(t("showing {0} of {1}; filter to see others", count(MOST_ROWS), count(matching)));
+    if (system) left.push(plural(system, "{0} queue of system topics hidden", "{0} queues of system topics hidden"));
     if (known && state.queuesTotal > state.queues.size) {
-      left.push(`${plural(state.queuesTotal - state.queues.size, "more queue exists", "more queues exist")}; see /api/v1/topics`);
+      left.push(plural(state.queuesTotal - state.queues.size, "{0} more queue exists; see /api/v1/topics", "{0} more queues exist; see /api/v1/topics"));
     }
-    setText(part("left-out"), left.join("; ") || (matching ? "all queues are shown" : ""));
+    setText(part("left-out"), left.join("; ") || (matching ? t("all queues are shown") : ""));
     part("empty").hidden = !known || matching > 0;
-    setText(part("empty-title"), visible ? "No queue matches this filter." : "No queues yet.");
+    setText(part("empty-title"), visible ? t("No queue matches this filter.") : t("No queues yet."));
   }
 
   function redraw() {

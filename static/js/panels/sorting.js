@@ -3,6 +3,7 @@
 import { setAttribute, setText } from "../dom.js";
 import { count } from "../text/format.js";
 import { writeQuery } from "../search_state.js";
+import { t } from "../text/translate.js";
 
 export const MOST_ROWS = 300;
 
@@ -62,11 +63,11 @@ export function tableChoice({ root, part, sorts, first, textOf, changed, most = 
 
 const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-/** The foot of a table: how many rows are left out, if any. */
-export function showLeftOut(node, { shown, matching, total, what, hasMore = false }) {
+/** The foot of a table: how many rows are left out, if any; `all` says that all are shown. */
+export function showLeftOut(node, { shown, matching, total, all, hasMore = false }) {
   const left = [];
-  if (matching < total) left.push(`${count(matching)} of ${count(total)} match`);
-  if (shown < matching) left.push(`showing ${count(shown)} of ${count(matching)}; filter to see others`);
-  if (hasMore) left.push(`the first ${count(total)} ${what}s by name; the others are not looked at`);
-  setText(node, left.join("; ") || (total ? `all ${what}s are shown` : ""));
+  if (matching < total) left.push(t("{0} of {1} match", count(matching), count(total)));
+  if (shown < matching) left.push(t("showing {0} of {1}; filter to see others", count(shown), count(matching)));
+  if (hasMore) left.push(t("the first {0} by name; the others are not looked at", count(total)));
+  setText(node, left.join("; ") || (total ? all : ""));
 }

@@ -1,5 +1,7 @@
 /** A small line of the last values of one number. */
 
+import { t } from "../text/translate.js";
+
 const WIDTH = 64;
 const HEIGHT = 18;
 const SVG = "http://www.w3.org/2000/svg";
@@ -18,7 +20,7 @@ export class Sparkline {
   show(values, what) {
     const known = values.filter((value) => value !== null);
     const last = known.at(-1);
-    const label = known.length < 2 ? `${what}: no trend yet` : `${what}: from ${known[0]} to ${last}`;
+    const label = known.length < 2 ? t("{0}: no trend yet", what) : t("{0}: from {1} to {2}", what, known[0], last);
     if (this.values === values.length && this.label === label && this.last === last) return;
     Object.assign(this, { values: values.length, label, last });
     const most = Math.max(1, ...known);

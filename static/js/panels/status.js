@@ -4,11 +4,12 @@ import { isAttached } from "../pages/attached.js";
 import { dialog } from "../dialogs.js";
 import { switchEffect } from "../text/explain.js";
 import { panel, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, bucketText, estimate, isKnown, micros, rate, shortCount, span } from "../text/format.js";
+import { UNKNOWN, bucketText, count, estimate, isKnown, micros, plural, rate, shortCount, span } from "../text/format.js";
 import { LEAST_FOR_PERCENTILES, WAKE_COUNTERS, counterRate, histogramTotal, percentile, singleValues } from "../stats.js";
 import { brokerPicker } from "../brokers.js";
 import { request, requestOfAll } from "../http.js";
 import { liveState } from "./live_state.js";
+import { t } from "../text/translate.js";
 
 const REQUEST_EXPIRES_MS = 5_000;
 
@@ -27,7 +28,7 @@ export function statusPanel({ reconnect }) {
   const ask = dialog("long-polling-dialog", {
     opened() {
       const on = toggle.getAttribute("aria-checked") !== "true";
-      setText(ask.part("question"), `Switch longPollingEnable ${on ? "on" : "off"}?`);
+      setText(ask.part("question"), t("Switch longPollingEnable {0}?", on ? t("on") : t("off")));
       setText(ask.part("effect"), switchEffect(on, latest));
     },
     submit: () => setLongPolling(toggle.getAttribute("aria-checked") !== "true"),
@@ -36,7 +37,7 @@ export function statusPanel({ reconnect }) {
 
   async function setLongPolling(value) {
     Object.assign(requested, { value, until: Date.now() + REQUEST_EXPIRES_MS });
-    note(`switching ${value ? "on" : "off"} …`);
+    note(t("switching {0} …", value ? t("on") : t("off")));
     try {
       await request("PATCH", "/broker/config", { longPollingEnable: value });
     } catch (error) {
@@ -57,8 +58,8 @@ export function statusPanel({ reconnect }) {
       const answer = await request("GET", "/broker");
       if (broker.epoch !== epoch) return;
       if (isKnown(answer.started_at_ms)) broker.startedAtMs = Number(answer.started_at_ms);
-      broker.about = [answer.version && `${isAttached ? "copied by GlassMQ" : "version"} ${answer.version}`, `epoch ${epoch}`,
-        answer.store_path && `store ${answer.store_path}`].filter(Boolean).join(", ");
+      broker.about = [answer.version && `${isAttached ? t("copied by GlassMQ") : t("version")} ${answer.version}`, t("epoch {0}", epoch),
+        answer.store_path && t("store {0}", answer.store_path)].filter(Boolean).join(", ");
     } catch {
       broker.startedAtMs = null; // shown as unknown; the next epoch asks again
     }
@@ -73,15 +74,15 @@ export function statusPanel({ reconnect }) {
     const known = state.longPollingEnable !== null;
     toggle.disabled = !known || !live;
     setAttribute(toggle, "aria-checked", state.longPollingEnable === true);
-    setText(part("long-polling-state"), known ? (state.longPollingEnable ? "on" : "off") : UNKNOWN);
+    setText(part("long-polling-state"), known ? (state.longPollingEnable ? t("on") : t("off")) : UNKNOWN);
     if (requested.value === null) return;
     if (state.longPollingEnable === requested.value) {
       requested.value = null;
-      const brief = state.shortPollingTimeMills === null ? "" : ` (${count(state.shortPollingTimeMills)} ms)`;
-      note(state.longPollingEnable ? "" : `pulls are held for shortPollingTimeMills${brief} only`);
+      const brief = state.shortPollingTimeMills === null ? "" : t(" ({0} ms)", count(state.shortPollingTimeMills));
+      note(state.longPollingEnable ? "" : t("pulls are held for shortPollingTimeMills{0} only", brief));
     } else if (localNow > requested.until) {
       requested.value = null;
-      note("the broker did not apply the change", true);
+      note(t("the broker did not apply the change"), true);
     }
   }
 
@@ -90,16 +91,14 @@ export function statusPanel({ reconnect }) {
     const ranges = counters?.damaged_ranges_now ?? 0;
     damageBanner.hidden = !ranges;
     if (ranges) {
-      setText(damage, `${ranges === 1 ? "One range" : `${count(ranges)} ranges`} of it (${count(counters.damaged_bytes_now)} `
-        + "bytes) could not be read and was left out. Copies are in the folder quarantine of the store, except for segments "
-        + "that are missing.");
+      setText(damage, plural(ranges, "One range of it ({1} bytes) could not be read and was left out. Copies are in the folder quarantine of the store, except for segments that are missing.", "{0} ranges of it ({1} bytes) could not be read and was left out. Copies are in the folder quarantine of the store, except for segments that are missing.", count(counters.damaged_bytes_now)));
     }
   }
 
   function showWakeupLatency(histogram) {
     const total = histogramTotal(histogram);
     const few = total > 0 && total < LEAST_FOR_PERCENTILES;
-    setText(part("wake-p99-label"), few ? "slowest wake-up" : "wake-up p99");
+    setText(part("wake-p99-label"), few ? t("slowest wake-up") : t("wake-up p99"));
     figure("wake-p99", few ? bucketText(singleValues(histogram).at(-1), micros) : estimate(percentile(histogram, 0.99), micros));
   }
 
@@ -115,7 +114,7 @@ export function statusPanel({ reconnect }) {
     render(view) {
       const { state } = view;
       latest = state;
-      setText(part("broker"), state.broker ?? "unknown broker");
+      setText(part("broker"), state.broker ?? t("unknown broker"));
       if (view.status !== "past" && state.epoch !== null && state.epoch !== broker.epoch) readBroker(state.epoch);
       showWakeupLatency(state.wakeupUs);
       figure("holds", shortCount(state.holdsTotal));

@@ -1,9 +1,10 @@
 /** "Show me": first a pull is held and woken, with a sentence for each thing that happens; then to a stuck group. */
 
 import { el } from "../dom.js";
-import { cause, count, micros, millis } from "../text/format.js";
+import { cause, count, micros, millis, plural } from "../text/format.js";
 import { request } from "../http.js";
 import { groupHref } from "../links.js";
+import { t } from "../text/translate.js";
 
 const PUBLISH_AFTER_MS = 2_000;
 const PATIENCE_MS = 8_000;
@@ -31,21 +32,19 @@ export class Tour {
 
   async #run({ topic, group, filter }) {
     const holds = await this.#holdPulls({ topic, group, filter });
-    this.#step(`${holds === 1 ? "1 pull of this page is" : `${holds} pulls of this page are`} held now, one for each queue of `
-      + `${topic}. There is no new message, so the broker does not answer. They are marked at their left edge in the pullRequestTable.`);
-    this.#step("This page publishes a message in 2 seconds …");
+    this.#step(plural(holds, "{0} pull of this page is held now, one for each queue of {1}. There is no new message, so the broker does not answer. They are marked at their left edge in the pullRequestTable.", "{0} pulls of this page are held now, one for each queue of {1}. There is no new message, so the broker does not answer. They are marked at their left edge in the pullRequestTable.", topic));
+    this.#step(t("This page publishes a message in 2 seconds …"));
     await pause(PUBLISH_AFTER_MS);
     const answered = this.#until((kind, detail) => kind === "pulled" && detail.messages.length ? detail : null,
-      "The message was stored, but no pull of this page was answered within 8 s. See its row in the held pulls or the wake-ups.");
+      t("The message was stored, but no pull of this page was answered within 8 s. See its row in the held pulls or the wake-ups."));
     answered.catch(() => {}); // reported below, or hidden by an error that came first
     const sentAt = performance.now();
-    const stored = await this.publish.publish({ topic, body: `Hello at ${new Date().toLocaleTimeString()}` });
-    this.#step(`Published: the broker stored it in ${stored.topic}@${stored.queue_id}, at offset ${count(stored.queue_offset)}.`);
+    const stored = await this.publish.publish({ topic, body: t("Hello at {0}", new Date().toLocaleTimeString()) });
+    this.#step(t("Published: the broker stored it in {0}@{1}, at offset {2}.", stored.topic, stored.queue_id, count(stored.queue_offset)));
     const pulled = await answered;
     this.#step(await this.#wakeSentence(pulled, topic, sentAt), { good: true });
     const next = Number(pulled.messages.at(-1).queue_offset) + 1;
-    this.#step(`The consumer pulls again at once, at offset ${count(next)} of ${topic}@${pulled.queueId}, and is held again. `
-      + "That is long polling. It continues until you press Stop.");
+    this.#step(t("The consumer pulls again at once, at offset {0} of {1}@{2}, and is held again. That is long polling. It continues until you press Stop.", count(next), topic, pulled.queueId));
   }
 
   /** The second step: the page of a group that stands still, the one of the demo if it runs. */
@@ -53,10 +52,10 @@ export class Tour {
     const stalled = (await request("GET", "/groups")).groups.filter((group) => group.state === "stalled").map((group) => group.group);
     const group = stalled.includes(STUCK_GROUP) ? STUCK_GROUP : stalled[0];
     this.next.replaceChildren(...(group
-      ? [`Step 2: the consumer of this page works; the group ${group} stands still. `,
-        el("a", { href: groupHref(group) }, "Why is its consumer waiting?")]
-      : ["Step 2: see why a consumer waits. No group stands still now; the command ", el("code", {}, "make demo"),
-        ` starts one that does, ${STUCK_GROUP}. `, el("a", { href: "/groups" }, "All groups")]));
+      ? [t("Step 2: the consumer of this page works; the group {0} stands still. ", group),
+        el("a", { href: groupHref(group) }, t("Why is its consumer waiting?"))]
+      : [t("Step 2: see why a consumer waits. No group stands still now; the command "), el("code", {}, "make demo"),
+        t(" starts one that does, {0}. ", STUCK_GROUP), el("a", { href: "/groups" }, t("All groups"))]));
   }
 
   /** Starts the consumer unless it runs; waits until all of its pulls are held, or after 8 s until at least one is. */
@@ -70,16 +69,16 @@ export class Tour {
       return await this.#until(all, "");
     } catch {
       if (consumer.heldNow) return consumer.heldNow;
-      throw new Error("No pull of this page was held within 8 s; the line below shows the state of the consumer.");
+      throw new Error(t("No pull of this page was held within 8 s; the line below shows the state of the consumer."));
     }
   }
 
   async #wakeSentence({ queueId, hold, at }, topic, sentAt) {
-    const trip = `${millis(Math.max(0, at - sentAt))} from Publish to this page`;
-    if (!hold) return `The message was returned by a pull that was answered at once, without a hold; ${trip}.`;
+    const trip = t("{0} from Publish to this page", millis(Math.max(0, at - sentAt)));
+    if (!hold) return t("The message was returned by a pull that was answered at once, without a hold; {0}.", trip);
     const wakeUs = await this.#wakeFigure(Number(hold.id));
-    const inside = wakeUs ? `${micros(wakeUs)} after the message arrived in the broker, ` : "";
-    return `The pull held on ${topic}@${queueId} was woken by ${cause(hold.wake_cause).word} after ${millis(hold.held_ms)}: `
+    const inside = wakeUs ? t("{0} after the message arrived in the broker, ", micros(wakeUs)) : "";
+    return t("The pull held on {0}@{1} was woken by {2} after {3}: ", topic, queueId, cause(hold.wake_cause).word, millis(hold.held_ms))
       + `${inside}${trip}.`;
   }
 

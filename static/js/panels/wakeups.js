@@ -5,6 +5,7 @@ import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "..
 import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
+import { t } from "../text/translate.js";
 
 const MOST_FLASHING = 6;
 
@@ -27,9 +28,9 @@ export function wakeupsPanel() {
       cell(null, wakeup.group, wakeup.group ? el("a", { class: "quiet-link", href: groupHref(wakeup.group), tabindex: "-1" }, wakeup.group) : "–"),
       cell("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
       label(cell("num", `${count(wakeup.held_us)} µs`,
-        el("a", { class: "quiet-link", href: holdHref(wakeup.hold_id, requestedBroker), tabindex: "-1", "aria-label": `hold ${wakeup.hold_id}` }, micros(wakeup.held_us))), "held"),
-      label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), "latency"),
-      label(cell("num", null, answered ? count(wakeup.messages) : "–"), "msgs"));
+        el("a", { class: "quiet-link", href: holdHref(wakeup.hold_id, requestedBroker), tabindex: "-1", "aria-label": t("hold {0}", wakeup.hold_id) }, micros(wakeup.held_us))), t("held")),
+      label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), t("latency")),
+      label(cell("num", null, answered ? count(wakeup.messages) : "–"), t("msgs")));
   }
 
   function render(view) {
@@ -49,13 +50,13 @@ export function wakeupsPanel() {
     const known = state.seq !== null;
     const shown = rows.rows.size;
     const newer = chosen.paused ? state.wakeups.filter((wakeup) => wakeup.seq > (list[0]?.seq ?? 0)).length : 0;
-    const parts = [list.length >= MAX_WAKEUPS ? `last ${count(MAX_WAKEUPS)}` : count(list.length)];
-    if (chosen.cause) parts.push(`${count(shown)} by ${cause(chosen.cause).word}`);
-    if (chosen.paused) parts.push(`paused, ${newer >= MAX_WAKEUPS ? "over " : ""}${count(newer)} newer`);
-    if (state.dropped > 0) parts.push(`${count(state.dropped)} not shown, too many at once`);
-    setText(part("count"), known ? parts.join("; ") : "unknown");
+    const parts = [list.length >= MAX_WAKEUPS ? t("last {0}", count(MAX_WAKEUPS)) : count(list.length)];
+    if (chosen.cause) parts.push(t("{0} by {1}", count(shown), cause(chosen.cause).word));
+    if (chosen.paused) parts.push(t("paused, {0}{1} newer", newer >= MAX_WAKEUPS ? t("over ") : "", count(newer)));
+    if (state.dropped > 0) parts.push(t("{0} not shown, too many at once", count(state.dropped)));
+    setText(part("count"), known ? parts.join("; ") : t("unknown"));
     part("empty").hidden = !known || shown > 0;
-    setText(part("empty-title"), list.length ? "No wake-up with this cause." : "No held pull has ended yet.");
+    setText(part("empty-title"), list.length ? t("No wake-up with this cause.") : t("No held pull has ended yet."));
   }
 
   function redraw() {
@@ -73,7 +74,7 @@ export function wakeupsPanel() {
   part("pause").addEventListener("click", () => {
     chosen.paused = chosen.paused === null && latest ? latest.state.wakeups : null;
     setAttribute(part("pause"), "aria-pressed", chosen.paused !== null);
-    setText(part("pause"), chosen.paused === null ? "Pause" : "Resume");
+    setText(part("pause"), chosen.paused === null ? t("Pause") : t("Resume"));
     redraw();
   });
   return { render };

@@ -1,16 +1,18 @@
 /** Rules, alerts and channels in words. Pure. */
 
 import { count, dateTime, plural, span } from "./format.js";
+import { t } from "./translate.js";
+import { word } from "./words.js";
 
 export const KINDS = {
-  group_state: { label: "state of a group", unit: "", topic: false, group: true },
-  lag: { label: "lag", unit: "messages", topic: true, group: true },
-  oldest: { label: "age of the oldest waiting message", unit: "seconds", topic: true, group: true },
-  dead_letters: { label: "new dead letters", unit: "messages", topic: false, group: true },
-  missed_arrivals: { label: "missed arrivals", unit: "pulls", topic: false, group: false },
-  disk_used: { label: "disk use", unit: "percent", topic: false, group: false },
-  report: { label: "figure of a report", unit: "its unit, % for a share", topic: false, group: false },
-  engine_down: { label: "engine does not answer", unit: "", topic: false, group: false },
+  group_state: { label: t("state of a group"), unit: "", topic: false, group: true },
+  lag: { label: t("lag"), unit: t("messages"), topic: true, group: true },
+  oldest: { label: t("age of the oldest waiting message"), unit: t("seconds"), topic: true, group: true },
+  dead_letters: { label: t("new dead letters"), unit: t("messages"), topic: false, group: true },
+  missed_arrivals: { label: t("missed arrivals"), unit: t("pulls"), topic: false, group: false },
+  disk_used: { label: t("disk use"), unit: t("percent"), topic: false, group: false },
+  report: { label: t("figure of a report"), unit: t("its unit, % for a share"), topic: false, group: false },
+  engine_down: { label: t("engine does not answer"), unit: "", topic: false, group: false },
 };
 export const STATES = ["stalled", "stopped", "falling behind", "unknown", "catching up", "ok"];
 const FACTORS = { oldest: 1000 };
@@ -22,25 +24,25 @@ export const storedThreshold = (what, entered) => Math.round(entered * (FACTORS[
 /** "is stalled or stopped", "lag above 1,000 messages", for the rule's groups and topics and its time. */
 export function conditionText(rule) {
   const scope = [];
-  if (KINDS[rule.what].group && rule.group !== "*") scope.push(`group ${rule.group}`);
-  if (KINDS[rule.what].topic && rule.topic !== "*") scope.push(`topic ${rule.topic}`);
-  const held = rule.for_s ? ` for ${span(rule.for_s * 1000)}` : "";
+  if (KINDS[rule.what].group && rule.group !== "*") scope.push(t("group {0}", rule.group));
+  if (KINDS[rule.what].topic && rule.topic !== "*") scope.push(t("topic {0}", rule.topic));
+  const held = rule.for_s ? t(" for {0}", span(rule.for_s * 1000)) : "";
   return `${valueText(rule)}${held}${scope.length ? ` · ${scope.join(", ")}` : ""}`;
 }
 
 function valueText(rule) {
   const { what, threshold } = rule;
-  if (what === "group_state") return `a group is ${rule.states.join(" or ")}`;
-  if (what === "lag") return `more than ${plural(threshold, "message")} wait`;
-  if (what === "oldest") return `a message waits longer than ${span(threshold)}`;
-  if (what === "dead_letters") return threshold ? `more than ${plural(threshold, "new dead letter")}` : "a new dead letter";
-  if (what === "missed_arrivals") return threshold ? `more than ${plural(threshold, "missed arrival")}` : "a missed arrival";
-  if (what === "disk_used") return `the disk is more than ${threshold} % full`;
-  if (what === "report") return `${rule.figure} of the report ${rule.report} is ${rule.below ? "below" : "above"} ${count(threshold)}`;
-  return "the engine does not answer";
+  if (what === "group_state") return t("a group is {0}", rule.states.map(word).join(t(" or ")));
+  if (what === "lag") return plural(threshold, "more than {0} message wait", "more than {0} messages wait");
+  if (what === "oldest") return t("a message waits longer than {0}", span(threshold));
+  if (what === "dead_letters") return threshold ? plural(threshold, "more than {0} new dead letter", "more than {0} new dead letters") : t("a new dead letter");
+  if (what === "missed_arrivals") return threshold ? plural(threshold, "more than {0} missed arrival", "more than {0} missed arrivals") : t("a missed arrival");
+  if (what === "disk_used") return t("the disk is more than {0} % full", threshold);
+  if (what === "report") return (rule.below ? t("{0} of the report {1} is below {2}", rule.figure, rule.report, count(threshold)) : t("{0} of the report {1} is above {2}", rule.figure, rule.report, count(threshold)));
+  return t("the engine does not answer");
 }
 
-const UNITS = { bytes: "bytes", ms: "ms", us: "µs", share: "%" };
+const UNITS = { bytes: t("bytes"), ms: "ms", us: "µs", share: "%" };
 
 /** The headlines of a report's newest finished run that is about everything, as choices: [["most_lag", "Messages behind"]].
  * `chosen` is among them even if no run has it. */
@@ -53,17 +55,17 @@ export function figureChoices(report, chosen) {
 
 /** What becomes of an alert's messages: "sent 14:03:22", "silenced", "no channel". */
 export function sentText(alert, rule) {
-  if (alert.silenced) return "silenced";
-  if (alert.notified_ms !== null) return `sent ${timeText(alert.notified_ms)}`;
-  if (!rule) return "not sent";
-  return rule.channels.length ? "not sent yet" : "no channel";
+  if (alert.silenced) return t("silenced");
+  if (alert.notified_ms !== null) return t("sent {0}", timeText(alert.notified_ms));
+  if (!rule) return t("not sent");
+  return rule.channels.length ? t("not sent yet") : t("no channel");
 }
 
 /** The state of a channel: "sent 14:03:22", or why the last try failed. */
 export function channelText(channel) {
-  if (!channel.enabled) return "off";
-  if (channel.error) return `failed ${timeText(channel.failed_ms)}: ${channel.error}`;
-  return channel.sent_ms === null ? "no alert sent yet" : `sent ${timeText(channel.sent_ms)}`;
+  if (!channel.enabled) return t("off");
+  if (channel.error) return t("failed {0}: {1}", timeText(channel.failed_ms), channel.error);
+  return channel.sent_ms === null ? t("no alert sent yet") : t("sent {0}", timeText(channel.sent_ms));
 }
 
 export function targetText(channel) {
@@ -79,24 +81,24 @@ export function timeText(ms) {
 export function badge({ critical, warning, info }) {
   const total = critical + warning + info;
   if (!total) return null;
-  return { text: `${plural(total, "alert")} firing`, severity: critical ? "critical" : "warning" };
+  return { text: plural(total, "{0} alert firing", "{0} alerts firing"), severity: critical ? "critical" : "warning" };
 }
 
 /** Whether the rules are being evaluated, as a sentence for the page; empty if they are. */
 export function evaluationText(evaluatedMs, nowMs, lateMs = 180_000) {
-  if (evaluatedMs === null) return "The rules have not been evaluated yet. Only manage.py broker evaluates them.";
+  if (evaluatedMs === null) return t("The rules have not been evaluated yet. Only manage.py broker evaluates them.");
   if (nowMs - evaluatedMs < lateMs) return "";
-  return `The rules were last evaluated ${span(nowMs - evaluatedMs)} ago, so what is shown may be old.`;
+  return t("The rules were last evaluated {0} ago, so what is shown may be old.", span(nowMs - evaluatedMs));
 }
 
 /** What the page says while no alert fires: nothing fires only if all was looked at, a short time ago. */
 export function nothingText({ evaluated_ms: evaluatedMs, now_ms: nowMs, problems }) {
-  if (evaluationText(evaluatedMs, nowMs)) return "It is not known whether anything fires.";
-  return problems.length ? "Nothing fires, as far as is known." : "Nothing fires.";
+  if (evaluationText(evaluatedMs, nowMs)) return t("It is not known whether anything fires.");
+  return problems.length ? t("Nothing fires, as far as is known.") : t("Nothing fires.");
 }
 
 /** "2 critical · 1 warning", or when the rules were evaluated last: the reason to believe that nothing fires. */
 export function firingText({ critical, warning, info }, evaluatedMs) {
-  const parts = [["critical", critical], ["warning", warning], ["info", info]].filter(([, number]) => number);
-  return parts.length ? parts.map(([name, number]) => `${count(number)} ${name}`).join(" · ") : evaluatedMs === null ? "" : `evaluated ${timeText(evaluatedMs)}`;
+  const parts = [[t("critical"), critical], [t("warning"), warning], [t("info"), info]].filter(([, number]) => number);
+  return parts.length ? parts.map(([name, number]) => `${count(number)} ${name}`).join(" · ") : evaluatedMs === null ? "" : t("evaluated {0}", timeText(evaluatedMs));
 }

@@ -2,6 +2,7 @@
 
 import { cause, clockTime, count, isAnswered, micros, millis, plural, seconds } from "./format.js";
 import { queueKey } from "../reducer.js";
+import { choose, t } from "./translate.js";
 
 /** Whether a filter lets every message through. */
 export function acceptsAll(filter) {
@@ -22,68 +23,68 @@ export function explainHold(hold, queue, now, { longPollingEnable = null } = {})
 export function waitReason(hold, queue) {
   const where = queueKey(hold.topic, hold.queue_id);
   if (isPop(hold)) {
-    const from = hold.queue_id < 0 ? `any queue of ${hold.topic}` : where;
-    const message = acceptsAll(hold.filter) ? "a message" : `a message that its filter ${hold.filter} accepts`;
-    return `Waits to pop ${message} from ${from}; the broker gives each message to one member of the group.`;
+    const from = hold.queue_id < 0 ? t("any queue of {0}", hold.topic) : where;
+    const message = acceptsAll(hold.filter) ? t("a message") : t("a message that its filter {0} accepts", hold.filter);
+    return t("Waits to pop {0} from {1}; the broker gives each message to one member of the group.", message, from);
   }
-  const offset = `Waits for offset ${count(hold.pull_from_offset)} of ${where};`;
+  const offset = t("Waits for offset {0} of {1};", count(hold.pull_from_offset), where);
   const end = queue ? queue.max_offset : hold.queue_max_offset;
   const arrived = end - hold.pull_from_offset;
   if (arrived <= 0) {
-    const only = acceptsAll(hold.filter) ? "" : ` Only a message that its filter ${hold.filter} accepts wakes it.`;
-    return `${offset} the queue ends at ${count(end)}, so no new message has arrived.${only}`;
+    const only = acceptsAll(hold.filter) ? "" : t(" Only a message that its filter {0} accepts wakes it.", hold.filter);
+    return t("{0} the queue ends at {1}, so no new message has arrived.{2}", offset, count(end), only);
   }
-  const have = arrived === 1 ? "1 message has arrived" : `${count(arrived)} messages have arrived`;
+  const have = plural(arrived, "{0} message has arrived since", "{0} messages have arrived since");
   if (!acceptsAll(hold.filter)) {
-    const them = arrived === 1 ? "it" : "them";
-    return `${offset} ${have} since (the queue ends at ${count(end)}), but its filter ${hold.filter} rejects ${them}. `
-      + "The next check of the pullRequestTable answers it without messages (filter advanced), so that its offset moves on.";
+    return choose(arrived, "{0} {1} (the queue ends at {2}), but its filter {3} rejects it. The next check of the pullRequestTable answers it without messages (filter advanced), so that its offset moves on.",
+      "{0} {1} (the queue ends at {2}), but its filter {3} rejects them. The next check of the pullRequestTable answers it without messages (filter advanced), so that its offset moves on.",
+      offset, have, count(end), hold.filter);
   }
-  return `${offset} ${have} since (the queue ends at ${count(end)}), so it is being woken now.`;
+  return t("{0} {1} (the queue ends at {2}), so it is being woken now.", offset, have, count(end));
 }
 
 function waitEnd(hold, now, longPollingEnable) {
-  if (now === null) return "The time of its answer is unknown, because the broker's clock is not known yet.";
+  if (now === null) return t("The time of its answer is unknown, because the broker's clock is not known yet.");
   const left = hold.deadline_ms - now;
-  if (left < 0) return `Its deadline passed ${seconds(-left)} ago, so its answer is due.`;
-  const short = longPollingEnable === false ? " (longPollingEnable is off: new pulls are held for shortPollingTimeMills only)" : "";
-  return `It will be answered in ${seconds(left)} at the latest${short}.`;
+  if (left < 0) return t("Its deadline passed {0} ago, so its answer is due.", seconds(-left));
+  const short = longPollingEnable === false ? t(" (longPollingEnable is off: new pulls are held for shortPollingTimeMills only)") : "";
+  return t("It will be answered in {0} at the latest{1}.", seconds(left), short);
 }
 
 /** How a hold ended. `wakeup` is null when the page no longer has it. */
 export function explainEnd(hold, wakeup) {
   const where = queueKey(hold.topic, hold.queue_id);
-  if (!wakeup) return `No longer held on ${where}; how it ended is unknown: this page no longer has its wake-up.`;
+  if (!wakeup) return t("No longer held on {0}; how it ended is unknown: this page no longer has its wake-up.", where);
   const { word, means } = cause(wakeup.cause);
-  const held = `after ${micros(wakeup.held_us)}`;
+  const held = t("after {0}", micros(wakeup.held_us));
   if (!isAnswered(wakeup.cause)) {
-    return `Released ${held}: ${means}.`;
+    return t("Released {0}: {1}.", held, means);
   }
-  const brought = wakeup.messages === 1 ? "1 message" : `${count(wakeup.messages)} messages`;
-  const wake = wakeup.wake_us > 0 ? `, ${micros(wakeup.wake_us)} after the message arrived` : "";
-  return `Woken ${held} by ${word}: ${means}. It was answered with ${brought}${wake}.`;
+  const brought = plural(wakeup.messages, "{0} message", "{0} messages");
+  const wake = wakeup.wake_us > 0 ? t(", {0} after the message arrived", micros(wakeup.wake_us)) : "";
+  return t("Woken {0} by {1}: {2}. It was answered with {3}{4}.", held, word, means, brought, wake);
 }
 
 /** A selected hold on a board of the past that is older than the hold. */
 export function explainUnbegun(hold) {
-  return `Not held yet at this moment: its hold began at ${clockTime(hold.suspended_at_ms)}.`;
+  return t("Not held yet at this moment: its hold began at {0}.", clockTime(hold.suspended_at_ms));
 }
 
 /** How a pull of the in-page consumer was answered, in one line. */
 export function explainPull(hold, wakeUs, roundTripMs) {
-  if (!hold) return "answered at once, not held";
-  const parts = [`held ${millis(hold.held_ms)}`, `woken by ${cause(hold.wake_cause).word}`];
-  if (wakeUs !== null && wakeUs > 0) parts.push(`${micros(wakeUs)} after the arrival`);
-  if (roundTripMs !== null) parts.push(`${millis(roundTripMs)} from Publish to this page`);
+  if (!hold) return t("answered at once, not held");
+  const parts = [t("held {0}", millis(hold.held_ms)), t("woken by {0}", cause(hold.wake_cause).word)];
+  if (wakeUs !== null && wakeUs > 0) parts.push(t("{0} after the arrival", micros(wakeUs)));
+  if (roundTripMs !== null) parts.push(t("{0} from Publish to this page", millis(roundTripMs)));
   return parts.join(", ");
 }
 
 /** What switching long polling on or off does to the pulls that are held now. `state` is the page's. */
 export function switchEffect(on, { holds, holdsTotal, shortPollingTimeMills }) {
   const groups = new Set([...holds.values()].map(({ group }) => group)).size;
-  const held = holdsTotal === null ? "an unknown number of held pulls"
-    : `${plural(holdsTotal, "held pull")} of ${holds.size < holdsTotal ? "at least " : ""}${plural(groups, "group")}`;
-  if (on) return `Affects ${held}, and every pull from now on: it is held until a message arrives or its own deadline passes.`;
-  const brief = shortPollingTimeMills === null ? "shortPollingTimeMills" : `${count(shortPollingTimeMills)} ms (shortPollingTimeMills)`;
-  return `Affects ${held}, and every pull from now on: it is held for ${brief} only, so consumers ask far more often and receive empty answers.`;
+  const held = holdsTotal === null ? t("an unknown number of held pulls")
+    : t("{0} of {1}{2}", plural(holdsTotal, "{0} held pull", "{0} held pulls"), holds.size < holdsTotal ? t("at least ") : "", plural(groups, "{0} group", "{0} groups"));
+  if (on) return t("Affects {0}, and every pull from now on: it is held until a message arrives or its own deadline passes.", held);
+  const brief = shortPollingTimeMills === null ? "shortPollingTimeMills" : t("{0} ms (shortPollingTimeMills)", count(shortPollingTimeMills));
+  return t("Affects {0}, and every pull from now on: it is held for {1} only, so consumers ask far more often and receive empty answers.", held, brief);
 }

@@ -3,6 +3,8 @@
 import { acceptsAll } from "./explain.js";
 import { UNKNOWN, count, isKnown, plural, span, withLocalTimes } from "./format.js";
 import { queueKey } from "../reducer.js";
+import { t } from "./translate.js";
+import { word } from "./words.js";
 
 const RECENTLY_MS = 20_000;
 const NAMED_AT_MOST = 4;
@@ -12,23 +14,23 @@ const LATE_HEARTBEAT_MS = 45_000;
 /** "a", "a and b", "a, b, c, d and 3 more". */
 export function joinNames(names) {
   const shown = names.slice(0, NAMED_AT_MOST);
-  if (names.length > NAMED_AT_MOST) return `${shown.join(", ")} and ${count(names.length - NAMED_AT_MOST)} more`;
-  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+  if (names.length > NAMED_AT_MOST) return t("{0} and {1} more", shown.join(", "), count(names.length - NAMED_AT_MOST));
+  return shown.length < 2 ? shown.join("") : t("{0} and {1}", shown.slice(0, -1).join(", "), shown.at(-1));
 }
 
 /** An age in at most two units; "12 s" under a minute. */
-export const age = (ms) => (ms < 1000 ? "less than 1 s" : span(ms));
+export const age = (ms) => (ms < 1000 ? t("less than 1 s") : span(ms));
 
 export const isRetryTopic = (topic) => topic.startsWith("%RETRY%");
 
 // --- Queues -------------------------------------------------------------------------------------------------------
 
 const QUEUE_STATES = {
-  held: { mark: "●", word: "held", tone: "good" },
-  polling: { mark: "◔", word: "polling", tone: "calm" },
-  not_polling: { mark: "✖", word: "not polling", tone: "bad" },
-  unassigned: { mark: "○", word: "unassigned", tone: "none" },
-  not_known: { mark: "?", word: "not known", tone: "none" },
+  held: { mark: "●", word: t("held"), tone: "good" },
+  polling: { mark: "◔", word: t("polling"), tone: "calm" },
+  not_polling: { mark: "✖", word: t("not polling"), tone: "bad" },
+  unassigned: { mark: "○", word: t("unassigned"), tone: "none" },
+  not_known: { mark: "?", word: t("not known"), tone: "none" },
 };
 
 /** Mark, word and tone of a queue's state. An unassigned queue is a warning only while it has a lag. */
@@ -54,14 +56,13 @@ export const hasProblem = (queue) => ["bad", "warn"].includes(queueState(queue).
 export function explainQueue(queue, heldMs, filtered = false) {
   const reason = reasonOf(queue);
   const parts = [reason && !/[.!?]$/.test(reason) ? `${reason}.` : reason];
-  if (queue.state === "held" && heldMs !== null) parts.push(`Held for ${age(heldMs)}.`);
+  if (queue.state === "held" && heldMs !== null) parts.push(t("Held for {0}.", age(heldMs)));
   const uncommitted = uncommittedPulls(queue);
-  if (uncommitted > 0) parts.push(`${plural(uncommitted, "message is", "messages are")} ${pulledNotCommitted(filtered)}.`);
-  if (isPolledByAnother(queue)) parts.push(`${queue.polled_by} pulls from it, although it is assigned to ${queue.assigned_to}.`);
+  if (uncommitted > 0) parts.push(filtered ? plural(uncommitted, "{0} message is pulled, or skipped by the filter, but not committed yet.", "{0} messages are pulled, or skipped by the filter, but not committed yet.")
+    : plural(uncommitted, "{0} message is pulled but not committed yet.", "{0} messages are pulled but not committed yet."));
+  if (isPolledByAnother(queue)) parts.push(t("{0} pulls from it, although it is assigned to {1}.", queue.polled_by, queue.assigned_to));
   return parts.filter(Boolean).join(" ");
 }
-
-const pulledNotCommitted = (filtered) => `pulled${filtered ? ", or skipped by the filter," : ""} but not committed yet`;
 
 /** The broker's sentence, without the owner's name at its start: the row shows the name already. */
 function reasonOf({ why, assigned_to: owner, polled_by: by }) {
@@ -102,7 +103,7 @@ const isOver = ({ state, lag, unknown_queues: unknown }) => state === "stopped" 
  * while nothing waits for it. `lag` and `unknown_queues` are those of the list, or undefined. */
 export function groupState(group) {
   const known = GROUP_STATES[group.state] ?? { mark: "·", tone: "none", rank: 3 };
-  return { ...known, ...(isOver(group) ? { mark: "○", tone: "none", rank: 5 } : {}), word: String(group.state) };
+  return { ...known, ...(isOver(group) ? { mark: "○", tone: "none", rank: 5 } : {}), word: word(group.state) };
 }
 
 /** How many groups are in each state, the worst first, without empty states: [["stalled", 3], ["ok", 17]]. */
@@ -129,12 +130,12 @@ export function lagText({ lag, unknown_queues: unknown }) {
  */
 export function waitingText(retries, now) {
   const waiting = sum(retries, "waiting");
-  const least = retries.every(({ counted }) => counted) ? "" : "at least ";
-  if (!waiting) return least ? "not counted yet" : "none";
+  const least = retries.every(({ counted }) => counted) ? "" : t("at least ");
+  if (!waiting) return least ? t("not counted yet") : t("none");
   const due = Math.min(...retries.map((entry) => entry.next_due_ms).filter(isKnown));
   if (now === null || !Number.isFinite(due)) return `${least}${count(waiting)}`;
-  const when = due <= now ? "due now" : `in ${age(due - now)}`;
-  return `${least}${count(waiting)}; ${least ? "one retry" : "next retry"} ${when}`;
+  const when = due <= now ? t("due now") : t("in {0}", age(due - now));
+  return `${least}${count(waiting)}${least ? t("; one retry {0}", when) : t("; next retry {0}", when)}`;
 }
 
 export const sum = (list, name) => list.reduce((total, entry) => total + (entry[name] ?? 0), 0);
@@ -187,52 +188,51 @@ export function clientKind(client) {
 
 /** The age of the last heartbeat: {text, tone}. A WebSocket, or a producer without groups, sends none. */
 export function heartbeat(client, now) {
-  if (client.last_heartbeat_ms === null && client.connected_at_ms === null) return { text: "unknown", tone: "none" };
-  if (client.last_heartbeat_ms === null) return { text: "none", tone: client.protocol === "websocket" ? "none" : "calm" };
-  if (now === null) return { text: "unknown", tone: "none" };
+  if (client.last_heartbeat_ms === null && client.connected_at_ms === null) return { text: t("unknown"), tone: "none" };
+  if (client.last_heartbeat_ms === null) return { text: t("none"), tone: client.protocol === "websocket" ? "none" : "calm" };
+  if (now === null) return { text: t("unknown"), tone: "none" };
   const since = Math.max(0, now - client.last_heartbeat_ms);
   const tone = since > EXPIRES_MS ? "bad" : since > LATE_HEARTBEAT_MS ? "warn" : "none";
-  return { text: since < 1000 ? "now" : `${span(since)} ago`, tone };
+  return { text: since < 1000 ? t("now") : t("{0} ago", span(since)), tone };
 }
 
 // --- Events -------------------------------------------------------------------------------------------------------
 
-const LEFT = { unregister: "it unregistered", channel_closed: "its connection closed", expired: "it sent no heartbeat for 120 s",
-  unlisted: "its broker does not list it any more" };
-const NOTIFIED = { joined: "a member joined", reconnected: "a member reconnected", left: "a member left",
-  subscription: "a subscription changed", retry_topic: "the group's retry topic was created" };
+const LEFT = { unregister: t("it unregistered"), channel_closed: t("its connection closed"), expired: t("it sent no heartbeat for 120 s"),
+  unlisted: t("its broker does not list it any more") };
+const NOTIFIED = { joined: t("a member joined"), reconnected: t("a member reconnected"), left: t("a member left"),
+  subscription: t("a subscription changed"), retry_topic: t("the group's retry topic was created") };
 /** Whether the event is about a dead letter that was sent again: a consumer's own retries begin at 1. */
 export const isResent = ({ reconsume_times: times }) => Number(times) === 0;
 /** Whether a popped message came back: its lease is over, or it was given back. Only messages that are sent back are delayed. */
 export const isUnacknowledged = ({ delay_level: level }) => Number(level) === 0;
 /** Why a message is dead, by the `reason` of its event. */
-export const DEAD = { exhausted: "the group's maximum of retries is reached", asked: "its consumer asked for it",
-  ordered: "the group consumes in order, and its consumer gave the message up" };
-const UNLOCKED = { unlock: "released it", unregister: "left the group", expired: "did not renew it" };
+export const DEAD = { exhausted: t("the group's maximum of retries is reached"), asked: t("its consumer asked for it"),
+  ordered: t("the group consumes in order, and its consumer gave the message up") };
+const UNLOCKED = { unlock: t("released it"), unregister: t("left the group"), expired: t("did not renew it") };
 
 const EVENTS = {
-  client_connected: (e) => ["●", "connected", "good", `${clientName(e)} connected from ${e.remote || "an unknown address"}.`],
-  client_identified: (e) => ["●", "identified", "calm", `${e.remote} is ${clientName(e)}, ${clientKind({ ...e, version: "" })}.`],
-  client_lost: (e) => ["○", "disconnected", "none", `${clientName(e)} at ${e.remote || "an unknown address"} disconnected${releasedHolds(e)}.`],
-  group_member_joined: (e) => ["▲", "joined", "good", `${e.client_id} joined. ${memberCount(e)}`],
-  group_member_left: (e) => ["▼", "left", e.cause === "unregister" ? "none" : "warn",
-    `${e.client_id} left: ${LEFT[e.cause] ?? e.cause}. ${memberCount(e)}`],
-  subscription_changed: (e) => ["✎", "subscription", "calm", subscriptionChange(e)],
-  consumer_ids_notified: (e) => ["↻", "rebalance", "calm",
-    `${e.members === 1 ? "1 member was" : `${count(e.members)} members were`} notified to rebalance: ${NOTIFIED[e.cause] ?? e.cause}.`],
-  queue_taken: (e) => ["→", "queue", "calm", `${e.client_id} now pulls from ${queueKey(e.topic, e.queue_id)}${
-    e.previous ? `, instead of ${e.previous}` : ""}.`],
-  queue_locked: (e) => ["■", "locked", "calm", `${e.client_id} locked ${queueKey(e.topic, e.queue_id)} to consume it in order.`],
-  queue_unlocked: (e) => ["□", "unlocked", e.cause === "expired" ? "warn" : "none",
-    `The lock on ${queueKey(e.topic, e.queue_id)} ended: ${e.client_id} ${UNLOCKED[e.cause] ?? e.cause}.`],
-  offset_reset: (e) => ["⇤", "offset reset", "warn", `The offset of ${queueKey(e.topic, e.queue_id)} was reset to ${count(e.offset)}${
-    e.previous >= 0 ? `; it was ${count(e.previous)}` : ""}.`],
-  message_sent_back: (e) => (isResent(e) ? ["↪", "sent again", "calm",
-    `The dead letter ${e.message_id} of ${e.topic} was sent to the group again, as a first attempt.`] : ["↩", "retry", "warn",
-    `Message ${e.message_id} of ${e.topic} ${isUnacknowledged(e) ? "came back without an ack" : "was sent back"} and will be delivered again (retry ${count(e.reconsume_times)}).`]),
-  message_dead_lettered: (e) => ["✖", "dead letter", "bad",
-    `Message ${e.message_id} of ${e.topic} was moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}.`],
-  subscription_group_changed: (e) => ["✎", "configuration", "none", `The group's configuration was ${e.action}.`],
+  client_connected: (e) => ["●", t("connected"), "good", t("{0} connected from {1}.", clientName(e), e.remote || t("an unknown address"))],
+  client_identified: (e) => ["●", t("identified"), "calm", t("{0} is {1}, {2}.", e.remote, clientName(e), clientKind({ ...e, version: "" }))],
+  client_lost: (e) => ["○", t("disconnected"), "none", t("{0} at {1} disconnected{2}.", clientName(e), e.remote || t("an unknown address"), releasedHolds(e))],
+  group_member_joined: (e) => ["▲", t("joined"), "good", t("{0} joined. {1}", e.client_id, memberCount(e))],
+  group_member_left: (e) => ["▼", t("left"), e.cause === "unregister" ? "none" : "warn",
+    t("{0} left: {1}. {2}", e.client_id, LEFT[e.cause] ?? e.cause, memberCount(e))],
+  subscription_changed: (e) => ["✎", t("subscription"), "calm", subscriptionChange(e)],
+  consumer_ids_notified: (e) => ["↻", t("rebalance"), "calm",
+    plural(e.members, "{0} member was notified to rebalance: {1}.", "{0} members were notified to rebalance: {1}.", NOTIFIED[e.cause] ?? e.cause)],
+  queue_taken: (e) => ["→", t("queue"), "calm", t("{0} now pulls from {1}{2}.", e.client_id, queueKey(e.topic, e.queue_id), e.previous ? t(", instead of {0}", e.previous) : "")],
+  queue_locked: (e) => ["■", t("locked"), "calm", t("{0} locked {1} to consume it in order.", e.client_id, queueKey(e.topic, e.queue_id))],
+  queue_unlocked: (e) => ["□", t("unlocked"), e.cause === "expired" ? "warn" : "none",
+    t("The lock on {0} ended: {1} {2}.", queueKey(e.topic, e.queue_id), e.client_id, UNLOCKED[e.cause] ?? e.cause)],
+  offset_reset: (e) => ["⇤", t("offset reset"), "warn", t("The offset of {0} was reset to {1}{2}.", queueKey(e.topic, e.queue_id), count(e.offset), e.previous >= 0 ? t("; it was {0}", count(e.previous)) : "")],
+  message_sent_back: (e) => (isResent(e) ? ["↪", t("sent again"), "calm",
+    t("The dead letter {0} of {1} was sent to the group again, as a first attempt.", e.message_id, e.topic)] : ["↩", t("retry"), "warn",
+    isUnacknowledged(e) ? t("Message {0} of {1} came back without an ack and will be delivered again (retry {2}).", e.message_id, e.topic, count(e.reconsume_times))
+      : t("Message {0} of {1} was sent back and will be delivered again (retry {2}).", e.message_id, e.topic, count(e.reconsume_times))]),
+  message_dead_lettered: (e) => ["✖", t("dead letter"), "bad",
+    t("Message {0} of {1} was moved to the dead letter queue: {2}.", e.message_id, e.topic, DEAD[e.reason] ?? e.reason)],
+  subscription_group_changed: (e) => ["✎", t("configuration"), "none", t("The group's configuration was {0}.", word(e.action))],
 };
 
 /** One event: {mark, word, tone, text}. */
@@ -241,13 +241,13 @@ export function explainEvent(event) {
   return { mark, word, tone, text };
 }
 
-const clientName = (e) => e.client_id || "A client";
-const memberCount = ({ members }) => `The group has ${members === 0 ? "no members" : plural(members, "member")} now.`;
+const clientName = (e) => e.client_id || t("A client");
+const memberCount = ({ members }) => (members === 0 ? t("The group has no members now.") : plural(members, "The group has {0} member now.", "The group has {0} members now."));
 const releasedHolds = (e) => (e.holds_released > 0
-  ? `; ${count(e.holds_released)} of its held pulls ${e.holds_released === 1 ? "was" : "were"} released` : "");
+  ? plural(e.holds_released, "; {0} of its held pulls was released", "; {0} of its held pulls were released") : "");
 
 function subscriptionChange(e) {
-  if (!e.expression) return `The group no longer subscribes to ${e.topic}.`;
-  if (!e.previous) return `The group subscribes to ${e.topic}: ${e.expression}.`;
-  return `The group's subscription to ${e.topic} changed from ${e.previous} to ${e.expression}.`;
+  if (!e.expression) return t("The group no longer subscribes to {0}.", e.topic);
+  if (!e.previous) return t("The group subscribes to {0}: {1}.", e.topic, e.expression);
+  return t("The group's subscription to {0} changed from {1} to {2}.", e.topic, e.previous, e.expression);
 }

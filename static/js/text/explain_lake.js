@@ -1,7 +1,10 @@
 /** Figures and sentences about the lake. 64-bit integers are strings. */
 
+import { choose, t } from "./translate.js";
+import { word } from "./words.js";
+
 /** Reasons why the lake stops before the end of the log. */
-const STOPS = { "invalid record": "the record there is invalid" };
+const STOPS = { "invalid record": t("the record there is invalid") };
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 /** A size in decimal units: 1234567 is "1.2 MB". */
@@ -17,29 +20,29 @@ export function bytes(size) {
 
 /** The lake's figures as [name, value]. */
 export function lakeFigures(lake, { count, ago, now }) {
-  if (!lake.folder) return [["State", lake.under_way && lake.status !== "queued" ? "being filled for the first time" : "no lake yet"]];
-  const behind = lake.behind_bytes === null ? "unknown" : Number(lake.behind_bytes) ? bytes(lake.behind_bytes) : "nothing";
+  if (!lake.folder) return [[t("State"), lake.under_way && lake.status !== "queued" ? t("being filled for the first time") : t("no lake yet")]];
+  const behind = lake.behind_bytes === null ? t("unknown") : Number(lake.behind_bytes) ? bytes(lake.behind_bytes) : t("nothing");
   return [
-    ["Messages", `${count(lake.messages.rows)} in ${bytes(lake.messages.size)}`],
-    ["Pull results", `${count(lake.polls.rows)} in ${bytes(lake.polls.size)}`],
-    ["Behind the log", lake.under_way ? `${behind}; being filled` : behind],
-    ["Last filled", lake.synced_ms === null ? "never" : ago(now - Number(lake.synced_ms))],
-    ...(Number(lake.retired_bytes) ? [["Merged or dropped", `${bytes(lake.retired_bytes)}, removed when no report reads it`]] : []),
-    ["Folder", lake.folder],
-    ...(lake.brokers.length > 1 ? [["Broker", `${lake.broker}; fills cover all ${lake.brokers.length}`]] : []),
+    [t("Messages"), t("{0} in {1}", count(lake.messages.rows), bytes(lake.messages.size))],
+    [t("Pull results"), t("{0} in {1}", count(lake.polls.rows), bytes(lake.polls.size))],
+    [t("Behind the log"), lake.under_way ? t("{0}; being filled", behind) : behind],
+    [t("Last filled"), lake.synced_ms === null ? t("never") : ago(now - Number(lake.synced_ms))],
+    ...(Number(lake.retired_bytes) ? [[t("Merged or dropped"), t("{0}, removed when no report reads it", bytes(lake.retired_bytes))]] : []),
+    [t("Folder"), lake.folder],
+    ...(lake.brokers.length > 1 ? [[t("Broker"), t("{0}; fills cover all {1}", lake.broker, lake.brokers.length)]] : []),
   ];
 }
 
-const CANCELLED_NOTE = "What was already written stays; the next fill continues there.";
+const CANCELLED_NOTE = t("What was already written stays; the next fill continues there.");
 
 /** The state of the running or queued fill, or of the last one if it was cancelled; otherwise null. */
 export function currentFill(lake) {
-  if (!lake.under_way) return lake.status === "cancelled" ? { status: "cancelled", word: "cancelled", doing: CANCELLED_NOTE, percent: null } : null;
+  if (!lake.under_way) return lake.status === "cancelled" ? { status: "cancelled", word: t("cancelled"), doing: CANCELLED_NOTE, percent: null } : null;
   const runs = lake.status === "running";
   return {
     status: lake.status,
-    word: lake.cancel_requested ? "stopping" : lake.status,
-    doing: lake.status === "queued" ? "waiting for a report worker" : runs && lake.doing ? `${lake.doing}, ${lake.percent} %` : "",
+    word: lake.cancel_requested ? t("stopping") : word(lake.status),
+    doing: lake.status === "queued" ? t("waiting for a report worker") : runs && lake.doing ? `${lake.doing}, ${lake.percent} %` : "",
     percent: runs ? lake.percent : null,
   };
 }
@@ -48,17 +51,17 @@ export function currentFill(lake) {
 export function lakeNotes(lake, { count }) {
   const notes = [];
   if (lake.problem) notes.push(lake.problem);
-  if (lake.last_failure) notes.push(`The last attempt to fill it failed: ${lake.last_failure}`);
-  if (Number(lake.gap_bytes)) notes.push(`${bytes(lake.gap_bytes)} of the log were deleted before the lake could read them.`);
-  if (Number(lake.missing_journal_files)) notes.push(`${Number(lake.missing_journal_files) === 1 ? "1 file of the poll journal was" : `${count(lake.missing_journal_files)} files of the poll journal were`} deleted before the lake could read ${Number(lake.missing_journal_files) === 1 ? "it" : "them"}.`);
+  if (lake.last_failure) notes.push(t("The last attempt to fill it failed: {0}", lake.last_failure));
+  if (Number(lake.gap_bytes)) notes.push(t("{0} of the log were deleted before the lake could read them.", bytes(lake.gap_bytes)));
+  if (Number(lake.missing_journal_files)) notes.push(choose(lake.missing_journal_files, "1 file of the poll journal was deleted before the lake could read it.", "{0} files of the poll journal were deleted before the lake could read them.", count(lake.missing_journal_files)));
   if (lake.dropped_before_ms !== null) {
     const day = new Date(Number(lake.dropped_before_ms)).toISOString().slice(0, 10);
-    notes.push(`Data from before ${day} (UTC) was dropped because of GLASSMQ_LAKE_KEEP_DAYS: ${count(lake.dropped_messages)} messages, ${count(lake.dropped_polls)} pull results.`);
+    notes.push(t("Data from before {0} (UTC) was dropped because of GLASSMQ_LAKE_KEEP_DAYS: {1} messages, {2} pull results.", day, count(lake.dropped_messages), count(lake.dropped_polls)));
   }
   const stop = STOPS[lake.ended_by];
-  if (stop) notes.push(`The lake stopped at byte ${count(lake.position)} of the log: ${stop}. ${Number(lake.segments_unread) === 1 ? "1 later segment is" : `${count(lake.segments_unread)} later segments are`} not read.`);
+  if (stop) notes.push(choose(lake.segments_unread, "The lake stopped at byte {1} of the log: {2}. 1 later segment is not read.", "The lake stopped at byte {1} of the log: {2}. {0} later segments are not read.", count(lake.segments_unread), count(lake.position), stop));
   const others = lake.other_lakes;
-  if (others) notes.push(`The folder also has ${others === 1 ? "a lake of another store that was" : `${count(others)} lakes of other stores that were`} at the same path; reports do not read ${others === 1 ? "it" : "them"}.`);
+  if (others) notes.push(choose(others, "The folder also has a lake of another store that was at the same path; reports do not read it.", "The folder also has {0} lakes of other stores that were at the same path; reports do not read them.", count(others)));
   return notes;
 }
 

@@ -1,7 +1,9 @@
 /** Formats of numbers, durations and names. Pure. An unknown value is "unknown", never 0. */
 
-export const UNKNOWN = "unknown";
-const GROUPED = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+import { choose, language, t } from "./translate.js";
+
+export const UNKNOWN = t("unknown");
+const GROUPED = new Intl.NumberFormat(language === "en" ? "en-US" : language, { maximumFractionDigits: 0 });
 
 export function isKnown(value) {
   return value !== null && value !== undefined && !Number.isNaN(value);
@@ -13,15 +15,18 @@ export function count(value) {
   return GROUPED.format(typeof value === "string" ? BigInt(value) : value);
 }
 
-/** "1 queue", "2 queues". */
-export function plural(number, one, many = `${one}s`) {
-  return `${count(number)} ${Number(number) === 1 ? one : many}`;
+/** The text for the number, which is {0} in it: "1 queue", "2 queues". `others` are {1}, {2} … . */
+export function plural(number, one, many, ...others) {
+  return choose(number, one, many, count(number), ...others);
 }
 
-/** For narrow places: 12,345 -> "12.3k". */
+const COMPACT = language.startsWith("zh") ? new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }) : null;
+
+/** For narrow places: 12,345 -> "12.3k", in Chinese "1.2万". */
 export function shortCount(value) {
   if (!isKnown(value)) return UNKNOWN;
   if (value < 10_000) return count(value);
+  if (COMPACT) return COMPACT.format(value);
   const [scaled, unit] = value < 1e6 ? [value / 1e3, "k"] : value < 1e9 ? [value / 1e6, "M"] : [value / 1e9, "G"];
   return `${scaled < 100 ? scaled.toFixed(1) : scaled.toFixed(0)}${unit}`;
 }
@@ -43,16 +48,16 @@ export function rate(perSecond) {
 /** A duration given in microseconds, in the most readable unit. */
 export function micros(us) {
   if (!isKnown(us)) return UNKNOWN;
-  if (us < 1000) return `${Math.round(us)} µs`;
+  if (us < 1000) return t("{0} µs", Math.round(us));
   return millis(us / 1000);
 }
 
 /** A duration given in milliseconds. */
 export function millis(ms) {
   if (!isKnown(ms)) return UNKNOWN;
-  if (ms < 10) return `${trim(ms.toFixed(2))} ms`;
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 10) return t("{0} ms", trim(ms.toFixed(2)));
+  if (ms < 1000) return t("{0} ms", Math.round(ms));
+  if (ms < 60_000) return seconds(ms);
   return span(ms);
 }
 
@@ -62,7 +67,7 @@ function trim(text) {
 
 /** Seconds with one decimal, for a number that changes all the time: "8.2 s". */
 export function seconds(ms) {
-  return isKnown(ms) ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : UNKNOWN;
+  return isKnown(ms) ? t("{0} s", (Math.max(0, ms) / 1000).toFixed(1)) : UNKNOWN;
 }
 
 /** A long duration in two units: "3 d 4 h", "2 min 5 s". */
@@ -70,21 +75,21 @@ export function span(ms) {
   if (!isKnown(ms)) return UNKNOWN;
   const total = Math.max(0, Math.floor(ms / 1000));
   const parts = [
-    [Math.floor(total / 86_400), "d"],
-    [Math.floor(total / 3600) % 24, "h"],
-    [Math.floor(total / 60) % 60, "min"],
-    [total % 60, "s"],
+    [Math.floor(total / 86_400), (days) => t("{0} d", days)],
+    [Math.floor(total / 3600) % 24, (hours) => t("{0} h", hours)],
+    [Math.floor(total / 60) % 60, (minutes) => t("{0} min", minutes)],
+    [total % 60, (left) => t("{0} s", left)],
   ];
   const first = parts.findIndex(([value]) => value > 0);
-  if (first < 0) return "0 s";
+  if (first < 0) return t("{0} s", 0);
   return parts.slice(first, first + 2).filter(([value], i) => i === 0 || value > 0)
-    .map(([value, unit]) => `${value} ${unit}`).join(" ");
+    .map(([value, text]) => text(value)).join(" ");
 }
 
 /** An age in two units, "now" under a second. */
 export function ago(ms) {
   if (!isKnown(ms)) return UNKNOWN;
-  return ms < 1000 ? "now" : `${span(ms)} ago`;
+  return ms < 1000 ? t("now") : t("{0} ago", span(ms));
 }
 
 /** Time of day in the reader's time zone, with milliseconds: "14:03:22.118". */
@@ -142,19 +147,19 @@ export function bucketText({ value, open }, format) {
 
 /** Each cause's name, meaning, and mark (so that colour is never the only sign). */
 export const CAUSES = {
-  arrival: { word: "arrival", mark: "●", means: "a message that its filter accepts arrived" },
-  filter_advanced: { word: "filter advanced", mark: "◆",
-    means: "its filter rejected messages that had arrived; the answer moves its offset past them" },
-  missed_arrival: { word: "missed arrival", mark: "✖",
-    means: "a matching message had arrived without waking it; this is a defect, please report it" },
-  timeout: { word: "timeout", mark: "◷", means: "no message arrived before its deadline" },
-  short_poll: { word: "short poll", mark: "◔", means: "longPollingEnable is off, and shortPollingTimeMills passed" },
-  shutdown: { word: "shutdown", mark: "■", means: "the broker is stopping and answers all held pulls" },
-  channel_gone: { word: "client gone", mark: "○", means: "its client disconnected, so it was not answered" },
-  cancelled: { word: "cancelled", mark: "○",
-    means: "its client cancelled the pull, its topic was deleted, or the group's offset was reset" },
-  refused: { word: "refused", mark: "○",
-    means: "the group may no longer consume, the topic may no longer be read, or the subscription ended; the client got the reason" },
+  arrival: { word: t("arrival"), mark: "●", means: t("a message that its filter accepts arrived") },
+  filter_advanced: { word: t("filter advanced"), mark: "◆",
+    means: t("its filter rejected messages that had arrived; the answer moves its offset past them") },
+  missed_arrival: { word: t("missed arrival"), mark: "✖",
+    means: t("a matching message had arrived without waking it; this is a defect, please report it") },
+  timeout: { word: t("timeout"), mark: "◷", means: t("no message arrived before its deadline") },
+  short_poll: { word: t("short poll"), mark: "◔", means: t("longPollingEnable is off, and shortPollingTimeMills passed") },
+  shutdown: { word: t("shutdown"), mark: "■", means: t("the broker is stopping and answers all held pulls") },
+  channel_gone: { word: t("client gone"), mark: "○", means: t("its client disconnected, so it was not answered") },
+  cancelled: { word: t("cancelled"), mark: "○",
+    means: t("its client cancelled the pull, its topic was deleted, or the group's offset was reset") },
+  refused: { word: t("refused"), mark: "○",
+    means: t("the group may no longer consume, the topic may no longer be read, or the subscription ended; the client got the reason") },
 };
 
 /** Whether a hold that ended for this cause was answered with what its queue had. */

@@ -3,24 +3,24 @@
 import { acceptsAll, isPop, waitReason } from "./explain.js";
 import { cause, clockTime, count, micros, millis, plural } from "./format.js";
 import { queueKey } from "../reducer.js";
+import { choose, t } from "./translate.js";
 
 const STEPS = {
-  pull_held: (e) => ["held", "calm", isPop(e) ? `it pops from ${queueKey(e.topic, e.queue_id)}, which had no message for it` : `it asked for offset ${count(e.pull_from_offset)} of ${queueKey(e.topic, e.queue_id)}, which ended at `
-    + `${count(e.queue_max_offset)}, so there was no message${acceptsAll(e.filter) ? "" : ` that its filter ${e.filter} accepts`}`],
-  pull_passed_over: (e) => ["passed over", "warn", `${range(e)} arrived, and its filter rejected ${isOne(e) ? "it" : "them"} by ${e.by}`],
-  pull_woken: (e) => ["woken", e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
-    `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}${e.wake_us > 0 ? `; its answer was ready ${micros(Number(e.wake_us))} after the arrival` : ""}`],
-  pull_released: (e) => ["released", "warn", `after ${micros(Number(e.held_us))}: ${cause(e.cause).means}`],
-  pull_answered: (e) => ["answered", e.messages > 0 ? "good" : "calm", `${e.status}, with ${plural(Number(e.messages), "message")}${e.next_begin_offset < 0 ? "" : `; its next offset is ${count(e.next_begin_offset)}`}`],
-  messages_delivered: (e) => ["delivered", "good", `${range(e)}, ${isOne(e) ? "" : "the oldest "}${millis(Number(e.latency_ms))} after it was stored`],
+  pull_held: (e) => [t("held"), "calm", isPop(e) ? t("it pops from {0}, which had no message for it", queueKey(e.topic, e.queue_id)) : t("it asked for offset {0} of {1}, which ended at {2}, so there was no message{3}", count(e.pull_from_offset), queueKey(e.topic, e.queue_id), count(e.queue_max_offset), acceptsAll(e.filter) ? "" : t(" that its filter {0} accepts", e.filter))],
+  pull_passed_over: (e) => [t("passed over"), "warn", choose(size(e), "{0} arrived, and its filter rejected it by {1}", "{0} arrived, and its filter rejected them by {1}", range(e), e.by)],
+  pull_woken: (e) => [t("woken"), e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
+    t("after {0}: {1}{2}", micros(Number(e.held_us)), cause(e.cause).means, e.wake_us > 0 ? t("; its answer was ready {0} after the arrival", micros(Number(e.wake_us))) : "")],
+  pull_released: (e) => [t("released"), "warn", t("after {0}: {1}", micros(Number(e.held_us)), cause(e.cause).means)],
+  pull_answered: (e) => [t("answered"), e.messages > 0 ? "good" : "calm", plural(Number(e.messages), "{1}, with {0} message{2}", "{1}, with {0} messages{2}", e.status, e.next_begin_offset < 0 ? "" : t("; its next offset is {0}", count(e.next_begin_offset)))],
+  messages_delivered: (e) => [t("delivered"), "good", choose(size(e), "{0}, {1} after it was stored", "{0}, the oldest {1} after it was stored", range(e), millis(Number(e.latency_ms)))],
 };
 
-const isOne = (e) => Number(e.to_offset) - Number(e.from_offset) === 1;
+const size = (e) => Number(e.to_offset) - Number(e.from_offset);
 
 /** Offsets from `from_offset` to `to_offset`, without the latter. */
 function range({ from_offset: from, to_offset: to }) {
   const last = Number(to) - 1;
-  return Number(from) === last ? `the message at offset ${count(from)}` : `the messages at offsets ${count(from)} to ${count(last)}`;
+  return Number(from) === last ? t("the message at offset {0}", count(from)) : t("the messages at offsets {0} to {1}", count(from), count(last));
 }
 
 /** The steps in the order of time: [{at, word, tone, text}]. */
@@ -33,11 +33,11 @@ export function stepsOfHold({ events }) {
 
 /** A sentence that says why it is held, by its own events, and until when; or that it is not held any more. */
 export function aboutHold({ hold, events }) {
-  if (!hold) return "It is not held any more.";
+  if (!hold) return t("It is not held any more.");
   const passed = events.findLast(({ type }) => type === "pull_passed_over");
   const end = Number(passed?.to_offset ?? hold.queue_max_offset);
   const row = { ...hold, pull_from_offset: Number(hold.pull_from_offset) };
-  return `${waitReason(row, { max_offset: end })} It is answered at ${clockTime(Number(hold.deadline_ms))} at the latest.`;
+  return t("{0} It is answered at {1} at the latest.", waitReason(row, { max_offset: end }), clockTime(Number(hold.deadline_ms)));
 }
 
 /** Whose pull it is: its row while it is held, otherwise an event of it; {} if neither is known. */

@@ -1,6 +1,7 @@
 /** What a message's page says about it, and how its body is shown: as text, as JSON or as bytes. Pure. */
 
 import { dateTime, visible } from "./format.js";
+import { t } from "./translate.js";
 
 const ROW = 16;
 const DEEPEST = 40;
@@ -16,12 +17,12 @@ export function dueOf(properties, storedMs) {
 
 /** What a message in a topic of the broker's own is for; "" for all others. */
 export function purposeOf({ topic, properties, store_time_ms: stored }, nowMs = Date.now()) {
-  if (topic === "SCHEDULE_TOPIC_XXXX") return `It is for ${properties.REAL_TOPIC}, after the delay of level ${properties.DELAY}.`;
+  if (topic === "SCHEDULE_TOPIC_XXXX") return t("It is for {0}, after the delay of level {1}.", properties.REAL_TOPIC, properties.DELAY);
   if (topic !== "rmq_sys_wheel_timer") return "";
-  const target = `for ${properties.REAL_TOPIC} at ${dateTime(dueOf(properties, Number(stored)), nowMs)}`;
+  const time = dateTime(dueOf(properties, Number(stored)), nowMs);
   return "TIMER_DEL_UNIQKEY" in properties
-    ? `It is a recall of the message with the same id, which was due ${target}. Search for the topic to see whether that was delivered.`
-    : `It is due ${target}.`;
+    ? t("It is a recall of the message with the same id, which was due for {0} at {1}. Search for the topic to see whether that was delivered.", properties.REAL_TOPIC, time)
+    : t("It is due for {0} at {1}.", properties.REAL_TOPIC, time);
 }
 
 /** The bytes of a body of the API. */
@@ -103,5 +104,5 @@ export function hexRows(bytes) {
 /** The beginning of a body on one line, for a table. */
 export function bodyLine({ body, body_encoding: encoding }) {
   const text = encoding === "base64" ? `base64 ${body}` : body;
-  return visible(text.slice(0, 200).replace(/\s+/g, " ").trim()) || (body ? "blank" : "empty");
+  return visible(text.slice(0, 200).replace(/\s+/g, " ").trim()) || (body ? t("blank") : t("empty"));
 }

@@ -1,9 +1,10 @@
 /** What clients of attached brokers answered about themselves, in words. */
 
-import { UNKNOWN, count, isKnown, span } from "./format.js";
+import { UNKNOWN, count, isKnown, plural, span } from "./format.js";
+import { t } from "./translate.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
-const ago = (now, ms) => (isKnown(ms) ? `${span(Math.max(0, now - Number(ms)))} ago` : UNKNOWN);
+const ago = (now, ms) => (isKnown(ms) ? t("{0} ago", span(Math.max(0, now - Number(ms)))) : UNKNOWN);
 
 /**
  * The clients of all brokers, those with messages first: {id, problem, stacks, about, queues: [{place, cached, handed,
@@ -23,7 +24,7 @@ export function clientsOf({ brokers }, now) {
       client.about ||= aboutText(properties, now);
       for (const queue of queues) {
         const name = `${queue.topic}@${queue.queue_id}`;
-        client.queues.push({ place: several ? `${name} at ${broker.broker}` : name, cached: number(queue.cached), locked: queue.locked,
+        client.queues.push({ place: several ? t("{0} at {1}", name, broker.broker) : name, cached: number(queue.cached), locked: queue.locked,
           handed: handedOut(pulled.get(name)), consumed: ago(now, queue.consumed_ms), pulled: ago(now, queue.pulled_ms) });
       }
     }
@@ -40,8 +41,8 @@ function handedOut(queue) {
 
 function aboutText(properties, now) {
   const { PROP_CLIENT_VERSION: version, PROP_CONSUMER_START_TIMESTAMP: started, PROP_THREADPOOL_CORE_SIZE: threads } = properties;
-  const parts = [version && version.replace(/^V/, "").replaceAll("_", "."), started && `started ${ago(now, started)}`,
-    threads && Number(threads) > 0 && `${count(Number(threads))} ${Number(threads) === 1 ? "thread" : "threads"}`];
+  const parts = [version && version.replace(/^V/, "").replaceAll("_", "."), started && t("started {0}", ago(now, started)),
+    threads && Number(threads) > 0 && plural(Number(threads), "{0} thread", "{0} threads")];
   return parts.filter(Boolean).join(", ");
 }
 
@@ -55,9 +56,9 @@ export function stacksText(stacks) {
 /** What the answer says about itself: whom it asked, and what it leaves out. */
 export function askedText({ brokers, problems }) {
   const members = brokers.map(({ members: all, clients, broker, source }) => {
-    if (!all) return `${broker} (${source}) has no member of the group`;
-    const whom = clients.length < all ? `${count(clients.length)} of ${count(all)} members` : `${count(all)} ${all === 1 ? "member" : "members"}`;
-    return `${broker} (${source}) asked ${whom}`;
+    if (!all) return t("{0} ({1}) has no member of the group", broker, source);
+    const whom = clients.length < all ? t("{0} of {1} members", count(clients.length), count(all)) : plural(all, "{0} member", "{0} members");
+    return t("{0} ({1}) asked {2}", broker, source, whom);
   });
   const away = Object.entries(problems ?? {}).map(([broker, problem]) => `${broker}: ${problem}`);
   return [...members, ...away].join("; ");

@@ -4,35 +4,36 @@ import { count, dateTime, isKnown, isSystemTopic, micros, millis, plural, span }
 import { DEAD, capitalize, isResent, isUnacknowledged } from "./explain_group.js";
 import { dueOf } from "./message_text.js";
 import { queueKey } from "../reducer.js";
+import { t } from "./translate.js";
 
 const number = (value) => (isKnown(value) ? Number(value) : null);
 
 const STEPS = {
-  messages_stored: (e) => ["stored", "calm", `in the commit log, for ${queueKey(e.topic, e.queue_id)}`],
-  flush_done: (e) => ["flushed", "good", `on the disk; the flush took ${micros(number(e.took_us))}`],
-  messages_dispatched: (e) => ["dispatched", "calm", `in ${queueKey(e.topic, e.queue_id)}${isSystemTopic(e.topic) ? "" : ", where consumers see it"}`],
-  half_message_stored: (e) => ["half", "warn", `waits for the end of its transaction, then for ${e.topic}`],
-  transaction_checked: (e) => ["checked", "warn",
-    `check ${count(e.checks)}: ${e.client_id ? `${e.client_id} was asked how its transaction ends` : `no producer of ${e.producer_group} is connected`}`],
+  messages_stored: (e) => [t("stored"), "calm", t("in the commit log, for {0}", queueKey(e.topic, e.queue_id))],
+  flush_done: (e) => [t("flushed"), "good", t("on the disk; the flush took {0}", micros(number(e.took_us)))],
+  messages_dispatched: (e) => [t("dispatched"), "calm", t("in {0}{1}", queueKey(e.topic, e.queue_id), isSystemTopic(e.topic) ? "" : t(", where consumers see it"))],
+  half_message_stored: (e) => [t("half"), "warn", t("waits for the end of its transaction, then for {0}", e.topic)],
+  transaction_checked: (e) => [t("checked"), "warn",
+    t("check {0}: {1}", count(e.checks), e.client_id ? t("{0} was asked how its transaction ends", e.client_id) : t("no producer of {0} is connected", e.producer_group))],
   transaction_ended: (e) => ({
-    committed: ["committed", "good", `${e.producer_group} ended its transaction: consumers see it`],
-    rolled_back: ["rolled back", "bad", `${e.producer_group} ended its transaction: no consumer sees it`],
-  })[e.outcome] ?? ["given up", "bad", `the transaction did not end: ${e.reason}`],
-  messages_delayed: (e, message) => ["delayed", "warn", number(e.level) ? `by delay level ${count(e.level)}` : timed(e, message)],
-  delay_elapsed: (e) => ["due", "good", `${number(e.level) ? `the delay of level ${count(e.level)} is over` : "its time has come"}${late(e)}`],
-  message_recalled: () => ["recalled", "bad", "its producer recalled it: no consumer sees it"],
-  delayed_messages_lost: (e) => ["lost", "bad", `cannot be delivered: ${e.reason}`],
-  pull_woken: (e) => ["woken", "good", `a pull that was held for ${millis(number(e.held_us) / 1000)}: ${wokenBy(e)}`],
-  messages_delivered: (e) => ["delivered", "good", `to ${e.client_id || "a client"}${others(e)}`],
-  offset_committed: (e) => ["committed", "good", `${e.client_id || "the group"} moved the offset of ${queueKey(e.topic, e.queue_id)} to ${count(e.offset)}`],
-  message_sent_back: (e) => (isResent(e) ? ["sent again", "calm", "a dead letter, as a first attempt"] : [isUnacknowledged(e) ? "no ack" : "sent back", "warn", `to be delivered again (retry ${count(e.reconsume_times)})`]),
-  message_dead_lettered: (e) => ["dead", "bad", `moved to the dead letter queue: ${DEAD[e.reason] ?? e.reason}`],
+    committed: [t("committed"), "good", t("{0} ended its transaction: consumers see it", e.producer_group)],
+    rolled_back: [t("rolled back"), "bad", t("{0} ended its transaction: no consumer sees it", e.producer_group)],
+  })[e.outcome] ?? [t("given up"), "bad", t("the transaction did not end: {0}", e.reason)],
+  messages_delayed: (e, message) => [t("delayed"), "warn", number(e.level) ? t("by delay level {0}", count(e.level)) : timed(e, message)],
+  delay_elapsed: (e) => [t("due"), "good", `${number(e.level) ? t("the delay of level {0} is over", count(e.level)) : t("its time has come")}${late(e)}`],
+  message_recalled: () => [t("recalled"), "bad", t("its producer recalled it: no consumer sees it")],
+  delayed_messages_lost: (e) => [t("lost"), "bad", t("cannot be delivered: {0}", e.reason)],
+  pull_woken: (e) => [t("woken"), "good", t("a pull that was held for {0}: {1}", millis(number(e.held_us) / 1000), wokenBy(e))],
+  messages_delivered: (e) => [t("delivered"), "good", t("to {0}{1}", e.client_id || t("a client"), others(e))],
+  offset_committed: (e) => [t("committed"), "good", t("{0} moved the offset of {1} to {2}", e.client_id || t("the group"), queueKey(e.topic, e.queue_id), count(e.offset))],
+  message_sent_back: (e) => (isResent(e) ? [t("sent again"), "calm", t("a dead letter, as a first attempt")] : [isUnacknowledged(e) ? t("no ack") : t("sent back"), "warn", t("to be delivered again (retry {0})", count(e.reconsume_times))]),
+  message_dead_lettered: (e) => [t("dead"), "bad", t("moved to the dead letter queue: {0}", DEAD[e.reason] ?? e.reason)],
 };
 
-const timed = ({ wall_ms: at }, { properties }) => ("TIMER_OUT_MS" in properties ? `until ${dateTime(dueOf(properties, number(at)))}` : "until its own time");
-const late = ({ late_ms: ms }) => (number(ms) > 0 ? `; it was ${span(number(ms))} late` : "");
-const wokenBy = (e) => (number(e.wake_us) > 0 ? `${micros(number(e.wake_us))} after the arrival` : e.cause.replaceAll("_", " "));
-const others = ({ messages }) => (number(messages) > 1 ? `, with ${plural(number(messages) - 1, "other message")}` : "");
+const timed = ({ wall_ms: at }, { properties }) => ("TIMER_OUT_MS" in properties ? t("until {0}", dateTime(dueOf(properties, number(at)))) : t("until its own time"));
+const late = ({ late_ms: ms }) => (number(ms) > 0 ? t("; it was {0} late", span(number(ms))) : "");
+const wokenBy = (e) => (number(e.wake_us) > 0 ? t("{0} after the arrival", micros(number(e.wake_us))) : e.cause.replaceAll("_", " "));
+const others = ({ messages }) => (number(messages) > 1 ? plural(number(messages) - 1, ", with {0} other message", ", with {0} other messages") : "");
 
 /** The events of a message in the order of time; those that only the poll journal has are made from its entries. */
 export function eventsOf({ events, journal = [] }) {
@@ -62,10 +63,10 @@ export function stepsOf(message, events) {
     return { at: number(event.wall_ms), word, tone: isPassed ? "calm" : tone, text, group: event.group ?? "" };
   });
   if (!events.some(({ type }) => type === "messages_stored")) {
-    steps.unshift({ at: number(message.store_time_ms), word: "stored", tone: "calm", group: "",
-      text: `in the commit log, for ${queueKey(message.topic, message.queue_id)}` });
+    steps.unshift({ at: number(message.store_time_ms), word: t("stored"), tone: "calm", group: "",
+      text: t("in the commit log, for {0}", queueKey(message.topic, message.queue_id)) });
   }
-  return [{ at: number(message.born_time_ms), word: "born", tone: "none", group: "", text: `at its producer, ${message.born_host}` },
+  return [{ at: number(message.born_time_ms), word: t("born"), tone: "none", group: "", text: t("at its producer, {0}", message.born_host) },
     ...steps];
 }
 
@@ -87,21 +88,21 @@ export function groupsOf(message, events, complete) {
 }
 
 function outcome({ delivered, committed, sentBack, resent, dead }, stored, complete) {
-  const after = (at) => `${millis(Math.max(0, at - stored))} after it was stored`;
+  const after = (at) => t("{0} after it was stored", millis(Math.max(0, at - stored)));
   const parts = [];
-  if (delivered.length) parts.push(`delivered ${after(delivered[0])}${delivered.length > 1 ? `, ${count(delivered.length)} times in all` : ""}`);
-  if (sentBack) parts.push(`sent back ${sentBack === 1 ? "once" : `${count(sentBack)} times`}`);
-  if (resent) parts.push(`sent again ${resent === 1 ? "once" : `${count(resent)} times`} after it was dead`);
-  if (committed !== null) parts.push(`committed ${after(committed)}`);
+  if (delivered.length) parts.push(t("delivered {0}{1}", after(delivered[0]), delivered.length > 1 ? t(", {0} times in all", count(delivered.length)) : ""));
+  if (sentBack) parts.push(plural(sentBack, "sent back once", "sent back {0} times"));
+  if (resent) parts.push(plural(resent, "sent again once after it was dead", "sent again {0} times after it was dead"));
+  if (committed !== null) parts.push(t("committed {0}", after(committed)));
   const text = capitalize(`${parts.join("; ")}.`);
-  if (dead !== null) return { word: "dead", tone: "bad", text };
+  if (dead !== null) return { word: t("dead"), tone: "bad", text };
   if (committed !== null && !delivered.length && !sentBack && !resent) return passed(after(committed), complete);
-  if (committed !== null) return { word: sentBack ? "sent back" : "committed", tone: sentBack ? "warn" : "good", text };
-  return { word: delivered.length ? "delivered" : sentBack ? "sent back" : "sent again", tone: "calm", text: `${text.slice(0, -1)}; not committed yet, as far as is known.` };
+  if (committed !== null) return { word: sentBack ? t("sent back") : t("committed"), tone: sentBack ? "warn" : "good", text };
+  return { word: delivered.length ? t("delivered") : sentBack ? t("sent back") : t("sent again"), tone: "calm", text: t("{0}; not committed yet, as far as is known.", text.slice(0, -1)) };
 }
 
 /** The offset moved past a message that no event delivers: it is consumed only if an event is missing. */
 function passed(when, complete) {
-  if (complete) return { word: "passed", tone: "calm", text: `Never delivered: skipped by a filter or a reset. The offset moved past it ${when}.` };
-  return { word: "committed", tone: "none", text: `Committed ${when}. It is not known whether it was delivered: older events are no longer kept.` };
+  if (complete) return { word: t("passed"), tone: "calm", text: t("Never delivered: skipped by a filter or a reset. The offset moved past it {0}.", when) };
+  return { word: t("committed"), tone: "none", text: t("Committed {0}. It is not known whether it was delivered: older events are no longer kept.", when) };
 }

@@ -1,13 +1,14 @@
 /** The same waits under other ways to poll, in words. Pure. */
 
 import { count, dateTime, isKnown, micros, plural, span } from "./format.js";
+import { t } from "./translate.js";
 
-const interval = (ms) => (ms < 1000 ? `${ms} ms` : span(ms));
+const interval = (ms) => (ms < 1000 ? t("{0} ms", ms) : span(ms));
 
 /** The name of a method; `intervalMs` is that of short polling. */
 export function methodText(method, intervalMs) {
-  return { long_polling: "long polling (GlassMQ)", short_polling: `short polling every ${interval(intervalMs)}`,
-    stock_rocketmq: "stock RocketMQ" }[method] ?? method;
+  return { long_polling: t("long polling (GlassMQ)"), short_polling: t("short polling every {0}", interval(intervalMs)),
+    stock_rocketmq: t("stock RocketMQ") }[method] ?? method;
 }
 
 /** A row of the table: name, requests, empty answers and delays, as texts. */
@@ -18,16 +19,17 @@ export function methodRow(totals, intervalMs) {
 
 /** What was replayed, and how many requests short polling would have sent: sentences. */
 export function summaryText({ pulls, empty, waits, complete, from_ms: from, to_ms: to, interval_ms: every, methods }) {
-  const range = complete ? "" : ` Only those from ${dateTime(from)} to ${dateTime(to)} were looked at: there were too many.`;
-  if (!pulls) return `No pull of this topic ended in this time, so there is nothing to replay.${range}`;
-  const happened = `${plural(pulls, "pull")} ended, ${count(empty)} without messages: ${plural(waits, "wait")}.`;
+  const range = complete ? "" : t(" Only those from {0} to {1} were looked at: there were too many.", dateTime(from), dateTime(to));
+  if (!pulls) return t("No pull of this topic ended in this time, so there is nothing to replay.{0}", range);
+  const happened = t("{0} ended, {1} without messages: {2}.", plural(pulls, "{0} pull", "{0} pulls"), count(empty), plural(waits, "{0} wait", "{0} waits"));
   const [long, short] = methods;
   const more = short.requests - long.requests;
-  const amount = more ? `${plural(Math.abs(more), "request")} ${more > 0 ? "more" : "fewer"}` : "as many requests";
-  const cost = ` Short polling every ${interval(every)} would have sent ${amount}.`;
-  const late = isKnown(short.p50_us) ? ` Messages would have been given ${micros(short.p50_us)} after they came (p50), instead of ${micros(long.p50_us)}.` : "";
+  const cost = !more ? t(" Short polling every {0} would have sent as many requests.", interval(every))
+    : more > 0 ? plural(more, " Short polling every {1} would have sent {0} request more.", " Short polling every {1} would have sent {0} requests more.", interval(every))
+      : plural(-more, " Short polling every {1} would have sent {0} request fewer.", " Short polling every {1} would have sent {0} requests fewer.", interval(every));
+  const late = isKnown(short.p50_us) ? t(" Messages would have been given {0} after they came (p50), instead of {1}.", micros(short.p50_us), micros(long.p50_us)) : "";
   return `${happened}${cost}${late}${range}`;
 }
 
 export const sampleNote = ({ methods: [{ samples }], waits }) =>
-  (waits ? `delays of ${plural(samples, "wait")} whose arrival is known` : "");
+  (waits ? plural(samples, "delays of {0} wait whose arrival is known", "delays of {0} waits whose arrival is known") : "");

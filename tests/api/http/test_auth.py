@@ -95,6 +95,15 @@ async def test_the_login_page() -> None:
     assert (await AsgiRequest(Gate("", "key").login, "GET", "/login").done()).headers["location"] == "/"
 
 
+async def test_the_login_page_has_the_readers_language() -> None:
+    chinese = {"accept-language": "zh-CN"}
+    page = (await AsgiRequest(GATE.login, "GET", "/login", headers=chinese).done()).body.decode()
+    assert '<html lang="zh-hans"' in page and "访问令牌" in page
+    english = chinese | {"cookie": "glassmq_language=en"}
+    page = (await AsgiRequest(GATE.login, "GET", "/login", headers=english).done()).body.decode()
+    assert '<html lang="en"' in page and "Access token" in page
+
+
 async def test_a_form_above_4_kib_is_refused() -> None:
     assert (await login(GATE, "token=" + "x" * 5000)).status == 413
 

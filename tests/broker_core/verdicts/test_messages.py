@@ -18,6 +18,7 @@ def test_every_message_fails() -> None:
         "waiting": 20,
         "next_due_ms": NOW_MS + 2500,
         "dead_letters": 0,
+        "counted": True,
     }
 
 

@@ -4,6 +4,7 @@ import { el, setText } from "../../dom.js";
 import { count } from "../../text/format.js";
 import { request } from "../../http.js";
 import { askedText, clientsOf, stacksText } from "../../text/running_info.js";
+import { t } from "../../text/translate.js";
 
 /** `ask(client)` asks all members, or one of them with the stacks of its threads; null where clients cannot be asked. */
 export function runningInfo(group) {
@@ -15,7 +16,7 @@ export function runningInfo(group) {
 
   async function ask(client = "") {
     const mine = ++asking;
-    show({ note: "Asking …" });
+    show({ note: t("Asking …") });
     part("again").hidden = !client;
     if (!box.open) box.showModal();
     try {
@@ -23,7 +24,7 @@ export function runningInfo(group) {
       if (mine !== asking) return;
       const clients = clientsOf(answer, Date.now());
       show({ note: askedText(answer), rows: clients.map((one) => clientRow(one, Boolean(client))),
-        empty: clients.length ? "" : "No member of the group is online." });
+        empty: clients.length ? "" : t("No member of the group is online.") });
     } catch (error) {
       if (mine === asking) show({ problem: error.message });
     }
@@ -38,26 +39,26 @@ export function runningInfo(group) {
   }
 
   function clientRow(client, isAlone) {
-    const threads = el("button", { type: "button", class: "button small" }, "Threads");
+    const threads = el("button", { type: "button", class: "button small" }, t("Threads"));
     threads.addEventListener("click", () => ask(client.id));
     const head = el("div", { class: "running-head" }, el("h3", { class: "mono" }, client.id), ...(isAlone || client.problem ? [] : [threads]));
     const row = el("section", {}, head, el("p", { class: "quiet" }, client.about));
     if (client.problem) row.append(el("p", { class: "dialog-problem" }, client.problem));
     else if (client.queues.length) row.append(queueTable(client.queues));
-    else row.append(el("p", { class: "quiet" }, "It has no queue of these brokers."));
+    else row.append(el("p", { class: "quiet" }, t("It has no queue of these brokers.")));
     if (isAlone && !client.problem) {
-      row.append(client.stacks ? el("pre", { class: "stacks", tabindex: "0", role: "region", "aria-label": "Stacks of its threads" }, stacksText(client.stacks))
-        : el("p", { class: "quiet" }, "It gave no stacks: only RocketMQ's Java client has them."));
+      row.append(client.stacks ? el("pre", { class: "stacks", tabindex: "0", role: "region", "aria-label": t("Stacks of its threads") }, stacksText(client.stacks))
+        : el("p", { class: "quiet" }, t("It gave no stacks: only RocketMQ's Java client has them.")));
     }
     return row;
   }
 
   function queueTable(queues) {
-    const names = ["queue", "not consumed", "not committed", "last consumed", "last pull"];
-    return el("div", { class: "running-scroll", tabindex: "0", role: "region", "aria-label": "Queues of the client, scrollable" },
+    const names = [t("queue"), t("not consumed"), t("not committed"), t("last consumed"), t("last pull")];
+    return el("div", { class: "running-scroll", tabindex: "0", role: "region", "aria-label": t("Queues of the client, scrollable") },
       el("table", { class: "rows running-table" }, el("thead", {}, el("tr", {}, ...names.map((name, place) => el("th", { scope: "col", class: place ? "num" : null }, name)))),
         el("tbody", {}, ...queues.map((queue) => el("tr", { "data-problem": queue.cached > 0 && queue.handed > 0 },
-          el("td", { class: "mono" }, queue.place, ...(queue.locked ? [" ", el("span", { class: "lock" }, "locked")] : [])),
+          el("td", { class: "mono" }, queue.place, ...(queue.locked ? [" ", el("span", { class: "lock" }, t("locked"))] : [])),
           ...[count(queue.cached), count(queue.handed), queue.consumed, queue.pulled].map((text, place) =>
             el("td", { class: "num", "data-label": names[place + 1] }, text)))))));
   }

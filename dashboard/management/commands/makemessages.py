@@ -1,0 +1,13 @@
+"""Django's makemessages, which also knows the functions of ``static/js/text`` that translate."""
+
+from django.core.management.commands import makemessages
+
+
+class Command(makemessages.Command):
+    """One domain at a time: ``-d django`` for templates, ``-d djangojs`` for scripts."""
+
+    def handle(self, *args: object, **options: object) -> None:
+        if options["domain"] == "djangojs":
+            keywords = ["--keyword=t", "--keyword=noop", "--keyword=plural:2,3", "--keyword=choose:2,3"]
+            self.xgettext_options = [*self.xgettext_options, *keywords]
+        super().handle(*args, **options)

@@ -1,0 +1,30 @@
+/** Verdicts in another language, over evidence that the server's tests produced: node --test tests/dashboard/ */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+globalThis.document = { documentElement: { lang: "zh-hans", hasAttribute: () => false } };
+const { ADVICE } = await import("../../static/js/text/verdict_advice.js");
+const { VERDICTS, verdictAdvice, verdictSentence } = await import("../../static/js/text/verdict_texts.js");
+const SAMPLES = JSON.parse(readFileSync(new URL("verdict_samples.json", import.meta.url)));
+
+test("every verdict has a sentence from its evidence", () => {
+  assert.deepEqual(new Set(SAMPLES.map(({ id }) => id)), new Set(Object.keys(VERDICTS)));
+  for (const { id, evidence } of SAMPLES) {
+    const text = verdictSentence({ id, evidence, sentence: "the server's" }, "billing", 1_764_000_000_000);
+    assert.doesNotMatch(text, /undefined|NaN|null|\{\d\}|\[object|the server's/, `${id}: ${text}`);
+  }
+});
+
+test("a verdict that is not known here keeps the server's words", () => {
+  const verdict = { id: "new_one", sentence: "Something new.", advice: "Look.", evidence: {} };
+  assert.equal(verdictSentence(verdict, "billing", null), "Something new.");
+  assert.equal(verdictAdvice(verdict, "billing"), "Look.");
+});
+
+test("advice that names the group and the client", () => {
+  const verdict = { id: "listener_blocked", advice: "", evidence: { client_id: "java-1" } };
+  assert.match(verdictAdvice(verdict, "billing"), /-g billing -i java-1 /);
+  assert.equal(new Set(ADVICE).size, ADVICE.length);
+});

@@ -15,9 +15,10 @@ from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
 from broker_core.store.timer.timer_log import TimerLog
 from broker_core.store.timer.timer_wheel import TimerWheel
 
-BLOCK_COST = 20
-"""What it costs to look into a block of the wheel, in entries of the timer log."""
-SLOTS_FOR_AN_ENTRY = 10
+BLOCK_COST = 100
+"""What it costs to read a block of the wheel, in entries of the timer log."""
+BLANK_COST = 4
+"""The same for a block of zeros."""
 
 
 class TimerCounts:
@@ -93,9 +94,9 @@ class TimerCounts:
             elif self._slots:
                 self._position = self._slots.pop()
             else:
+                entries -= BLANK_COST if self._wheel.is_blank(self._block) else BLOCK_COST
                 self._slots = [slot.last for _, slot in self._wheel.used_in(self._block, self._from_ms)]
                 self._block += 1
-                entries -= BLOCK_COST + len(self._slots) // SLOTS_FOR_AN_ENTRY
         if self.is_complete:
             self._uncounted = 0
             self._topics = {}

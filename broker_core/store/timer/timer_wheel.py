@@ -69,15 +69,22 @@ class TimerWheel:
         """The number of the block with the slot of a time."""
         return self._at(slot_ms) // READ_AT_ONCE
 
+    def _data(self, block: int) -> bytes:
+        return bytes(self._file.buffer[block * READ_AT_ONCE : min((block + 1) * READ_AT_ONCE, self._file.size)])
+
+    def is_blank(self, block: int) -> bool:
+        """Whether no slot of a block was ever written."""
+        data = self._data(block)
+        return data == ZEROS[: len(data)]
+
     def used_in(self, block: int, from_ms: int) -> list[tuple[int, TimerWheelSlot]]:
         """(time in ms, slot) of each slot of a block with messages of this time or later."""
-        data = bytes(self._file.buffer[block * READ_AT_ONCE : min((block + 1) * READ_AT_ONCE, self._file.size)])
-        if data == ZEROS[: len(data)]:
+        if self.is_blank(block):
             return []
         low = max(1, -(-from_ms // self.precision_ms))
         return [
             (fields[0] * self.precision_ms, TimerWheelSlot(*fields))
-            for fields in SLOT.iter_unpack(data)
+            for fields in SLOT.iter_unpack(self._data(block))
             if fields[0] >= low and fields[2] != NONE
         ]
 

@@ -1,5 +1,8 @@
 """How many timer messages wait, right after a start and while they are counted."""
 
+import pytest
+
+from broker_core.formats import timer_wheel_slot
 from broker_core.store.timer import timer_counts, timer_message_store
 from tests.fakes.engine import ROOT, Bench
 from tests.fakes.timers import read, sent, small_wheel, timed
@@ -73,16 +76,14 @@ def test_incomplete_counts_are_not_written() -> None:
     assert bench.files.read(path) != before
 
 
-def test_a_wheel_of_many_blocks_costs_a_bounded_number_of_blocks_a_turn() -> None:
-    bench = with_many()
-    counts = bench.context.store.timers.counts
-    looked = []
-    used_in = counts._wheel.used_in
-
-    def noted(block: int, from_ms: int) -> object:
-        looked.append(block)
-        return used_in(block, from_ms)
-
-    counts._wheel.used_in = noted  # type: ignore[method-assign,assignment]
-    counts.work(timer_counts.BLOCK_COST)
-    assert looked == [0] and not counts.is_complete
+def test_a_turn_looks_into_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer_wheel_slot, "TTL_SLOTS", 100_000)
+    bench = with_many(2)
+    counts, turns = bench.context.store.timers.counts, 0
+    while not counts.is_complete:
+        before = counts._block
+        counts.work(timer_message_store.READ_A_TURN)
+        assert counts._block - before <= timer_message_store.READ_A_TURN // timer_counts.BLANK_COST + 1
+        turns += 1
+    assert 2 <= turns < 10
+    assert counts.by_topic == {"orders": 1, "others": 1}

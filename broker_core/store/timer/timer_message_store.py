@@ -46,6 +46,8 @@ READ_A_TURN = 150
 SLOTS_A_TURN = 300
 RECALLS_OF_A_SLOT = 100_000
 """Recalls that are accepted for one slot: they are in memory, 200 bytes each, while it is delivered."""
+MOVED_AT_STOP = 200_000
+"""A stop moves no slot with more entries: that would take seconds."""
 LOOK_AGAIN_MS = 1000
 """While a message waits, the wall clock is checked this often, because it may be set."""
 TIMER_METRICS = "timermetrics"
@@ -371,10 +373,12 @@ class TimerMessageStore:
     def close(self) -> None:
         """Put the rest of the slot that is being delivered into the next one, so that a start repeats nothing of it.
 
-        OSError when the disk is full; then the start repeats what was delivered of this second.
+        OSError when the disk is full; then the start repeats what was delivered of this second. It does so, too, if the
+        slot has more than MOVED_AT_STOP messages.
         """
         current = self._open.get(self.read_ms)
-        if current is None:
+        slot = self.wheel.get(self.read_ms) if current is not None else None
+        if current is None or slot is None or slot.messages + 2 * slot.recalls > MOVED_AT_STOP:
             return
         while not current.is_read:
             self._read_entry(current)

@@ -7,6 +7,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.formats import rocketmq_json, timer_checkpoint
+from broker_core.store.timer import timer_message_store
 from broker_core.store.timer.timer_message import TimerMessage
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
@@ -60,6 +61,19 @@ def test_a_clean_stop_repeats_nothing_and_loses_nothing() -> None:
     assert read(bench) == [b"1100", b"1400", b"1600", b"new"]
     let_pass(bench, 9)
     assert read(bench) == [b"1100", b"1400", b"1600", b"new", b"1900", b"9000"]
+    assert bench.engine.counters.timer_messages_now == 0
+
+
+def test_a_stop_does_not_move_a_slot_with_too_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer_message_store, "MOVED_AT_STOP", 3)
+    bench = with_messages(1100, 1400, 1600, 1900)
+    bench.tick(1500)
+    end = bench.context.store.timers.timer_log.end
+    bench.engine.close(bench.clock.now())
+    bench = reopened(bench)
+    assert bench.context.store.timers.timer_log.end == end
+    let_pass(bench, 3)
+    assert read(bench) == [b"1100", b"1400", b"1100", b"1400", b"1600", b"1900"]
     assert bench.engine.counters.timer_messages_now == 0
 
 

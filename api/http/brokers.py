@@ -6,7 +6,7 @@ refused if several brokers are possible; the refusal lists their names.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
@@ -58,6 +58,21 @@ def first_broker(broker: str) -> Broker:
     return Broker(*next(iter(ports_of(broker).items())))
 
 
+async def gather_by_broker(calls: Mapping[str, Awaitable[R]]) -> tuple[dict[str, R], dict[str, BrokerError]]:
+    """Wait for a call to each broker. Returns the results and the errors, both by the broker's name."""
+    results = await asyncio.gather(*calls.values(), return_exceptions=True)
+    answered: dict[str, R] = {}
+    errors: dict[str, BrokerError] = {}
+    for name, result in zip(calls, results, strict=True):
+        if isinstance(result, BrokerError):
+            errors[name] = result
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            answered[name] = result
+    return answered, errors
+
+
 async def ask_all(broker: str, command: commands.Command, expected: type[R]) -> Replies[R]:
     """Send the same command to all brokers that ``broker`` names. A broker that does not have the thing is skipped.
 
@@ -67,16 +82,7 @@ async def ask_all(broker: str, command: commands.Command, expected: type[R]) -> 
     if len(ports) == 1:
         name, port = next(iter(ports.items()))
         return Replies({name: await ask(port, command, expected)}, [])
-    replies = await asyncio.gather(*(ask(port, command, expected) for port in ports.values()), return_exceptions=True)
-    answered: dict[str, R] = {}
-    errors: dict[str, BrokerError] = {}
-    for name, reply in zip(ports, replies, strict=True):
-        if isinstance(reply, BrokerError):
-            errors[name] = reply
-        elif isinstance(reply, BaseException):
-            raise reply
-        else:
-            answered[name] = reply
+    answered, errors = await gather_by_broker({name: ask(port, command, expected) for name, port in ports.items()})
     unavailable = [name for name, error in errors.items() if not isinstance(error, NotFoundError)]
     if not answered:
         raise errors[unavailable[0]] if unavailable else next(iter(errors.values()))

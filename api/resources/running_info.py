@@ -1,6 +1,5 @@
 """What the clients of attached brokers are doing now. Each request asks those brokers and clients."""
 
-import asyncio
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -57,18 +56,10 @@ async def get_running_info(request: Request[RunningInfoParams]) -> Answer:
         raise RequestError("stacks are of one client: name it with ?client=", pointer="/client")
     command = commands.GetConsumerRunningInfo(group=params.group, client_id=params.client, stacks=params.stacks)
     ports = brokers.ports_of(params.broker)
-    replies = await asyncio.gather(
-        *(port.call(command, timeout_ms=TIMEOUT_MS) for port in ports.values()), return_exceptions=True
+    replies, errors = await brokers.gather_by_broker(
+        {name: port.call(command, timeout_ms=TIMEOUT_MS) for name, port in ports.items()}
     )
-    answers: list[AskedBroker] = []
-    errors: dict[str, BrokerError] = {}
-    for name, reply in zip(ports, replies, strict=True):
-        if isinstance(reply, BrokerError):
-            errors[name] = reply
-        elif isinstance(reply, BaseException):
-            raise reply
-        else:
-            answers.append(copied(AskedBroker, expect(reply, commands.ConsumerRunningInfos)))
+    answers = [copied(AskedBroker, expect(reply, commands.ConsumerRunningInfos)) for reply in replies.values()]
     away = {name: error.remark for name, error in errors.items() if not _has_nothing(error)}
     if not answers:
         raise next((error for name, error in errors.items() if name in away), next(iter(errors.values())))

@@ -215,15 +215,16 @@ class ConsumerSocket(Socket):
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))
                 return
+            # No variable here has the messages, so that those for which the buffer has no room are freed.
+            call = partial(self._connection.call, on_held=on_held, request_id=request_id)
             if isinstance(pull, ReceiveFrame):
                 pop = receiving.pop_command(pull, self._client_id)
-                reply = await self._connection.call(pop, on_held=on_held, request_id=request_id)
-                popped = expect(reply, commands.Popped)
-                await receiving.send_received(self, self._port, self._broker, pull, pop.poll_ms, popped)
+                await receiving.send_received(
+                    self, self.buffer, self._port, self._broker, pull, pop, expect(await call(pop), commands.Popped)
+                )
             else:
                 command = self._pull_command(pull)
-                reply = await self._connection.call(command, on_held=on_held, request_id=request_id)
-                await self._send_in_turn(pull, command, expect(reply, commands.Pulled))
+                await self._send_in_turn(pull, command, expect(await call(command), commands.Pulled))
         except (BrokerError, Problem) as error:
             if request_id in self._cancelled:
                 self.put(Cancelled(id=pull.id))

@@ -61,7 +61,7 @@ MAX_SENT_FRAME: Final = 33 * MIB
 and that a compressed body may inflate to. JSON at most doubles it, and has the message's properties beside it."""
 MAX_PULLS_PER_SOCKET: Final = 1000
 MAX_RECEIVES_PER_SOCKET: Final = 8
-"""Receives under way. Their messages wait for the client to read, up to 4 MiB or one message each."""
+"""Receives under way."""
 MAX_PUBLISHES_PER_SOCKET: Final = 1000
 MAX_PUBLISHED_BYTES_PER_SOCKET: Final = 32 * MIB
 """Frames of publishes that wait for the broker, bytes; one more is refused."""
@@ -75,7 +75,7 @@ MAX_WINDOW: Final = 10_000
 MAX_SPAN: Final = 10_000
 """A queue that is this many offsets ahead of its first unacknowledged message is not pulled further."""
 MAX_BUFFERED: Final = 2 * MIB
-"""Messages of one socket that were pulled and wait for permits, or for the client to read, bytes."""
+"""Messages of one socket that were pulled or popped and wait for permits, or for the client to read, bytes."""
 MAX_BAD_FRAMES: Final = 5
 IDLE_SECONDS: Final = 120.0
 

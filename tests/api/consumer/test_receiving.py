@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from api.consumer import socket as consumer_socket
+from api.http.limits import MAX_BUFFERED
 from api.resources import receives
 from bridge.port import commands
 from tests.api.consumer_client import Client, connected
@@ -113,6 +114,19 @@ async def test_an_answer_that_waits_when_the_socket_closes_is_given_back(bench: 
         bench.tick(20)
         await client.send(**RECEIVE, id=1)
         (message,) = (await client.receive("received"))["messages"]
+    assert (message["body"], message["reconsume_times"]) == ("a", 0)
+
+
+async def test_answers_that_find_no_room_are_given_back_and_popped_in_their_turn(client: Client, bench: Bench) -> None:
+    bench.send("orders", b"a")
+    (socket,) = consumer_socket.ConsumerSocket.live
+    assert socket.buffer.take(MAX_BUFFERED)
+    async with socket.outbox.turn():
+        await client.send(**RECEIVE, id=1)
+        await client.quiet()
+        bench.tick(20)
+        assert bench.context.check_points.messages == 0
+    (message,) = (await client.receive("received"))["messages"]
     assert (message["body"], message["reconsume_times"]) == ("a", 0)
 
 

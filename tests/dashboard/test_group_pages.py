@@ -297,3 +297,11 @@ def test_the_history_is_there_when_the_page_opens(open_page: OpenPage) -> None:
         "Nothing is recorded yet. A point is added every 10 s."
     )
     expect(charts.locator(".chart").first).to_have_attribute("data-known", "0")
+
+
+def test_a_group_is_deleted_while_its_page_is_open(open_page: OpenPage) -> None:
+    page = open_page("working", path="/groups/billing")
+    expect(page.locator('[data-panel="group-queues"] tbody tr').first).to_be_visible()
+    page.evaluate("fetch('/stand-in', { method: 'POST', body: JSON.stringify({ scenario: 'idle' }) })")
+    expect(page.locator("[data-part='missing']")).to_be_visible()
+    page.evaluate("new Promise((done) => setTimeout(done, 600))")  # the times are drawn twice a second

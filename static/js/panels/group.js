@@ -143,6 +143,7 @@ export function groupQueuesPanel() {
     render,
     tick(view) {
       latest = view;
+      if (!view.answer) return; // the group was deleted
       for (const row of rows.rows.values()) showWhy(row);
     },
   };

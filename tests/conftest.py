@@ -23,9 +23,10 @@ hypothesis.settings.load_profile("glassmq")
 ``make torture`` has the other profile: a property has 100 examples at most in ``make test``."""
 
 PROJECT = Path(__file__).resolve().parent.parent
-JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:off")
+JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
 """For Javas that tests start. They live for seconds: compiling their code well takes longer than running it. They share
-two cores with the tests, so a thread for each of Java's collectors gains nothing. None has an archive of classes."""
+two cores with the tests, so a thread for each of Java's collectors gains nothing. With -Xshare
+no archive of Spark's classes is written."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -45,8 +45,8 @@ FOR_MUCH = (
 Most of a report's time goes into planning queries, in methods that run a few thousand times. Optimizing those takes
 longer than running them."""
 JAVA_GRACE_S = 4.0
-NO_SHARING = "-Xshare:off"
-"""Java's option for no archive of classes; so there is none if JDK_JAVA_OPTIONS has it."""
+SHARING = "-Xshare:"
+"""Java's option for archives of classes. Whoever sets it in JDK_JAVA_OPTIONS decides, so there is none of ours."""
 _archives: list[ClassArchive] = []
 """The archive of the Java that this process has started."""
 LOGGING = Path(__file__).parent.parent / "assets" / "log4j2.properties"
@@ -129,7 +129,7 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
     own.mkdir(parents=True, exist_ok=True)
     archive = ClassArchive(java_home, scratch.resolve(), own.resolve())
     options = java_options(environment.get("SPARK_CONF_DIR"), reads_little)
-    if NO_SHARING not in environment.get("JDK_JAVA_OPTIONS", ""):
+    if SHARING not in environment.get("JDK_JAVA_OPTIONS", ""):
         options = f"{options} {archive.options()}"
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -180,7 +180,6 @@ class Server:
         self._command = [
             "java",
             *jvm,
-            "-Xshare:auto",
             f"-Duser.home={folder}",
             "-cp",
             f"{jars()}/*",

@@ -32,7 +32,7 @@ from api.http.problems import Problem, move_pointer, problem_of
 from api.http.request import expect
 from api.http.schemas import CommittedOffset, OffsetToCommit, copied
 from api.resources.offsets import commit_command
-from api.resources.publishing import FIELDS_OF_ONE, outgoing, published
+from api.resources.publishing import FIELDS_OF_ONE, outgoing, point_at_fields, published
 from api.resources.pulls import PullResult, clamp_wait, read_pull
 from api.websockets.frames import (
     SUBPROTOCOL,
@@ -326,8 +326,7 @@ class ConsumerSocket(Socket):
             sent = expect(await self._connection.call(command), commands.Sent)
             self.put(PublishedFrame(id=publish.id, messages=published(sent, self._broker).messages))
         except BrokerError as error:
-            if not publish.messages:
-                move_pointer(error, "/messages/0", "")
+            point_at_fields(error, is_single=not publish.messages)
             self.put_problem(problem_of(error), publish.id)
         except Problem as problem:
             self.put_problem(problem, publish.id)

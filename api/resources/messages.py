@@ -16,7 +16,14 @@ from api.http.request import Answer, Params, Reading, Request, ask
 from api.http.routes import Header, Route
 from api.http.schemas import Body, MessageView, Milliseconds, Model, PublishMessage, copied
 from api.http.threads import in_thread
-from api.resources.publishing import Published, PublishMessages, check_idempotency_key, published, read_publish
+from api.resources.publishing import (
+    Published,
+    PublishMessages,
+    check_idempotency_key,
+    point_at_fields,
+    published,
+    read_publish,
+)
 from bridge.port import (
     INFLATED_BYTES_MAX,
     BrokerError,
@@ -182,8 +189,7 @@ async def publish(request: Request[PublishParams]) -> Answer:
     try:
         sent = await ask(broker.port, command, commands.Sent)
     except BrokerError as error:
-        if is_single:
-            move_pointer(error, "/messages/0", "")
+        point_at_fields(error, is_single=is_single)
         raise
     return Answer(body=published(sent, broker.name))
 

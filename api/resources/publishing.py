@@ -10,13 +10,18 @@ from msgspec import UNSET, Meta, UnsetType
 
 from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY, MAX_MESSAGES_PER_PUBLISH
 from api.http.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
-from api.http.problems import Problem, invalid
+from api.http.problems import Problem, invalid, move_pointer
 from api.http.request import decode_json
 from api.http.schemas import Body, Model, PublishedMessage, PublishMessage
-from bridge.port import ResponseCode, commands, encode_properties
+from bridge.port import BrokerError, ResponseCode, commands, encode_properties
 
 _Several = Meta(min_length=1, max_length=MAX_MESSAGES_PER_PUBLISH)
 _LEVEL = re.compile(r"[1-9][0-9]{0,8}")
+
+
+DELAY_PROPERTY, DELIVER_PROPERTY = "TIMER_DELAY_MS", "TIMER_DELIVER_MS"
+"""The properties into which `delay_ms` and `deliver_at_ms` are translated."""
+_FIELDS = {f"/properties/{DELAY_PROPERTY}": "delay_ms", f"/properties/{DELIVER_PROPERTY}": "deliver_at_ms"}
 
 
 class PublishMessages(Body, frozen=True, kw_only=True, gc=False):
@@ -58,6 +63,16 @@ def read_publish(data: bytes) -> tuple[list[commands.OutgoingMessage], bool]:
 
 def _wrong_shape(detail: str) -> Problem:
     return invalid(msgspec.ValidationError(f"Object {detail}"), "body")
+
+
+def point_at_fields(error: BrokerError, *, is_single: bool) -> None:
+    """Make the broker's error name the field of the publish that it refuses."""
+    if is_single:
+        move_pointer(error, "/messages/0", "")
+    for place, field in _FIELDS.items():
+        if error.pointer.endswith(place):
+            error.pointer = f"{error.pointer.removesuffix(place)}/{field}"
+            error.remark = f"the broker refuses `{field}`: {error.remark}"
 
 
 def check_idempotency_key(key: str) -> str:
@@ -145,9 +160,9 @@ def _add_time(message: PublishMessage, properties: dict[str, str], at: str) -> N
     if DELAY in properties or (message.deliver_at_ms is not None and message.delay_ms is not None):
         raise Problem(400, f"set one of deliver_at_ms, delay_ms and the property {DELAY}", pointer=f"{at}/delay_ms")
     if message.delay_ms is not None:
-        properties["TIMER_DELAY_MS"] = str(message.delay_ms)
+        properties[DELAY_PROPERTY] = str(message.delay_ms)
     else:
-        properties["TIMER_DELIVER_MS"] = str(message.deliver_at_ms)
+        properties[DELIVER_PROPERTY] = str(message.deliver_at_ms)
 
 
 def _check_property(name: str, value: str, where: str) -> None:

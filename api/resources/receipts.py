@@ -151,21 +151,29 @@ async def acknowledge(ports: Ports, topic: str, wanted: AckReceipts) -> list[Ack
     return outcomes
 
 
+def lease_command(
+    topic: str, group: str, info: ExtraInfo, lease_ms: int, *, unseen: bool = False
+) -> commands.ChangeInvisibleTime:
+    """The engine's command to hide a message for ``lease_ms``. ``unseen``: no consumer got it."""
+    return commands.ChangeInvisibleTime(
+        consumer_group=group,
+        topic=popped_topic(info.kind, topic, group),
+        queue_id=info.queue_id,
+        start_offset=info.start_offset,
+        pop_time_ms=info.pop_time_ms,
+        offset=info.offset,
+        invisible_ms=lease_ms,
+        unseen=unseen,
+    )
+
+
 async def change_lease(ports: Ports, topic: str, wanted: ChangeLease) -> list[LeaseOutcome]:
     """Change leases. BrokerError as with ``acknowledge``."""
     group, lease_ms, read = wanted.group, wanted.lease_ms, _read_all(wanted.receipts, ports)
     infos = {receipt: info for receipt, info in read.items() if isinstance(info, ExtraInfo)}
 
     async def change(info: ExtraInfo) -> ExtraInfo:
-        command = commands.ChangeInvisibleTime(
-            consumer_group=group,
-            topic=popped_topic(info.kind, topic, group),
-            queue_id=info.queue_id,
-            start_offset=info.start_offset,
-            pop_time_ms=info.pop_time_ms,
-            offset=info.offset,
-            invisible_ms=lease_ms,
-        )
+        command = lease_command(topic, group, info, lease_ms)
         reply = expect(await ports[info.broker].call(command), commands.InvisibleTimeChanged)
         return info._replace(
             start_offset=info.offset,

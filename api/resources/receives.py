@@ -28,6 +28,7 @@ from api.http.schemas import Body, HoldResult, MessageView, Model
 from api.http.threads import in_thread
 from api.resources.messages import render_messages
 from api.resources.pulls import FilterType, WaitMs, answer_or_gone, clamp_wait, hold_result
+from api.resources.receipts import lease_command
 from bridge.port import (
     INFLATED_BYTES_MAX,
     BrokerError,
@@ -37,7 +38,6 @@ from bridge.port import (
     ResponseCode,
     commands,
     kind_of,
-    popped_topic,
     start_task,
     stored_messages,
     takes_long,
@@ -183,21 +183,7 @@ async def read_received(popped: commands.Popped, topic: str, broker: str, wait_m
 async def give_back(port: EnginePort, topic: str, group: str, infos: Sequence[ExtraInfo]) -> None:
     """Make messages visible that no consumer got. Those for which this fails are visible when their lease is over."""
     await asyncio.gather(
-        *(
-            port.call(
-                commands.ChangeInvisibleTime(
-                    consumer_group=group,
-                    topic=popped_topic(info.kind, topic, group),
-                    queue_id=info.queue_id,
-                    start_offset=info.start_offset,
-                    pop_time_ms=info.pop_time_ms,
-                    offset=info.offset,
-                    invisible_ms=0,
-                    unseen=True,
-                )
-            )
-            for info in infos
-        ),
+        *(port.call(lease_command(topic, group, info, 0, unseen=True)) for info in infos),
         return_exceptions=True,
     )
 

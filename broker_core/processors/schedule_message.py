@@ -89,13 +89,17 @@ def wants_time(properties: str) -> bool:
 
 
 def checked_deliver_ms(context: Context, properties: str, now: Now, pointer: str = "") -> int:
-    """When the message is to be delivered, wall ms. Raises RequestError with RocketMQ's codes and words."""
+    """When the message is to be delivered, wall ms.
+
+    Raises RequestError with RocketMQ's codes and words, which points at the property that asks for the time.
+    ``pointer`` is that of the properties.
+    """
     options = context.options
     if not options.timer_wheel_enable:
         raise RequestError(
             "accurate timer message is not enabled, timerWheelEnable is false",
             code=ResponseCode.SYSTEM_ERROR,
-            pointer=pointer,
+            pointer=_pointer_to_time(properties, pointer),
         )
     deliver_ms = timer_message.wanted_ms(properties, now.wall_ms)
     longest_ms = options.timer_max_delay_sec * 1000
@@ -105,9 +109,15 @@ def checked_deliver_ms(context: Context, properties: str, now: Now, pointer: str
             f"timer message illegal, the delay time should not be bigger than the max delay {longest_ms}ms; or if set "
             "del msg, the delay time should be bigger than the current time",
             code=ResponseCode.MESSAGE_ILLEGAL,
-            pointer=pointer,
+            pointer=_pointer_to_time(properties, pointer),
         )
     return deliver_ms
+
+
+def _pointer_to_time(properties: str, pointer: str) -> str:
+    """The pointer to the property that asks for a time, if there is a ``pointer`` to the properties."""
+    asking = next((name for name in TIMER_REQUESTS if message_properties.find(properties, name)), "")
+    return f"{pointer}/{asking}" if pointer and asking else pointer
 
 
 def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str = "") -> None:

@@ -111,10 +111,16 @@ async def test_a_message_for_an_exact_time_is_recalled(
     assert bench.context.store.max_offset("T", stored["queue_id"]) == 0
 
 
-async def test_a_time_that_is_too_far_away_is_400(client: httpx.AsyncClient, port: FakePort) -> None:
+@pytest.mark.parametrize("field", ["delay_ms", "deliver_at_ms"])
+async def test_a_time_that_is_too_far_away_is_400(client: httpx.AsyncClient, port: FakePort, field: str) -> None:
     port.replies[commands.SendMessage] = Bench().call
-    answer = await client.post(PATH, json={"body": "a", "delay_ms": 1 << 50})
-    assert answer.status_code == 400 and "max delay" in answer.json()["detail"]
+    message = {"body": "a", field: 1 << 50}
+    single = await client.post(PATH, json=message)
+    several = await client.post(PATH, json={"messages": [message]})
+    assert single.status_code == 400 and f"`{field}`" in single.json()["detail"]
+    assert "max delay" in single.json()["detail"]
+    assert single.json()["errors"][0]["pointer"] == f"/{field}"
+    assert several.json()["errors"][0]["pointer"] == f"/messages/0/{field}"
 
 
 async def test_an_error_of_the_whole_body_has_the_empty_pointer(client: httpx.AsyncClient) -> None:

@@ -99,6 +99,19 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     register_broker_timeout_mills: Annotated[
         int, Meta(ge=1, le=600_000, description="How long a name server may take to answer, ms.")
     ] = 24_000
+    enable_single_topic_register: Annotated[
+        bool,
+        Meta(
+            description="Whether a name server in another process that has the broker's registration gets only the "
+            "changed topics after a change, each in a request of its own."
+        ),
+    ] = False
+    enable_split_registration: Annotated[
+        bool, Meta(description="Whether a registration has at most splitRegistrationSize topics, and others follow it.")
+    ] = False
+    split_registration_size: Annotated[
+        int, Meta(ge=1, le=100_000, description="Topics in a registration, with enableSplitRegistration.")
+    ] = 800
 
     allow_foreign_registration: Annotated[
         bool,

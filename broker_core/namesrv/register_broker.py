@@ -28,7 +28,7 @@ from msgspec import Meta
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.formats import rocketmq_json
-from broker_core.namesrv.route_data import DataVersion
+from broker_core.namesrv.route_data import BrokerData, DataVersion, QueueData, TopicRouteData, encode_standard
 from broker_core.options import Options, rocketmq_name
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int
@@ -291,6 +291,50 @@ def encode_registration(broker: Registration) -> tuple[dict[str, str], bytes]:
     if broker.zone_name:
         fields[ZONE_NAME] = broker.zone_name
     return fields, body
+
+
+def split_registration(broker: Registration, size: int) -> list[Registration]:
+    """``broker`` in registrations of at most ``size`` topics, as with RocketMQ's enableSplitRegistration.
+
+    Each has another version, because a name server ignores the topics of a version that it has already.
+    """
+    topics, version = list(broker.topics.items()), broker.data_version
+    return [
+        msgspec.structs.replace(
+            broker,
+            topics=dict(topics[start : start + size]),
+            data_version=msgspec.structs.replace(version, timestamp=version.timestamp + part),
+        )
+        for part, start in enumerate(range(0, max(len(topics), 1), size))
+    ]
+
+
+def encode_topic(broker: Registration, topic: TopicConfig) -> tuple[dict[str, str], bytes]:
+    """Header fields and body of a REGISTER_TOPIC_IN_NAMESRV for one topic of ``broker``."""
+    route = TopicRouteData(
+        broker_datas=[
+            BrokerData(
+                broker_addrs={broker.broker_id: broker.broker_addr},
+                broker_name=broker.broker_name,
+                cluster=broker.cluster,
+                enable_acting_master=bool(broker.enable_acting_master),
+            )
+        ],
+        filter_server_table={},
+        queue_datas=[queue_data(broker.broker_name, topic, topic.perm)],
+    )
+    return {"topic": topic.topic_name}, encode_standard(route)
+
+
+def queue_data(broker_name: str, config: TopicConfig, perm: int) -> QueueData:
+    """A topic on one broker, as a route contains it."""
+    return QueueData(
+        broker_name=broker_name,
+        perm=perm,
+        read_queue_nums=config.read_queue_nums,
+        topic_sys_flag=config.topic_sys_flag,
+        write_queue_nums=config.write_queue_nums,
+    )
 
 
 def identity(broker: Registration) -> dict[str, str]:

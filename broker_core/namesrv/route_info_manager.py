@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 import msgspec
 
 from broker_core.clock import Now
-from broker_core.namesrv.register_broker import MAX_TOPICS, Registration, refused
+from broker_core.namesrv.register_broker import MAX_TOPICS, Registration, queue_data, refused
 from broker_core.namesrv.route_data import (
     MASTER_ID,
     BrokerData,
@@ -23,7 +23,7 @@ from broker_core.namesrv.route_data import (
     QueueData,
     TopicRouteData,
 )
-from broker_core.topics import PERM_READ, PERM_WRITE, TopicConfig
+from broker_core.topics import PERM_READ, PERM_WRITE
 
 BROKER_EXPIRY_MS = 120_000
 """How long a broker may send no heartbeat if its registration contains no other time."""
@@ -181,7 +181,7 @@ class RouteInfoManager:
             if everything or not known:
                 self._routes += not known
                 perm = config.perm & ~PERM_WRITE if acting else config.perm
-                queues[broker.broker_name] = _queue_data(broker.broker_name, config, perm)
+                queues[broker.broker_name] = queue_data(broker.broker_name, config, perm)
 
     def _master_of(self, broker: Registration) -> Registered:
         if broker.broker_id == MASTER_ID:
@@ -348,13 +348,3 @@ class RouteInfoManager:
             return unit in (None, bool(flag & UNIT)) and unit_sub in (None, bool(flag & UNIT_SUB))
 
         return [topic for topic, queues in self._topic_queue_table.items() if matches(queues)]
-
-
-def _queue_data(broker_name: str, config: TopicConfig, perm: int) -> QueueData:
-    return QueueData(
-        broker_name=broker_name,
-        perm=perm,
-        read_queue_nums=config.read_queue_nums,
-        topic_sys_flag=config.topic_sys_flag,
-        write_queue_nums=config.write_queue_nums,
-    )

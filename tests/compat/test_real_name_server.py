@@ -113,9 +113,19 @@ def route_of(name: str, addr: str, queues: int, perm: int = 6) -> Any:
 # --- A broker of GlassMQ at RocketMQ's name server ------------------------------------------------------------------
 
 
-async def test_the_broker_registers_updates_and_unregisters_at_rocketmqs_name_server(real: Server) -> None:
+REGISTRATIONS: dict[str, dict[str, Any]] = {
+    "all topics": {},
+    "single topics": {"enable_single_topic_register": True},
+    "split": {"enable_split_registration": True, "split_registration_size": 2},
+}
+
+
+@pytest.mark.parametrize("options", REGISTRATIONS.values(), ids=REGISTRATIONS)
+async def test_the_broker_registers_updates_and_unregisters_at_rocketmqs_name_server(
+    real: Server, options: dict[str, Any]
+) -> None:
     client = RemotingClient("127.0.0.1", real.port)
-    broker = Broker(real.port, broker_name="glass-a", broker_ip1="10.0.0.1")
+    broker = Broker(real.port, broker_name="glass-a", broker_ip1="10.0.0.1", **options)
     broker.registration.start()
     await until_route(client, "TBW102", route_of("glass-a", "10.0.0.1:10911", 8, 7))
     broker.create("orders", 3)

@@ -1,6 +1,7 @@
 """A broker registers at name servers that come and go. They are real ones on real ports, GlassMQ's own."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -235,10 +236,104 @@ async def test_a_read_only_broker_takes_no_messages() -> None:
 
 async def test_the_body_is_encoded_once_for_all_name_servers_until_a_change() -> None:
     broker = Broker(1, 2)
-    first = broker.registration.registration()
-    assert broker.registration.registration() is first
+    [first] = broker.registration.registrations()
+    assert broker.registration.registrations()[0] is first
     broker.create("orders")
-    assert broker.registration.registration()[2] != first[2]
+    assert broker.registration.registrations()[0][1] != first[1]
+
+
+class Topics(NotingSession):
+    """Accepts everything. Notes the topics of each registration, and of each request for one topic."""
+
+    requests: list[tuple[int, set[str]]]
+
+    def answer(self, command: RemotingCommand) -> None:
+        if command.code == RequestCode.REGISTER_TOPIC_IN_NAMESRV:
+            self.requests.append((command.code, {command.ext_fields["topic"]}))
+        elif command.code == RequestCode.REGISTER_BROKER:
+            table = json.loads(command.body)["topicConfigSerializeWrapper"]["topicConfigTable"]
+            self.requests.append((command.code, set(table)))
+        super().answer(command)
+
+
+ALL, SINGLE = RequestCode.REGISTER_BROKER, RequestCode.REGISTER_TOPIC_IN_NAMESRV
+
+
+@pytest.fixture
+def requests() -> list[tuple[int, set[str]]]:
+    Topics.requests = []
+    return Topics.requests
+
+
+async def test_a_changed_topic_is_registered_alone(requests: list[tuple[int, set[str]]]) -> None:
+    async with serving(Topics) as server, running(Broker(server.ports[0], enable_single_topic_register=True)) as broker:
+        await until(lambda: broker.states() == ["registered"])
+        broker.create("orders")
+        await until(lambda: len(requests) == 2)
+        broker.create("invoices")
+        await until(lambda: len(requests) == 3)
+    assert [code for code, _ in requests] == [ALL, SINGLE, SINGLE]
+    assert [topics for _, topics in requests[1:]] == [{"orders"}, {"invoices"}]
+
+
+async def test_many_changed_topics_are_registered_together(
+    requests: list[tuple[int, set[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_registration, "MAX_SINGLE_TOPICS", 2)
+    async with serving(Topics) as server, running(Broker(server.ports[0], enable_single_topic_register=True)) as broker:
+        await until(lambda: broker.states() == ["registered"])
+        for topic in ("a", "b", "c"):
+            broker.create(topic)
+        await until(lambda: len(requests) == 2)
+    assert requests[1][0] == ALL and {"a", "b", "c"} <= requests[1][1]
+
+
+async def test_a_name_server_that_lost_the_broker_gets_all_topics() -> None:
+    [port] = unused_ports(1)
+    async with running(Broker(port, enable_single_topic_register=True)) as broker:
+        async with name_server(port):
+            await until(lambda: broker.states() == ["registered"])
+        await until(lambda: broker.states() == ["failing"])
+        broker.create("orders")
+        async with name_server(port) as server:
+            await until(knows(server, "orders", 1))
+            await until(knows(server, "TBW102", 8))
+
+
+async def test_our_name_server_takes_a_single_topic() -> None:
+    [port] = unused_ports(1)
+    async with name_server(port) as server, running(Broker(port, enable_single_topic_register=True)) as broker:
+        await until(lambda: broker.states() == ["registered"])
+        broker.create("orders", 3)
+        await until(knows(server, "orders", 3))
+        assert queues(server, "TBW102") == 8
+
+
+SPLIT = {"enable_split_registration": True, "split_registration_size": 3}
+NAMES = [f"topic-{number}" for number in range(10)]
+
+
+async def test_a_split_registration_has_all_topics_in_parts(requests: list[tuple[int, set[str]]]) -> None:
+    async with serving(Topics) as server:
+        broker = Broker(server.ports[0], **SPLIT)
+        for name in NAMES:
+            broker.create(name)
+        async with running(broker):
+            await until(lambda: broker.states() == ["registered"])
+    everything = {config.topic_name for config in broker.topics}
+    first = requests[: -(-len(everything) // 3)]
+    assert all(code == ALL and len(topics) <= 3 for code, topics in first)
+    assert set().union(*(topics for _, topics in first)) == everything
+
+
+async def test_our_name_server_takes_each_part_of_a_split_registration() -> None:
+    [port] = unused_ports(1)
+    async with name_server(port) as server, running(Broker(port, **SPLIT)) as broker:
+        for queues in (1, 2):
+            for name in NAMES:
+                broker.create(name, queues)
+            for name in NAMES:
+                await until(knows(server, name, queues))
 
 
 async def test_a_registration_that_never_started_can_be_stopped() -> None:

@@ -72,6 +72,8 @@ bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassM
 	$(PYTHON) benchmarks/remoting_wakeup.py --compare
 	$(PYTHON) benchmarks/lost_wakeups.py --compare
 	$(PYTHON) benchmarks/remoting_throughput.py --compare
+	$(PYTHON) benchmarks/pop.py --compare
+	$(PYTHON) benchmarks/transactions.py --compare
 	$(PYTHON) benchmarks/client.py --compare
 
 bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and the lake against their goals, beside NumPy and DuckDB (20 minutes)

@@ -5,9 +5,7 @@
 128 bytes, 4 queues. Each figure has its own JVM, which is warmed up, except for the consumer, which starts at once.
 """
 
-from collections import defaultdict
-
-from stock_clients import brokers, compare, headline, in_turn, number
+from stock_clients import headline, number, throughput
 
 WAYS = {
     "send, 1 thread": ("--mode", "sync", "--threads", "1"),
@@ -20,26 +18,12 @@ WAYS = {
 
 def main() -> None:
     headline("Messages a second, stock Java client")
-    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    arguments = [
-        "--seconds",
-        str(number("seconds", 5)),
-        "--warmup",
-        str(number("warmup", 5)),
-        "--messages",
-        str(number("messages", 500_000)),
-    ]
-    with brokers() as found:
-        for broker, counts in in_turn(found, number("rounds", 3)):
-            for way, words in WAYS.items():
-                with broker.awake():
-                    result = broker.run("throughput", *words, *arguments)
-                if result["refused"]:
-                    print(f"  {broker.name} refused {result['refused']:,} calls: {way}", flush=True)
-                if counts:
-                    figures[way][broker.name].append(result["messages"] / result["seconds"])
-    for way, by_broker in figures.items():
-        compare(way, by_broker, "messages/s")
+    arguments = (
+        *("--seconds", str(number("seconds", 5))),
+        *("--warmup", str(number("warmup", 5))),
+        *("--messages", str(number("messages", 500_000))),
+    )
+    throughput("throughput", {way: (*words, *arguments) for way, words in WAYS.items()})
 
 
 main()

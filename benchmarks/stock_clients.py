@@ -13,7 +13,9 @@ import statistics
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from common import title
@@ -40,6 +42,16 @@ class Broker:
     def send_signal(self, number: signal.Signals) -> None:
         for group in self._groups:
             os.killpg(group, number)
+
+    def processor_seconds(self) -> float:
+        """The processor time that its processes have used so far, in seconds."""
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # a process that ends now
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[2]) in self._groups:
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
@@ -107,6 +119,35 @@ def in_turn(found: list[Broker], rounds: int) -> Iterator[tuple[Broker, bool]]:
     for turn in range(rounds + 1):
         for broker in found if turn % 2 else reversed(found):
             yield broker, turn > 0
+
+
+def throughput(program: str, ways: Mapping[str, Sequence[str]], wanted: float = 0) -> None:
+    """Measure a Java program that prints messages and seconds, with the arguments of each of ``ways``.
+
+    If it prints ``all`` too, the messages of its whole run, the broker's processor time of each is printed.
+    ``rounds=`` on the command line is how often each runs. ``wanted``: the ratio that is the goal.
+    """
+    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    costs: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with brokers() as found:
+        for broker, counts in in_turn(found, number("rounds", 3)):
+            for way, words in ways.items():
+                with broker.awake():
+                    began = broker.processor_seconds()
+                    result = broker.run(program, *words)
+                    used = broker.processor_seconds() - began
+                if result["refused"]:
+                    print(f"  {broker.name} refused {result['refused']:,} calls: {way}", flush=True)
+                if counts:
+                    figures[way][broker.name].append(result["messages"] / result["seconds"])
+                if counts and "all" in result:
+                    costs[way][broker.name].append(used / result["all"] * 1e6)
+    for way, by_broker in figures.items():
+        compare(way, by_broker, "messages/s")
+        if wanted and "--compare" in sys.argv[1:]:
+            print(f"    wanted: {wanted} or more", flush=True)
+        if way in costs:
+            compare(f"processor time of the broker, {way}", costs[way], "us a message")
 
 
 def number(name: str, otherwise: int) -> int:

@@ -12,7 +12,7 @@ from tests.compat.real_rocketmq import cache_folder, jars, maven, only_one
 
 SOURCES = Path(__file__).resolve().parent / "java"
 KEPT_STATES = 5
-MEASURED = ("wakeup", "race", "throughput")
+MEASURED = ("wakeup", "race", "throughput", "pop-throughput", "transaction-throughput")
 """Programs of the benchmarks. To compile well what the others do takes longer than to do it."""
 QUICK_START = "-XX:TieredStopAtLevel=1"
 HEAP = ("-Xms64m", "-Xmx400m", "-XX:+UseSerialGC")

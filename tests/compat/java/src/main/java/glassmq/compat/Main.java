@@ -27,6 +27,8 @@ import java.util.concurrent.TimeoutException;
  * wakeup  --namesrv A [--messages 2000] [--warmup 1000] [--pause-us 20000]           for benchmarks/, see Wakeup
  * race    --namesrv A [--messages 100000] [--lanes 4] [--jitter-us 1500]             see Race
  * throughput --namesrv A --mode sync|async|batch|push [--threads 1] [--seconds 5]    see Throughput
+ * pop-throughput --namesrv A [--consumers 8] [--messages 120000]                     see PopThroughput
+ * transaction-throughput --namesrv A [--threads 8] [--warmup 5] [--seconds 5]        see TransactionThroughput
  * </pre>
  */
 public final class Main {
@@ -70,6 +72,12 @@ public final class Main {
                 break;
             case "throughput":
                 Throughput.run(arguments);
+                break;
+            case "pop-throughput":
+                PopThroughput.run(arguments);
+                break;
+            case "transaction-throughput":
+                TransactionThroughput.run(arguments);
                 break;
             default:
                 throw new IllegalArgumentException("no program is called " + given[0]);

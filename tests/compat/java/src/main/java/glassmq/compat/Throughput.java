@@ -24,9 +24,9 @@ import org.apache.rocketmq.common.message.Message;
 final class Throughput {
     private static final byte[] BODY = new byte[128];
     private static final int QUEUES = 4;
-    private static final int BATCH = 32;
+    static final int BATCH = 32;
     private static final int UNDER_WAY = 1024;
-    private static final int SHOWN = 5;
+    static final int SHOWN = 5;
 
     private final LongAdder acknowledged = new LongAdder();
     private final LongAdder refused = new LongAdder();
@@ -77,7 +77,7 @@ final class Throughput {
         }
     }
 
-    private static List<Message> batch(String topic) {
+    static List<Message> batch(String topic) {
         List<Message> messages = new ArrayList<>(BATCH);
         for (int i = 0; i < BATCH; i++) {
             messages.add(new Message(topic, BODY));

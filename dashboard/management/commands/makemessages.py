@@ -9,5 +9,6 @@ class Command(makemessages.Command):
     def handle(self, *args: object, **options: object) -> None:
         if options["domain"] == "djangojs":
             keywords = ["--keyword=t", "--keyword=noop", "--keyword=plural:2,3", "--keyword=choose:2,3"]
-            self.xgettext_options = [*self.xgettext_options, *keywords]
+            plain = [f"--flag={name}:1:no-javascript-format" for name in ("t", "noop")]  # a % in a text is only that
+            self.xgettext_options = [*self.xgettext_options, *keywords, *plain]
         super().handle(*args, **options)

@@ -3,7 +3,8 @@
 import { acceptsAll } from "./explain.js";
 import { UNKNOWN, count, isKnown, plural, span, withLocalTimes } from "./format.js";
 import { queueKey } from "../reducer.js";
-import { t } from "./translate.js";
+import { serverText } from "./server/texts.js";
+import { language, t } from "./translate.js";
 import { word } from "./words.js";
 
 const RECENTLY_MS = 20_000;
@@ -54,8 +55,8 @@ export const hasProblem = (queue) => ["bad", "warn"].includes(queueState(queue).
 /** The broker's sentence about the queue, how long its pull has been held, and what is pulled but not committed.
  * `heldMs` is null when no pull is held; `filtered`: see isFiltered. */
 export function explainQueue(queue, heldMs, filtered = false) {
-  const reason = reasonOf(queue);
-  const parts = [reason && !/[.!?]$/.test(reason) ? `${reason}.` : reason];
+  const reason = language === "en" ? reasonOf(queue) : serverText(queue.why);
+  const parts = [reason && !/[.!?]$/.test(reason) ? t("{0}.", reason) : reason];
   if (queue.state === "held" && heldMs !== null) parts.push(t("Held for {0}.", age(heldMs)));
   const uncommitted = uncommittedPulls(queue);
   if (uncommitted > 0) parts.push(filtered ? plural(uncommitted, "{0} message is pulled, or skipped by the filter, but not committed yet.", "{0} messages are pulled, or skipped by the filter, but not committed yet.")

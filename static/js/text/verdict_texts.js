@@ -3,6 +3,7 @@
 
 import { clockTime, count, dateTime, isKnown, plural, span } from "./format.js";
 import { joinNames } from "./explain_group.js";
+import { serverText } from "./server/texts.js";
 import { language, t } from "./translate.js";
 import { ADVICE } from "./verdict_advice.js";
 
@@ -25,13 +26,13 @@ export const VERDICTS = {
     isKnown(e.offsets_age_ms) ? t("The committed offsets are {0} old, so messages in the lag may be consumed already.", age(e.offsets_age_ms))
       : t("Its committed offsets have not been fetched yet, so the lag is not known.")),
   broker_draining: (e) => t("Broker {0} is shutting down and answers no pulls.", e.broker),
-  broker_refuses_messages: (e) => t("Broker {0} accepts no messages: {1}.", e.broker, e.problem),
+  broker_refuses_messages: (e) => t("Broker {0} accepts no messages: {1}.", e.broker, serverText(e.problem)),
   holds_used_up: (e) => t("Broker {0} holds {1} pulls, its limit; it refuses further ones.", e.broker, count(e.holds)),
   engine_busy: (e) => t("Broker {0} is busy: commands waited up to {1} ms for their turn; {2} got SYSTEM_BUSY.", e.broker, count(e.late_ms), count(e.refused)),
   slaves_behind: (e) => t("Broker {0} answered {1} requests with FLUSH_SLAVE_TIMEOUT: inSyncReplicas needs {2} slaves with each message, and {3} of them are connected.",
     e.broker, count(e.slave_timeouts), count(e.slaves_needed), count(e.slaves)),
   flush_behind: (e) => t("{0} bytes of stored messages wait for the disk of broker {1} and are not visible to consumers yet.", count(e.undispatched_bytes), e.broker),
-  pulls_refused: (e) => t("The pulls of {0} from {1} are refused since {2}, {3} times: {4}.", names(e.client_ids), names(e.topics), at(e.since_ms), count(e.count), e.reason),
+  pulls_refused: (e) => t("The pulls of {0} from {1} are refused since {2}, {3} times: {4}.", names(e.client_ids), names(e.topics), at(e.since_ms), count(e.count), serverText(e.reason)),
   may_not_consume: (e, group) => (e.topics ? t("{0} may not be read at broker {1}: the perm does not contain 4 (read).", names(e.topics), e.broker)
     : t("Group {0} may not consume at broker {1}: its consumeEnable is off.", group, e.broker)),
   every_message_fails: (e) => t("Every message fails: {0}.", failing(e)),

@@ -7,13 +7,8 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import PeekMessage, Popped, Reply
 from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.context import Context, Request
-from broker_core.processors.pop.pop_message import (
-    MAX_BYTES,
-    WRONG_OFFSET,
-    check_access,
-    queues_of,
-    require_message_number,
-)
+from broker_core.processors.pop.pop_look import MAX_BYTES, WRONG_OFFSET, queues_of
+from broker_core.processors.pop.pop_message import check_access, require_message_number
 from broker_core.topics import validate_group
 
 

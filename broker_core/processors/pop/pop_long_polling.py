@@ -13,20 +13,17 @@ from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.outcome import failed, pull_refused
 from broker_core.processors.pop.check_point_log import require_loaded
 from broker_core.processors.pop.pop_hold import hold, wake_next
-from broker_core.processors.pop.pop_message import (
-    Found,
-    answer,
-    check_access,
-    first_offset,
-    look,
-    queues_of,
-    require_queue,
-)
+from broker_core.processors.pop.pop_look import Found, first_offset, look, queues_of, require_queue
+from broker_core.processors.pop.pop_message import answer, check_access
 from broker_core.processors.pull_message import release
 from broker_core.topics import validate_group
 
 QUEUE_WORK = 8192
 """The work of looking at one queue, as bytes that could be copied in that time."""
+NEW_WORK = 40 << 10
+"""The work of storing a new group's offset in a queue."""
+GIVEN_WORK = 640 << 10
+"""The work of storing the check point of a queue and of reporting what it gave."""
 FILTER_WORK = 8
 """The work of evaluating a filter, for each byte that it reads, as bytes that could be copied in that time."""
 
@@ -47,7 +44,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
             pull_refused(context, pop.topic, pop.queue_id, pop.group, pop.client_id, error, now)
         release(context, held, "refused", now, failed(error))
         return 0
-    work = QUEUE_WORK * found.scanned + found.size + FILTER_WORK * found.work
+    work = QUEUE_WORK * found.scanned + NEW_WORK * found.new + GIVEN_WORK * len(found.queues)
+    work += found.size + FILTER_WORK * found.work
     is_over = held.suspended_ns + held.suspend_timeout_ms * 1_000_000 <= now.mono_ns
     if waking.cause == "arrival" and not found.messages and not is_over:
         held.many = context.holds.get_or_create_pops(pop.topic, pop.group, pop.queue_id)

@@ -10,7 +10,7 @@ from broker_core.events import PullAnswered, PullHeld, PullReleased, PullWoken
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import find
 from broker_core.formats.pop_check_point import ExtraInfo
-from broker_core.processors.pop import pop_message
+from broker_core.processors.pop import pop_look, pop_message
 from broker_core.processors.pop.check_point_log import append
 from broker_core.store.commit_log import PendingMessage
 from tests.fakes.engine import Bench, send
@@ -119,7 +119,7 @@ def test_what_is_left_wakes_a_pop_of_its_queue() -> None:
 
 
 def test_an_acknowledgement_makes_room_for_a_held_pop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pop_message, "MAX_IN_FLIGHT_OF_QUEUE", 2)
+    monkeypatch.setattr(pop_look, "MAX_IN_FLIGHT_OF_QUEUE", 2)
     bench = Bench()
     bench.send("orders", b"a", b"b", b"c", b"d")
     reply = take(bench, invisible_ms=20_000)
@@ -132,7 +132,7 @@ def test_an_acknowledgement_makes_room_for_a_held_pop(monkeypatch: pytest.Monkey
 
 
 def test_an_acknowledgement_makes_room_for_another_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (pop_message, pop_check_points):
+    for module in (pop_look, pop_message, pop_check_points):
         monkeypatch.setattr(module, "MAX_IN_FLIGHT", 2)
     bench = Bench()
     bench.send("orders", b"old")

@@ -9,6 +9,7 @@ from broker_core import commands as c
 from broker_core.events import MessagesDelivered
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import find
+from broker_core.processors.pop import pop_look, pop_message
 from tests.fakes.engine import Bench, send
 from tests.fakes.members import events
 from tests.fakes.pops import RETRY, ack, bodies, pop, popped, take
@@ -72,17 +73,6 @@ def test_a_long_run_of_messages_that_the_filter_rejects_does_not_hide_the_next()
     assert bodies(popped(bench, request)) == [b"wanted"]
 
 
-def test_a_pop_reads_few_of_many_queues_at_once() -> None:
-    bench = Bench()
-    bench.call(c.UpdateAndCreateTopic(topic="wide", read_queues=40, write_queues=40))
-    for queue_id in range(40):
-        bench.send("wide", b"x", queue_id=queue_id, tag="A" if queue_id else "B")
-    polling = {"topic": "wide", "consumer_group": "polling", "expression": "none"}
-    assert [take(bench, **polling).rest for _ in range(3)] == [8, 0, 0]
-    waits = pop(bench, topic="wide", expression="B", poll_ms=5000)
-    assert bodies(popped(bench, waits)) == [b"x"], "the held pop goes on with the queues that are left"
-
-
 @pytest.mark.parametrize(("from_max", "expected"), [(False, [b"old", b"new"]), (True, [b"new"])])
 def test_where_a_new_group_begins(from_max: bool, expected: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
@@ -130,7 +120,7 @@ def test_a_group_that_may_not_consume_pops_nothing() -> None:
 
 @pytest.mark.covers("pop-limit")
 def test_invisible_messages_of_a_group_in_a_queue_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_core.processors.pop.pop_message.MAX_IN_FLIGHT_OF_QUEUE", 3)
+    monkeypatch.setattr("broker_core.processors.pop.pop_look.MAX_IN_FLIGHT_OF_QUEUE", 3)
     bench = Bench()
     bench.send("orders", *[b"x"] * 5)
     first = take(bench, max_msg_nums=2)
@@ -141,7 +131,8 @@ def test_invisible_messages_of_a_group_in_a_queue_are_limited(monkeypatch: pytes
 
 
 def test_invisible_messages_of_the_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_core.processors.pop.pop_message.MAX_IN_FLIGHT", 1)
+    for module in (pop_look, pop_message):
+        monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
     bench = Bench()
     bench.send("orders", b"a", b"b")
     first = take(bench, max_msg_nums=1)

@@ -1,0 +1,62 @@
+"""How much one look of a pop does, of which the rest waits for the next."""
+
+from broker_core import commands as c
+from tests.fakes.engine import Bench
+from tests.fakes.pops import bodies, pop, popped, take
+
+
+def wide(queues: int) -> Bench:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=queues, write_queues=queues))
+    return bench
+
+
+def test_a_pop_reads_few_of_many_queues_at_once() -> None:
+    bench = Bench()
+    bench.call(c.UpdateAndCreateTopic(topic="wide", read_queues=40, write_queues=40))
+    for queue_id in range(40):
+        bench.send("wide", b"x", queue_id=queue_id, tag="A" if queue_id else "B")
+    polling = {"topic": "wide", "consumer_group": "polling", "expression": "none"}
+    assert [take(bench, **polling).rest for _ in range(3)] == [8, 0, 0]
+    waits = pop(bench, topic="wide", expression="B", poll_ms=5000)
+    assert bodies(popped(bench, waits)) == [b"x"], "the held pop goes on with the queues that are left"
+
+
+def test_the_first_pop_of_a_group_stores_few_offsets() -> None:
+    bench = wide(1024)
+    bench.send("orders", *[b"first"] * 3, queue_id=700)
+    assert bodies(take(bench)) == [b"first"] * 3, "queues without messages do not hide the one with messages"
+    assert bench.context.counters.offsets_committed <= 128
+
+
+def test_all_messages_of_many_queues_that_are_new_to_a_group_are_popped() -> None:
+    bench = wide(300)
+    for queue_id in range(300):
+        bench.send("orders", b"%d" % queue_id, queue_id=queue_id)
+    reply = take(bench)
+    committed = bench.context.counters.offsets_committed
+    assert committed <= 128 + 12 and reply.rest == 288
+    got = bodies(reply)
+    while len(got) < 300:
+        got += bodies(popped(bench, pop(bench, poll_ms=5000)))
+    assert sorted(map(int, got)) == list(range(300))
+
+
+def test_an_answer_has_messages_of_few_queues() -> None:
+    bench = wide(32)
+    for queue_id in range(32):
+        bench.send("orders", b"x", queue_id=queue_id)
+    first, second = take(bench), take(bench)
+    assert [len(first.queues), len(second.queues)] == [12, 12]
+    assert (first.rest, second.rest) == (20, 8)
+
+
+def test_the_wake_ups_of_a_turn_pop_from_few_queues_together() -> None:
+    bench = wide(32)
+    for _ in range(32):
+        pop(bench, poll_ms=5000)
+    messages = [c.OutgoingMessage(body=b"x", queue_id=queue_id) for queue_id in range(32)]
+    bench.submit(*[c.SendMessage(topic="orders", messages=[message]) for message in messages])
+    assert 0 < bench.context.check_points.messages < 32
+    bench.tick()
+    assert bench.context.check_points.messages == 32

@@ -22,7 +22,7 @@ QUEUE_WORK = 8192
 """The work of looking at one queue, as bytes that could be copied in that time."""
 NEW_WORK = 40 << 10
 """The work of storing a new group's offset in a queue."""
-GIVEN_WORK = 640 << 10
+GIVEN_WORK = 1 << 20
 """The work of storing the check point of a queue and of reporting what it gave."""
 FILTER_WORK = 8
 """The work of evaluating a filter, for each byte that it reads, as bytes that could be copied in that time."""

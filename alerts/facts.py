@@ -8,8 +8,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from django.utils.translation import gettext_noop
+
 from alerts.evaluation import Moment, NewEvents, Readings, RuleState
 from alerts.rules import Rule, Subject, matches
+from alerts.sentence import Sentence
 from bridge.port import BrokerError, EnginePort, PortTimeout, PortUnavailable, commands
 
 GROUPS_OF_PAGE = 1000
@@ -65,7 +68,9 @@ class Watch:
         try:
             await _ask(port, commands.GetBroker(), commands.BrokerView)
         except (PortTimeout, PortUnavailable) as error:
-            self._hold("engine_down", Subject(broker), f"the engine does not answer: {error.remark}")
+            self._hold(
+                "engine_down", Subject(broker), Sentence(gettext_noop("the engine does not answer: {0}"), error.remark)
+            )
             self.problems.append(f"{broker} does not answer, so what began there since is not known: {error.remark}.")
             return False
         except BrokerError as error:
@@ -91,7 +96,12 @@ class Watch:
         for rule in self.rules:
             if rule.what == "missed_arrivals" and new > rule.threshold:
                 self.readings[rule.id].add(
-                    subject, counted(new, "held pull was woken too late", "held pulls were woken too late")
+                    subject,
+                    _by_number(
+                        new,
+                        gettext_noop("{0} held pull was woken too late"),
+                        gettext_noop("{0} held pulls were woken too late"),
+                    ),
                 )
         return True
 
@@ -137,7 +147,9 @@ class Watch:
     def _disk(self, broker: str, percent: float) -> None:
         for rule in self.rules:
             if rule.what == "disk_used" and percent > rule.threshold:
-                self.readings[rule.id].add(Subject(broker), f"the disk is {percent:.1f} % full")
+                self.readings[rule.id].add(
+                    Subject(broker), Sentence(gettext_noop("the disk is {0} % full"), f"{percent:.1f}")
+                )
 
     def _group(self, broker: str, group: commands.GroupMetrics, *, is_cut: bool) -> None:
         subject = Subject(broker, group.group)
@@ -148,12 +160,12 @@ class Watch:
             readings = self.readings[rule.id]
             if rule.what == "group_state":
                 if group.state in rule.states:
-                    readings.add(subject, group.state)
+                    readings.add(subject, Sentence(group.state))
                 elif group.state == "unknown":
                     readings.add_unknown(subject)
             elif rule.what == "dead_letters":
                 if new_dead > rule.threshold:
-                    readings.add(subject, f"{counted(new_dead, 'new dead letter')}, {group.dead_letters:,} stored")
+                    readings.add(subject, _dead_letters_text(new_dead, group.dead_letters))
             else:
                 _read_topics(rule, readings, broker, group, is_cut=is_cut)
 
@@ -172,28 +184,41 @@ def _read_topic(rule: Rule, readings: Readings, subject: Subject, topic: command
     if value is not None and value > rule.threshold:
         readings.add(
             subject,
-            counted(value, "message waits", "messages wait")
+            _by_number(value, gettext_noop("{0} message waits"), gettext_noop("{0} messages wait"))
             if rule.what == "lag"
-            else f"a message has waited {duration_text(value)}",
+            else Sentence(gettext_noop("a message has waited {0}"), duration_text(value)),
         )
     elif value is None or topic.unknown_queues:
         readings.add_unknown(subject)
 
 
-def counted(number: int, singular: str, plural: str = "") -> str:
-    """``1 message waits``, ``1,204 messages wait``."""
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+def _dead_letters_text(new: int, stored: int) -> Sentence:
+    one, many = gettext_noop("{0} new dead letter, {1} stored"), gettext_noop("{0} new dead letters, {1} stored")
+    return _by_number(new, one, many, f"{stored:,}")
 
 
-def duration_text(ms: int) -> str:
+def _by_number(number: int, one: str, many: str, *others: str) -> Sentence:
+    """``1 message waits``, ``1,204 messages wait``: one of two templates, in which {0} is the number."""
+    return Sentence(one if number == 1 else many, f"{number:,}", *others)
+
+
+_UNITS = (
+    (gettext_noop("{0} d"), 86_400),
+    (gettext_noop("{0} h"), 3600),
+    (gettext_noop("{0} min"), 60),
+    (gettext_noop("{0} s"), 1),
+)
+
+
+def duration_text(ms: int) -> Sentence:
     """A duration in its two largest units: ``3 d 4 h``, ``12 min 5 s``."""
     rest = max(0, ms) // 1000
-    parts: list[str] = []
-    for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+    parts: list[Sentence] = []
+    for template, seconds in _UNITS:
         count, rest = divmod(rest, seconds)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])
+        if count or (seconds == 1 and not parts):
+            parts.append(Sentence(template, str(count)))
+    return Sentence("{0} {1}", *parts[:2]) if len(parts) > 1 else parts[0]
 
 
 async def _ask(port: EnginePort, command: commands.Command, expected: type[R]) -> R:

@@ -1,4 +1,4 @@
-"""What is sent about alerts: the words, and the bodies in the form of each receiver. Pure.
+"""What is sent about alerts: the words, in the language that is active, and the bodies in the form of each receiver.
 
 Names of groups and topics come from clients, so they are cleaned before they reach a person's chat: control characters,
 and those that change the direction of text, are replaced.
@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from django.utils.translation import gettext
 
 from alerts.evaluation import Alert, Notice
 from alerts.rules import Channel, Subject
+from alerts.sentence import localized
 
 SHOWN = 20
 """Alerts that a text names; the others are counted."""
@@ -46,42 +48,43 @@ def clean(text: str) -> str:
 def place_of(subject: Subject) -> str:
     """The subject in words."""
     if not subject.group:
-        return clean(subject.broker) or "reports"
-    topic = f" in {clean(subject.topic)}" if subject.topic else ""
-    return f"{clean(subject.group)}{topic} at {clean(subject.broker)}"
+        return clean(subject.broker) or gettext("reports")
+    if not subject.topic:
+        return gettext("{0} at {1}").format(clean(subject.group), clean(subject.broker))
+    return gettext("{0} in {1} at {2}").format(clean(subject.group), clean(subject.topic), clean(subject.broker))
 
 
 def subject_line(notice: Notice) -> str:
     """What a message is about, in one line."""
     name = clean(notice.rule.name)
     if notice.is_test:
-        return f"[GlassMQ] TEST: {name}"
+        return f"[GlassMQ] {gettext('TEST')}: {name}"
     counts = []
     if notice.firing:
-        counts.append(f"{len(notice.firing):,} firing")
+        counts.append(gettext("{0} firing").format(f"{len(notice.firing):,}"))
     if notice.resolved:
-        counts.append(f"{len(notice.resolved):,} resolved")
-    return f"[GlassMQ] {notice.rule.severity.upper()}: {name} ({', '.join(counts)})"
+        counts.append(gettext("{0} resolved").format(f"{len(notice.resolved):,}"))
+    return f"[GlassMQ] {gettext(notice.rule.severity).upper()}: {name} ({', '.join(counts)})"
 
 
 def text_of(notice: Notice, site: str) -> str:
     """The message as plain text; ``site`` is the address of the pages."""
     lines = [subject_line(notice)]
     if notice.is_test:
-        lines.append("This message tests the channel. Nothing is wrong.")
-    for title, alerts in (("Firing", notice.firing), ("Resolved", notice.resolved)):
+        lines.append(gettext("This message tests the channel. Nothing is wrong."))
+    for title, alerts in ((gettext("Firing"), notice.firing), (gettext("Resolved"), notice.resolved)):
         if alerts:
             lines += ["", f"{title}:", *(f"- {_line(alert)}" for alert in alerts[:SHOWN])]
             if len(alerts) > SHOWN:
-                lines.append(f"- and {len(alerts) - SHOWN:,} more")
+                lines.append(gettext("- and {0} more").format(f"{len(alerts) - SHOWN:,}"))
     return "\n".join([*lines, "", f"{site}/alerts"])
 
 
 def _line(alert: Alert) -> str:
-    begin = alert.fired or alert.since
+    begin, place = (alert.fired or alert.since).wall_ms, place_of(alert.subject)
     if alert.resolved is not None:
-        return f"{place_of(alert.subject)}: it fired from {_time(begin.wall_ms)} to {_time(alert.resolved.wall_ms)}"
-    return f"{place_of(alert.subject)}: {clean(alert.text)} (since {_time(begin.wall_ms)})"
+        return gettext("{0}: it fired from {1} to {2}").format(place, _time(begin), _time(alert.resolved.wall_ms))
+    return gettext("{0}: {1} (since {2})").format(place, clean(localized(alert.text)), _time(begin))
 
 
 def _time(wall_ms: int) -> str:
@@ -143,7 +146,7 @@ def _webhook_alert(alert: Alert, labels: dict[str, str], site: str) -> dict[str,
     return {
         "status": "firing" if alert.resolved is None else "resolved",
         "labels": labels,
-        "annotations": {"summary": f"{place_of(subject)}: {clean(alert.text)}"},
+        "annotations": {"summary": f"{place_of(subject)}: {clean(localized(alert.text))}"},
         "startsAt": _time((alert.fired or alert.since).wall_ms),
         "endsAt": NEVER if alert.resolved is None else _time(alert.resolved.wall_ms),
         "generatorURL": f"{site}/groups/{quote(subject.group, safe='')}" if subject.group else f"{site}/alerts",

@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from django.utils.translation import gettext_noop
+
 from alerts.evaluation import Readings
 from alerts.facts import duration_text
 from alerts.rules import BadRuleError, Rule, Subject
+from alerts.sentence import Sentence
 from spark_jobs.models import ReportRun, Status
 
 REPORTS_SUBJECT = Subject("")
@@ -77,7 +80,12 @@ def _read(rule: Rule, run: Run | None, readings: Readings) -> list[str]:
     measured = round(value * 100, 9) if headline.get("kind") == "share" else value
     if measured < rule.threshold if rule.below else measured > rule.threshold:
         shown = value_text(value, str(headline.get("kind")))
-        readings.add(REPORTS_SUBJECT, f"{headline.get('label', rule.figure)}: {shown} (run {run.number})")
+        readings.add(
+            REPORTS_SUBJECT,
+            Sentence(
+                gettext_noop("{0}: {1} (run {2})"), str(headline.get("label", rule.figure)), shown, str(run.number)
+            ),
+        )
     return []
 
 

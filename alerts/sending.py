@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
+from django.utils.translation import override
 
 from alerts.evaluation import Notice
 from alerts.messages import clean, post_for, refusal_in, subject_line, text_of
@@ -76,7 +77,8 @@ async def _post(channel: Channel, notice: Notice) -> None:
         check_url(channel.url, settings.GLASSMQ_ALERT_HOSTS)
     except BadRuleError as error:
         raise SendError(str(error), may_retry=False) from error
-    post, receiver = post_for(channel, notice, settings.GLASSMQ_SITE_URL), _receiver(channel)
+    with override(settings.LANGUAGE_CODE):
+        post, receiver = post_for(channel, notice, settings.GLASSMQ_SITE_URL), _receiver(channel)
     try:
         async with (
             httpx.AsyncClient(timeout=SEND_S, follow_redirects=False, verify=certificates) as client,
@@ -104,9 +106,11 @@ _mail_threads = threading.Semaphore(MAX_MAIL_THREADS)
 
 async def _mail(channel: Channel, notice: Notice) -> None:
     """Send an e-mail in a thread that may outlive its time limit, since a mail server can hold it for as long."""
+    with override(settings.LANGUAGE_CODE):
+        subject, text = clean(subject_line(notice)), text_of(notice, settings.GLASSMQ_SITE_URL)
     message = EmailMessage(
-        clean(subject_line(notice)),
-        text_of(notice, settings.GLASSMQ_SITE_URL),
+        subject,
+        text,
         settings.GLASSMQ_MAIL_FROM,
         list(channel.recipients),
         connection=get_connection(SMTP_BACKEND, timeout=SEND_S),

@@ -346,7 +346,7 @@ TEMPLATES = [
 ]
 DATABASES = {"default": database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-LANGUAGE_CODE = "en"
+LANGUAGE_CODE = choice("GLASSMQ_LANGUAGE", "en", ("en", "zh-hans"))
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = True

@@ -6,7 +6,7 @@ import pytest
 
 from alerts import facts
 from alerts.evaluation import Moment, NewEvents, Readings, RuleState
-from alerts.facts import Watch, counted, duration_text
+from alerts.facts import Watch, duration_text
 from alerts.rules import Rule, Subject, What
 from bridge.port import OverloadedError, PortTimeout, commands
 from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics, snapshot, topic_metrics
@@ -167,6 +167,6 @@ def test_durations_have_two_units(ms: int, text: str) -> None:
 
 
 def test_one_is_singular() -> None:
-    assert counted(1, "message waits", "messages wait") == "1 message waits"
-    assert counted(1204, "message waits", "messages wait") == "1,204 messages wait"
-    assert counted(0, "new dead letter") == "0 new dead letters"
+    one, many = "{0} message waits", "{0} messages wait"
+    assert facts._by_number(1, one, many) == "1 message waits"
+    assert facts._by_number(1204, one, many) == "1,204 messages wait"

@@ -5,10 +5,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.utils.translation import override
 
 from alerts.evaluation import Alert, Moment, Notice
 from alerts.messages import clean, place_of, post_for, refusal_in, subject_line, text_of
 from alerts.rules import Channel, ChannelKind, Rule, Subject
+from alerts.sentence import Sentence
 
 SITE = "https://mq.example"
 AT = 1_795_267_430_000
@@ -50,6 +52,25 @@ def test_a_text_names_what_fires_and_what_ended() -> None:
         "",
         "Resolved:",
         "- late at broker-a: it fired from 2026-11-21T13:23:50Z to 2026-11-21T13:24:50Z",
+        "",
+        "https://mq.example/alerts",
+    ]
+
+
+def test_a_text_in_chinese() -> None:
+    waits = alert("billing", "orders")
+    waits.text = Sentence("a message has waited {0}", Sentence("{0} min", "12"))
+    with override("zh-hans"):
+        lines = text_of(notice(waits, alert("{0}"), resolved=(alert("late", resolved=True),)), SITE).splitlines()
+    assert lines == [
+        "[GlassMQ] 严重: Group stalled (2 个触发, 1 个已恢复)",
+        "",
+        "正在触发:",
+        "- billing / orders (broker-a): 有消息已等待 12 分 (自 2026-11-21T13:23:50Z)",
+        "- {0} (broker-a): stalled (自 2026-11-21T13:23:50Z)",
+        "",
+        "已恢复:",
+        "- late (broker-a): 从 2026-11-21T13:23:50Z 触发到 2026-11-21T13:24:50Z",
         "",
         "https://mq.example/alerts",
     ]

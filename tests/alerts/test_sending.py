@@ -8,6 +8,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from django.utils.translation import override
 
 from alerts import sending
 from alerts.evaluation import Notice
@@ -24,6 +25,15 @@ async def test_a_webhook_is_posted() -> None:
     assert line == "POST /hook/s3cret HTTP/1.1"
     assert headers["authorization"] == "bearer token"
     assert json.loads(body)["alerts"][0]["labels"]["consumer_group"] == "billing"
+
+
+async def test_a_message_is_in_the_language_of_the_instance(settings: Any) -> None:
+    settings.LANGUAGE_CODE = "zh-hans"
+    async with http_receiver() as receiver:
+        with override("en"):  # the language of whoever sends a test message
+            await send(channel("webhook", receiver.url), notice(alert()))
+        [(_, _, body)] = receiver.requests
+    assert json.loads(body)["commonAnnotations"]["summary"] == "[GlassMQ] 严重: Group stalled (1 个触发)"
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_no_variable_is_required(tmp_path: Path) -> None:
         ("GLASSMQ_SITE_URL", "mq.example"),
         ("GLASSMQ_SMTP_URL", "mail.example:25"),
         ("GLASSMQ_SMTP_URL", "smtp://mail.example:99999"),
+        ("GLASSMQ_LANGUAGE", "fr"),
         ("GLASSMQ_ATTACH", "127.0.0.1"),
         ("GLASSMQ_ATTACH_SOURCE", "both"),
         ("GLASSMQ_ATTACH_BEGIN", "now"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.template.loader import render_to_string
 from django.test import Client
-from django.utils.translation import override
+from django.utils.translation import deactivate, override
 from django.utils.translation.template import templatize
 
 from broker_core.verdicts import clients
@@ -23,7 +23,7 @@ LITERAL = r'"(?:[^"\\]|\\.)*"'
 TRANSLATED = re.compile(rf"(?<![\w.])(?:t|noop)\(\s*({LITERAL})")
 COUNTED = re.compile(rf"(?<![\w.])(?:plural|choose)\([^\"`]*?,\s*({LITERAL})\s*,\s*({LITERAL})")
 IN_TEMPLATE = re.compile(r" gettext\((?:u?'((?:[^'\\]|\\.)*)'|u?\"((?:[^\"\\]|\\.)*)\")\)")
-IN_PYTHON = re.compile(rf"gettext_noop\(\s*({LITERAL})")
+IN_PYTHON = re.compile(rf"gettext(?:_noop)?\(\s*({LITERAL})")
 CHINESE = re.compile("[\u4e00-\u9fff]")
 PLACES = re.compile(r"\{\d\}|%\(\w+\)s|%%|</?\w[^>]*>|&\w+;")
 SAME_IN_CHINESE = {
@@ -75,7 +75,7 @@ def texts_of_templates() -> Iterator[str]:
         for single, double in IN_TEMPLATE.findall(templatize(path.read_text(encoding="utf-8"))):
             text = single or double
             yield re.sub(r"\\(.)", r"\1", text)
-    for folder in ("dashboard", "api"):
+    for folder in ("dashboard", "api", "alerts"):
         for path in sorted((PROJECT / folder).rglob("*.py")):
             yield from map(json.loads, IN_PYTHON.findall(path.read_text(encoding="utf-8")))
 
@@ -153,7 +153,10 @@ def test_a_template_has_no_text_outside_translations(path: Path) -> None:
 
 
 def get(path: str, **headers: str) -> Any:
-    return Client(headers={"host": "localhost", **headers}).get(path)
+    try:
+        return Client(headers={"host": "localhost", **headers}).get(path)
+    finally:
+        deactivate()  # the language of the request, in which other tests of this process would run
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import { count, isoTime, millis, span, visible } from "../text/format.js";
 import { requestOfAll } from "../http.js";
 import { groupHref, topicHref } from "../links.js";
 import { Poller } from "../poll.js";
+import { serverText } from "../text/server/texts.js";
 import { t } from "../text/translate.js";
 import { word } from "../text/words.js";
 
@@ -109,7 +110,7 @@ const firing = table("firing", (alert) => [
   td("severity-cell", severity(alert.severity)),
   td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
-  td("text-cell", visible(alert.text)),
+  td("text-cell", visible(serverText(alert.text))),
   labelled(t("fires since"), time(alert.fired_ms)),
   td("quiet", sentText(alert, ruleOf(alert.rule))),
   td("actions", button(t("Silence …"), t("Silence {0} for {1}", alert.rule_name, alert.group || alert.broker),
@@ -131,7 +132,7 @@ const channelRows = table("channels", (channel) => {
   return [
     td("on-cell", onSwitch("/alerts/channels", channel, t("Channel {0} is on", channel.name))),
     td("name-cell", visible(channel.name)),
-    td("", channel.kind),
+    td("", word(channel.kind)),
     td("about-cell", visible(targetText(channel)), channel.has_secret ? el("span", { class: "quiet" }, t(" with a secret")) : ""),
     outcome,
     td("actions", button(t("Send a test message"), t("Send a test message to {0}", channel.name), ({ currentTarget }) => test(channel, currentTarget, outcome)),
@@ -152,7 +153,7 @@ const history = table("history", (alert) => [
   td("severity-cell", severity(alert.severity)),
   td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
-  td("text-cell", visible(alert.text)),
+  td("text-cell", visible(serverText(alert.text))),
   labelled(t("fired"), time(alert.fired_ms)),
   labelled(t("for"), alert.resolved_ms - alert.fired_ms < 1000 ? millis(Math.max(0, alert.resolved_ms - alert.fired_ms)) : span(alert.resolved_ms - alert.fired_ms)),
 ]);
@@ -203,7 +204,7 @@ function show([now, ofRules, ofChannels, ofSilences, ended]) {
   history.part("more").hidden = ended.next === undefined || state.ended < MOST_ENDED;
   setText(history.part("more"), t("The newest {0}. GET /api/v1/alerts?state=resolved has the others.", count(MOST_ENDED)));
   const late = evaluationText(now.evaluated_ms, now.now_ms);
-  const notes = [...(late ? [late] : []), ...now.problems];
+  const notes = [...(late ? [late] : []), ...now.problems.map(serverText)];
   const list = page.querySelector('[data-part="notes"]');
   list.hidden = !notes.length;
   list.replaceChildren(...notes.map((note) => el("li", {}, visible(note))));

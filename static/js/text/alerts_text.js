@@ -1,6 +1,7 @@
 /** Rules, alerts and channels in words. Pure. */
 
 import { count, dateTime, plural, span } from "./format.js";
+import { serverText } from "./server/texts.js";
 import { t } from "./translate.js";
 import { word } from "./words.js";
 
@@ -64,7 +65,7 @@ export function sentText(alert, rule) {
 /** The state of a channel: "sent 14:03:22", or why the last try failed. */
 export function channelText(channel) {
   if (!channel.enabled) return t("off");
-  if (channel.error) return t("failed {0}: {1}", timeText(channel.failed_ms), channel.error);
+  if (channel.error) return t("failed {0}: {1}", timeText(channel.failed_ms), serverText(channel.error));
   return channel.sent_ms === null ? t("no alert sent yet") : t("sent {0}", timeText(channel.sent_ms));
 }
 

@@ -2,6 +2,7 @@
  * shows the translation of the template that a text fits. Pure. */
 
 import { language, t } from "../translate.js";
+import { ALERTS } from "./alerts.js";
 import { QUEUES } from "./queues.js";
 import { REFUSALS } from "./refusals.js";
 
@@ -10,7 +11,7 @@ const MOST_REMEMBERED = 1_000;
 const PLACE = /\{\d\}/;
 const DURATION = /^\d[\d.,]* (?:µs|ms|s|min|h|d)(?: \d+ (?:s|min|h))?$/;
 
-const TEMPLATES = [...QUEUES, ...REFUSALS];
+const TEMPLATES = [...ALERTS, ...QUEUES, ...REFUSALS];
 const fixed = new Set(TEMPLATES.filter((template) => !PLACE.test(template)));
 let patterns = null;
 const remembered = new Map();

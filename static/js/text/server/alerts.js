@@ -1,0 +1,37 @@
+/** What is said of alerts, in the server's words. The tests compare them with the server's. Pure. */
+
+import { noop } from "../translate.js";
+
+export const ALERTS = [
+  noop("stalled"), noop("stopped"), noop("falling behind"), noop("unknown"), noop("catching up"), noop("ok"),
+  noop("the engine does not answer: {0}"),
+  noop("{0} held pull was woken too late"),
+  noop("{0} held pulls were woken too late"),
+  noop("the disk is {0} % full"),
+  noop("{0} new dead letter, {1} stored"),
+  noop("{0} new dead letters, {1} stored"),
+  noop("{0} message waits"),
+  noop("{0} messages wait"),
+  noop("a message has waited {0}"),
+  noop("{0}: {1} (run {2})"),
+  noop("{0} does not answer, so what began there since is not known: {1}."),
+  noop("{0} gave no answer: {1}."),
+  noop("{0} did not answer for its counters: {1}."),
+  noop("{0} did not answer for its groups: {1}."),
+  noop("{0} took longer than {1} s; its other groups are not known."),
+  noop("{0} has more than {1} groups; the others are not known."),
+  noop("{0} topics of groups at {1} were not looked at."),
+  noop("{0}: {1} more alerts are only counted."),
+  noop("{0}: {1} of the report {2} is not known, because run {3} does not have it."),
+  noop("{0}: {1} of the report {2} is not known, because no finished run is about all brokers, topics and groups."),
+  noop("the mail server"),
+  noop("{0} did not answer within {1} s"),
+  noop("{0} cannot be reached ({1})"),
+  noop("{0} answered {1}: redirects are not followed"),
+  noop("{0} answered {1}"),
+  noop("{0} refused the message: {1}"),
+  noop("the mail server still holds earlier messages"),
+  noop("the mail server answered {0}"),
+  noop("the mail server refused the recipients"),
+  noop("the mail server cannot be reached ({0})"),
+];

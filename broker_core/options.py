@@ -187,6 +187,15 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         ),
     ] = True
 
+    use_server_side_reset_offset: Annotated[
+        bool,
+        Meta(
+            description="Whether a reset of offsets asked for by RocketMQ's tools is stored, and members get it with "
+            "the answer to their next pull. If not, the members are told their new offsets and commit them.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+
     # Long polling
     long_polling_enable: Annotated[
         bool,

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from broker_core.commands.base import Command, Reply, Shape
+from broker_core.commands.base import Command, Notice, Reply, Shape
 
 
 class QueueOffset(Shape, frozen=True):
@@ -55,6 +55,11 @@ class ResetConsumerOffset(Command, frozen=True):
     ``to``. With ``dry_run``, the reply contains the changes, but they are not made. An unknown group is Failed
     SUBSCRIPTION_GROUP_NOT_EXIST. The answer to the next pull of a consuming member is OFFSET_RESET with the new offset;
     held pulls get this answer at once.
+
+    With ``through_members`` and useServerSideResetOffset=false nothing is stored: each member gets a
+    ResetConsumerClientOffset and commits the offsets itself. Without ``is_force`` its offsets then move backwards only.
+    A group without members is Failed CONSUMER_NOT_ONLINE. A group that has a member with another protocol than
+    RocketMQ's is reset as always.
     """
 
     group: str
@@ -63,6 +68,17 @@ class ResetConsumerOffset(Command, frozen=True):
     dry_run: bool = False
     queue_id: int = -1
     offset: int | None = None
+    through_members: bool = False
+    is_force: bool = True
+
+
+class ResetConsumerClientOffset(Notice, frozen=True):
+    """RESET_CONSUMER_CLIENT_OFFSET: begin anew at these offsets of a topic."""
+
+    group: str
+    topic: str
+    broker_name: str
+    offsets: list[QueueOffset]
 
 
 class OffsetChange(Shape, frozen=True):

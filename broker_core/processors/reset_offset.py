@@ -3,6 +3,9 @@
 A member has its own offset and would soon commit it again. So its commits for a queue are ignored until the answer to
 its next pull (OFFSET_RESET) has moved it. A group without members has only the stored offset.
 
+With useServerSideResetOffset=false RocketMQ's tools have the members told (RESET_CONSUMER_CLIENT_OFFSET), and nothing
+is stored until the members commit.
+
 A topic may have 1,024 queues and 100,000 held pulls. So a long reset goes on in the next turns, one reset after
 another. First the offsets of all queues are looked up, then they are stored.
 """
@@ -10,7 +13,16 @@ another. First the offsets of all queues are looked up, then they are stored.
 from collections.abc import Generator
 
 from broker_core.clock import Now
-from broker_core.commands import OffsetChange, OffsetsReset, QueueOffset, Reply, ResetConsumerOffset
+from broker_core.codes import ResponseCode
+from broker_core.commands import (
+    NOTICE_ID,
+    OffsetChange,
+    OffsetsReset,
+    QueueOffset,
+    Reply,
+    ResetConsumerClientOffset,
+    ResetConsumerOffset,
+)
 from broker_core.consumers.subscription_group_manager import not_exist
 from broker_core.errors import ConflictError, RequestError, UnavailableError
 from broker_core.events import OffsetReset
@@ -29,6 +41,8 @@ WORK_A_TURN = 1000
 """Microseconds of work in one turn, by these estimates: one offset looked up by time, one stored or one held pull
 answered, one held pull of another group looked at."""
 LOOK_UP, STORE, LOOK_AT = 50, 20, 1
+TELL = 50
+"""Microseconds for a notice to a member, and LOOK_AT more for each queue in it."""
 
 Steps = Generator[int, Now, OffsetsReset]
 """A reset in steps. Each gets the present time and yields its work, in microseconds; the first one does nothing."""
@@ -89,6 +103,8 @@ def _reset_all(context: Context, command: ResetConsumerOffset, topic: TopicConfi
         now = yield LOOK_UP
     if not is_known_group(context, command.group):
         raise not_exist(command.group)
+    if _is_for_members(context, command):
+        return (yield from _tell_members(context, command, targets))
     if not command.dry_run:
         require_room(context, command.group)
         for target in targets:
@@ -101,6 +117,39 @@ def _reset_all(context: Context, command: ResetConsumerOffset, topic: TopicConfi
             if held_pop is not None:
                 context.waking.append(Waking(held_pop, "arrival"))
     return OffsetsReset(group=command.group, dry_run=command.dry_run, changes=changes, offsets=targets)
+
+
+def _is_for_members(context: Context, command: ResetConsumerOffset) -> bool:
+    """Whether the members move their offsets themselves. Members with GlassMQ's own protocols cannot be told."""
+    if not command.through_members or command.dry_run or context.options.use_server_side_reset_offset:
+        return False
+    return all(client.protocol == "remoting" for client in context.consumers.members(command.group).values())
+
+
+def _tell_members(context: Context, command: ResetConsumerOffset, targets: list[QueueOffset]) -> Steps:
+    """RocketMQ's Broker2Client.resetOffset."""
+    group, topic = command.group, command.topic
+    offsets = []
+    for target in targets:
+        before = context.offsets.query(group, topic, target.queue_id)
+        if not command.is_force and before is not None and before < target.offset:
+            target = QueueOffset(topic=topic, queue_id=target.queue_id, offset=before)
+        offsets.append(target)
+    notice = ResetConsumerClientOffset(
+        group=group, topic=topic, broker_name=context.options.broker_name, offsets=offsets
+    )
+    members = list(context.consumers.members(group).values())
+    if not members:
+        raise RequestError(
+            f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {command.to}",
+            code=ResponseCode.CONSUMER_NOT_ONLINE,
+            pointer="/group",
+        )
+    for member in members:
+        if context.consumers.is_member(group, member.connection):
+            context.reply(member.connection, NOTICE_ID, notice)
+        yield TELL + LOOK_AT * len(offsets)
+    return OffsetsReset(group=group, dry_run=False, changes=[], offsets=offsets)
 
 
 def _require_same(context: Context, topic: TopicConfig) -> None:

@@ -1,10 +1,14 @@
 """The stock Java client, RocketMQ 5.4.0's, unmodified. The cases are in ``java/``; each holds for RocketMQ itself."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from broker_core.client.remoting_client import RemotingClient
+from broker_core.codes import RequestCode
 from tests.compat import java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address, glassmq
@@ -58,6 +62,35 @@ def test_a_message_between_the_first_questions_of_a_new_group(server: Address) -
     assert row["ok"], row
     is_glassmq = bool(server.web)
     assert row["detail"] == ("0 [0, 1]" if is_glassmq else "22 [1]")
+
+
+@contextmanager
+def changed_option(server: Address, name: str, value: str, default: str) -> Iterator[None]:
+    """An option of the broker with another value."""
+    host, port = server.broker.rsplit(":", 1)
+
+    async def change(to: str) -> None:
+        client = RemotingClient(host, int(port))
+        answer = await client.invoke(RequestCode.UPDATE_BROKER_CONFIG, {}, f"{name}={to}\n".encode(), timeout_s=30)
+        await client.close()
+        assert answer.code == 0, answer.remark
+
+    asyncio.run(change(value))
+    try:
+        yield
+    finally:
+        asyncio.run(change(default))
+
+
+@pytest.mark.covers("members-reset")
+def test_members_can_be_told_of_a_reset(server: Address, everything: bool) -> None:
+    """The Java client follows after 10 s."""
+    if not everything:
+        pytest.skip("takes 20 s; --compat runs it")
+    needs(java_program.classes)
+    names = ("group.reset_while_online_to_the_beginning", "group.reset_while_online_to_a_time")
+    with changed_option(server, "useServerSideResetOffset", "false", "true"):
+        assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, *names), len(names))
 
 
 def test_headers_may_be_binary(server: Address) -> None:

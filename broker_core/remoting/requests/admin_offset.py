@@ -29,6 +29,7 @@ from broker_core.commands import (
     QuerySubscriptionByConsumer,
     QueryTopicConsumeByWho,
     QueryTopicsByConsumer,
+    QueueOffset,
     ResetConsumerOffset,
     TopicNames,
 )
@@ -229,6 +230,7 @@ class ResetOffsetRequestHeader(Header):
     timestamp: Long
     queue_id: Int = -1
     offset: Long | None = None
+    is_force: bool = True
 
 
 def decode_reset_offset(request: RemotingCommand, peer: Peer) -> ResetConsumerOffset:
@@ -240,6 +242,8 @@ def decode_reset_offset(request: RemotingCommand, peer: Peer) -> ResetConsumerOf
         to="max" if header.timestamp < 0 else str(header.timestamp),
         queue_id=max(-1, header.queue_id),
         offset=header.offset if is_exact else None,
+        through_members=True,
+        is_force=header.is_force,
     )
 
 
@@ -247,17 +251,14 @@ def encode_offsets_reset(reply: OffsetsReset, request: RemotingCommand, identity
     """RocketMQ's ResetOffsetBody."""
     return request.response(
         ResponseCode.SUCCESS,
-        body=fastjson.encode(
-            {
-                "offsetTable": {
-                    MessageQueue(
-                        topic=queue.topic, broker_name=identity.broker_name, queue_id=queue.queue_id
-                    ): queue.offset
-                    for queue in reply.offsets
-                }
-            }
-        ),
+        body=encode_reset_offsets(reply.offsets, identity.broker_name),
     )
+
+
+def encode_reset_offsets(offsets: list[QueueOffset], broker_name: str) -> bytes:
+    """RocketMQ's ResetOffsetBody."""
+    table = {MessageQueue(topic=at.topic, broker_name=broker_name, queue_id=at.queue_id): at.offset for at in offsets}
+    return fastjson.encode({"offsetTable": table})
 
 
 class CloneGroupOffsetRequestHeader(Header):

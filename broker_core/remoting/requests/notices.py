@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from broker_core.codes import RequestCode
-from broker_core.commands import CheckTransactionState, ConsumerIdsChanged, Notice
+from broker_core.commands import CheckTransactionState, ConsumerIdsChanged, Notice, ResetConsumerClientOffset
 from broker_core.remoting.remoting_command import RemotingCommand, SerializeType
+from broker_core.remoting.requests.admin_offset import encode_reset_offsets
 from broker_core.remoting.requests.headers import Header, Long, Name, write_header
 
 Content = tuple[dict[str, str], bytes]
@@ -41,9 +42,24 @@ def _check_transaction_state(notice: CheckTransactionState) -> Content:
     return write_header(header), notice.record
 
 
+class ResetConsumerClientOffsetHeader(Header):
+    """RocketMQ's ResetOffsetRequestHeader. ``timestamp`` is that of the request; clients use the body only."""
+
+    topic: Name
+    group: Name
+    timestamp: Long = 0
+    is_force: bool = True
+
+
+def _reset_consumer_client_offset(notice: ResetConsumerClientOffset) -> Content:
+    header = ResetConsumerClientOffsetHeader(notice.topic, notice.group)
+    return write_header(header), encode_reset_offsets(notice.offsets, notice.broker_name)
+
+
 NOTICES: dict[type[Notice], tuple[RequestCode, Callable[[Any], Content]]] = {
     ConsumerIdsChanged: (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, _consumer_ids_changed),
     CheckTransactionState: (RequestCode.CHECK_TRANSACTION_STATE, _check_transaction_state),
+    ResetConsumerClientOffset: (RequestCode.RESET_CONSUMER_CLIENT_OFFSET, _reset_consumer_client_offset),
 }
 """The engine's notice -> RocketMQ's request code for it, and its content."""
 

@@ -284,3 +284,63 @@ def test_stopping_waits_for_the_end_of_a_reset(monkeypatch: pytest.MonkeyPatch) 
     while not long.bench.engine.drained:
         long.turn()
     assert isinstance(long.bench.final(long.request, "admin"), c.OffsetsReset)
+
+
+# --- Members that move their offsets themselves ---------------------------------------------------------------------
+
+
+def by_members() -> Bench:
+    """Three messages in queue 0 of orders, useServerSideResetOffset=false; A and B are members of g."""
+    bench = Bench(default_topic_queue_nums=2, use_server_side_reset_offset=False)
+    bench.send("orders", b"1", b"2", b"3")
+    join(bench, "A")
+    join(bench, "B")
+    commit(bench, 1)
+    return bench
+
+
+def notices(bench: Bench, client: str) -> list[c.ResetConsumerClientOffset]:
+    replies = bench.replies.pop((client, c.NOTICE_ID), [])
+    return [reply for reply in replies if isinstance(reply, c.ResetConsumerClientOffset)]
+
+
+def test_members_are_told_and_nothing_is_stored() -> None:
+    bench = by_members()
+    reply = reset(bench, "max", through_members=True)
+    expected = [
+        c.QueueOffset(topic="orders", queue_id=0, offset=3),
+        c.QueueOffset(topic="orders", queue_id=1, offset=0),
+    ]
+    assert reply.offsets == expected and reply.changes == []
+    for client in "AB":
+        assert notices(bench, client) == [
+            c.ResetConsumerClientOffset(group="g", topic="orders", broker_name="broker-a", offsets=expected)
+        ]
+    assert committed(bench) == 1 and not events(bench, OffsetReset)
+    commit(bench, 3)  # the members' commits are not ignored
+    assert committed(bench) == 3
+
+
+def test_members_do_not_move_forwards_without_force() -> None:
+    bench = by_members()
+    assert reset(bench, "max", through_members=True, is_force=False).offsets[0].offset == 1
+    assert reset(bench, "min", through_members=True, is_force=False).offsets[0].offset == 0
+
+
+def test_a_group_without_members_cannot_be_told() -> None:
+    bench = by_members()
+    for client in "AB":
+        bench.call(c.UnregisterClient(client_id=client, consumer_group="g"), client)
+    command = c.ResetConsumerOffset(group="g", topic="orders", to="max", through_members=True)
+    assert failure(bench, command).code == ResponseCode.CONSUMER_NOT_ONLINE
+    assert committed(bench) == 1
+
+
+def test_other_resets_are_stored() -> None:
+    bench = by_members()
+    assert reset(bench, "max", through_members=True, dry_run=True).changes and not notices(bench, "A")
+    reset(bench, "max")  # not asked for by RocketMQ's tools
+    assert committed(bench) == 3 and not notices(bench, "A")
+    join(bench, "C", protocol="websocket")
+    reset(bench, "min", through_members=True)
+    assert committed(bench) == 0 and not notices(bench, "A")

@@ -32,7 +32,7 @@ from broker_core.options import Options
 from broker_core.processor_table import FOLLOWER_PROCESSORS, GATHERED, PROCESSORS, WAITS_FOR_DISK, WALKS
 from broker_core.processors import client_manage, lock_batch_mq, observe, pull_message, reset_offset
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
-from broker_core.processors.context import Context, FindQueues, Request, Waking
+from broker_core.processors.context import INDEX_MAY_WAIT_NS, Context, FindQueues, Request, Waking
 from broker_core.processors.group_commit import DeletionCommit, GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
@@ -151,6 +151,8 @@ class Engine:
         """Handle the commands of a batch in order. Consecutive sends are stored as one block."""
         if now.mono_ns >= self._stats.next_sample_ns:
             self._stats.sample(self._context.totals(), now)
+        if not self._context.store.index_is_behind:
+            self._context.index_due_ns = now.mono_ns + INDEX_MAY_WAIT_NS
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
             if type(command) in self._gathers:
@@ -265,7 +267,7 @@ class Engine:
         store = context.store
         if (
             context.has_work
-            or store.index_is_behind
+            or (store.index_is_behind and not context.ha_service.waiting)
             or store.dispatched_offset < store.confirmed_offset
             or context.stats.unsettled + context.counters.unsettled > UNSETTLED
         ):
@@ -274,6 +276,7 @@ class Engine:
             when
             for when in (
                 context.holds.next_deadline_ns(),
+                context.index_due_ns if store.index_is_behind else None,
                 self._commit.next_deadline_ns(),
                 self._deletions.next_deadline_ns(),
                 self._delayed_due_ns(),

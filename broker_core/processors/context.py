@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from broker_core.consumers.client_channel_info import ClientChannelInfo
     from broker_core.events import RebalanceCause
 
+INDEX_MAY_WAIT_NS = 1_000_000
+"""While senders wait for slaves, their messages are indexed so much later: a slave needs less, and is not held up."""
 RECENT_WAKEUPS = 200
 RECENT_RETRIES = 100
 
@@ -137,6 +139,7 @@ class Context:
         "following",
         "ha_service",
         "holds",
+        "index_due_ns",
         "lateness",
         "locks",
         "offsets",
@@ -224,6 +227,8 @@ class Context:
         self.following = Following(self.started.wall_ms)
         """The state of the follower, in an engine that follows another broker's log."""
         self.ha_service = HAService()
+        self.index_due_ns = 0
+        """Monotonic ns at which messages are indexed at the latest, while senders wait for slaves."""
         self.find_queues: FindQueues | None = None
         """Set where the routes of a name server are known."""
 

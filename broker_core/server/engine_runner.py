@@ -128,7 +128,7 @@ class EngineRunner:
         self.topic_listeners: list[Callable[[set[str]], None]] = []
         """Called with the topics that a turn created, changed or deleted, before its replies are sent."""
         self.turn_listeners: list[Callable[[], None]] = []
-        """Called after each turn and each flush."""
+        """Called after each step of the engine, when its replies were sent."""
         self.is_log_readable = False
         """Whether the commit log is written in turns only. False while the store opens or closes."""
 
@@ -236,8 +236,6 @@ class EngineRunner:
         except Exception:
             log.exception("a turn of the engine failed; the next one follows")
             pause = FAILED_TURN_PAUSE
-        if self.turn_listeners:
-            self._report_turn()
         if (self._inbox or self._delayed or self._questions or self._tick_waits) and not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._turn)
@@ -317,12 +315,22 @@ class EngineRunner:
         self._turn()
 
     def _deliver(self, out: Out) -> None:
-        """Give each sink all its replies of this turn at once."""
+        """Give each sink all its replies of this turn at once, then call the listeners.
+
+        Slaves get new messages here. What waits for them is not held up by the work that comes next (``Engine.tick``).
+        """
         changed = self.engine.take_changed_topics()
         if changed is not None:
             self._tell_changed(changed)
-        if not out.replies:
-            return
+        if out.replies:
+            self._send_replies(out)
+        for listener in self.turn_listeners:
+            try:
+                listener()
+            except Exception:
+                log.exception("a listener failed after a turn")
+
+    def _send_replies(self, out: Out) -> None:
         by_sink: dict[Sink, list[tuple[Connection, int, Reply]]] = {}
         for reply in out.replies:
             connection = reply[0]
@@ -333,13 +341,6 @@ class EngineRunner:
                 sink(replies)
             except Exception:
                 log.exception("replies could not be delivered; their callers will time out")
-
-    def _report_turn(self) -> None:
-        for listener in self.turn_listeners:
-            try:
-                listener()
-            except Exception:
-                log.exception("a listener failed after a turn")
 
     def _tell_changed(self, topics: set[str]) -> None:
         for listener in self.topic_listeners:
@@ -375,8 +376,6 @@ class EngineRunner:
                 self._deliver(self.engine.flush_failed(error, now))
         except Exception:
             log.exception("handling a finished flush failed; the next turn follows")
-        if self.turn_listeners:
-            self._report_turn()
         self._start_flush()
         self._arm()
 

@@ -7,6 +7,7 @@ import pytest
 from broker_core import commands as c
 from broker_core.codes import ResponseCode
 from broker_core.formats.message_properties import encode
+from broker_core.processors.context import INDEX_MAY_WAIT_NS
 from broker_core.processors.group_commit import ANSWERS_A_TURN
 from tests.fakes import pops
 from tests.fakes.engine import Bench, bodies, send
@@ -95,6 +96,27 @@ def report(bench: Bench, offset: int, slave: str = "slave") -> None:
 
 def end_of(bench: Bench) -> int:
     return bench.context.store.appended_offset
+
+
+def test_messages_are_indexed_when_slaves_have_them_or_soon() -> None:
+    bench = sync_master()
+    report(bench, 0)
+    (request_id,) = bench.submit(send("orders", b"one"))
+    soon = bench.clock.now().mono_ns + INDEX_MAY_WAIT_NS
+    assert bench.engine.next_deadline() == soon and bench.context.store.index_is_behind
+    report(bench, end_of(bench))
+    assert isinstance(bench.final(request_id), c.Sent) and bench.engine.next_deadline() == 0
+    bench.tick()
+    assert not bench.context.store.index_is_behind
+
+    bench.clock.advance(10)
+    bench.submit(send("orders", b"two"))
+    bench.clock.advance(0.75)
+    bench.submit(send("orders", b"three"))
+    bench.tick(0.2)
+    assert bench.context.store.index_is_behind
+    bench.tick(0.05)
+    assert not bench.context.store.index_is_behind
 
 
 def test_sync_master_answers_when_enough_slaves_have_the_whole_message() -> None:

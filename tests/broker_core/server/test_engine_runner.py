@@ -110,6 +110,24 @@ async def test_answers_are_written_before_what_can_wait_is_done(monkeypatch: pyt
     assert order.count("tick") >= 10
 
 
+async def test_slaves_get_a_message_before_what_can_wait_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    async with running(broker_role="SYNC_MASTER", in_sync_replicas=2, slave_timeout=100) as client:
+        engine = client.runner.engine
+        tick = engine.tick
+
+        def noted(now: Any) -> Any:
+            order.append("tick")
+            return tick(now)
+
+        before = engine.sendable_offset
+        client.runner.turn_listeners.append(lambda: order.append("sent" if engine.sendable_offset > before else ""))
+        monkeypatch.setattr(engine, "tick", noted)
+        monkeypatch.setattr(engine, "next_deadline", lambda: 0)  # something else is due
+        await client.ask(send("orders", b"x"))
+    assert order[: order.index("sent")][-1:] != ["tick"]
+
+
 async def test_a_held_pull_is_woken() -> None:
     async with running() as client:
         await client.ask(send("orders", b"one"))

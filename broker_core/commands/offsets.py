@@ -160,4 +160,4 @@ OffsetCommand = (
     | GetMinOffset
     | GetEarliestMsgStoreTime
 )
-OffsetReply = ConsumerOffsets | OffsetsReset | FoundOffset | StoreTime
+OffsetReply = ConsumerOffsets | OffsetsReset | ResetConsumerClientOffset | FoundOffset | StoreTime

@@ -8,7 +8,8 @@
         20      8  min_offset          beginning of the log
         28      8  queue_count         number of queues when the queues were last flushed
         36      8  unit_count          sum of their max offsets
-        44      8  wall_ms             time of writing
+        44      8  timer_ms            messages for an exact time that are due later, wall ms, were not delivered;
+                                       before version 0.9, the time of writing, which is never earlier
         52      8  index_count         number of the next entry in the newest index file that has entries
         60      4  CRC-32 of the 60 bytes before it
 
@@ -29,14 +30,14 @@ MAGIC = b"GSE1"
 
 
 class SafeEnd(NamedTuple):
-    """Physical offsets in bytes, ``wall_ms`` in ms."""
+    """Physical offsets in bytes, ``timer_ms`` in ms."""
 
     flushed_offset: int
     dispatched_offset: int
     min_offset: int
     queue_count: int
     unit_count: int
-    wall_ms: int
+    timer_ms: int
     index_count: int = 0
 
 

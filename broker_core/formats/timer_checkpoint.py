@@ -9,12 +9,14 @@ offset  bytes  field (big-endian, signed), in a file of 4096 bytes
     32      8  stateVersion   of RocketMQ's DataVersion
     40      8  timestamp, ms
     48      8  counter
+    56      8  GlassMQ's own: no message waits whose slot would be earlier, wall ms; RocketMQ leaves zeros
 """
 
 from struct import Struct
 from typing import NamedTuple
 
-LAYOUT = Struct(">7q")
+LAYOUT = Struct(">8q")
+ROCKETMQ_SIZE = 56
 FILE_SIZE = 4096
 
 
@@ -28,6 +30,7 @@ class TimerCheckpoint(NamedTuple):
     state_version: int = 0
     timestamp: int = 0
     counter: int = 0
+    waiting_from_ms: int = 0
 
 
 def decode(data: bytes) -> TimerCheckpoint:

@@ -7,7 +7,7 @@ from broker_core.processors.context import Context, Waking
 from broker_core.processors.producers.half_message import half_messages_stored
 from broker_core.store.commit_log import Arrival, Batch
 from broker_core.store.delay_level import SCHEDULE_TOPIC
-from broker_core.store.timer.timer_message import TIMER_TOPIC, wanted_ms
+from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_ROLL_TIMES, TIMER_TOPIC, wanted_ms
 from broker_core.store.transactional_message_service import HALF_TOPIC
 
 DISPATCHED_A_TURN = 10_000
@@ -42,6 +42,10 @@ def _report_timers(context: Context, batch: Batch, arrival: Arrival, now: Now) -
     """Count and report messages that wait for an exact time."""
     first = next(request for request in batch.requests if request.topic == TIMER_TOPIC)
     deliver_ms = wanted_ms(first.properties, now.wall_ms) or 0
+    for request in batch.requests:
+        properties = request.properties
+        if request.topic == TIMER_TOPIC and (TIMER_DEL_UNIQKEY in properties or TIMER_ROLL_TIMES in properties):
+            context.store.timers.note_stored(properties, request.queue_offset)
     context.counters.messages_delayed += arrival.to_offset - arrival.from_offset
     context.events.emit(MessagesDelayed, now, 0, arrival.from_offset, arrival.to_offset, deliver_ms)
 

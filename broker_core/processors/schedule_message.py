@@ -133,8 +133,13 @@ def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str
     timers = context.store.timers
     out_ms = timer_message.slot_of(deliver_ms, timers.precision_ms)
     if message_properties.find(message.properties, TIMER_DEL_UNIQKEY):
-        slot_ms = max(out_ms // timers.precision_ms * timers.precision_ms, timers.read_ms)
-        if timers.recalls_at(slot_ms) >= RECALLS_OF_A_SLOT:
+        if deliver_ms <= timers.delivered_ms:
+            raise RequestError(
+                "the recall may be too late: messages of its time were delivered before the clock was set back",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                pointer=pointer,
+            )
+        if timers.recalls_at(timers.slot_ms_of(out_ms)) >= RECALLS_OF_A_SLOT:
             raise RequestError(
                 f"the recall is under flow control: {RECALLS_OF_A_SLOT} messages of its slot are recalled already",
                 code=ResponseCode.SYSTEM_ERROR,

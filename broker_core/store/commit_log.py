@@ -171,6 +171,8 @@ class CommitLog:
         self._delay_levels = delay_levels
         self.max_offset = 0
         self.last_store_timestamp = 0
+        self.recovered_timestamp = 0
+        """No record that recovery read is newer, and no timer message that was delivered before was due later."""
         self._refused: Sequence[Arrival] = ()
         """Messages that were refused because a queue could not reserve disk space for them."""
 

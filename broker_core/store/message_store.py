@@ -431,7 +431,7 @@ class MessageStore:
                     self._log.min_offset,
                     self._queues.queue_count,
                     self._queues.unit_count,
-                    now.wall_ms,
+                    self.timers.delivered_ms,
                     self._index.last_count if self._index is not None else 0,
                 ),
                 timer_checkpoint,

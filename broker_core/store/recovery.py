@@ -94,6 +94,8 @@ class Recovery:
         If the disk is full, ``postponed`` contains what is left to do, and messages may be left to be dispatched.
         """
         self._load()
+        if safe_end is not None:
+            self._log.recovered_timestamp = safe_end.timer_ms
         if not self._log.mapped_files:
             self._begin_empty()
             return
@@ -220,6 +222,7 @@ class Recovery:
     def _read_segment(self, file: MappedFile, position: int, stop: int) -> tuple[int, int]:
         """(physical offset up to which a segment's records are valid or its end is reached, messages read)."""
         records, last, base, size = 0, -1, file.base, min(file.size, stop - file.base)
+        newest = self._log.recovered_timestamp
         start = position - base
         with memoryview(file.buffer) as buffer:
             while length := measure(buffer, start, size, base + start):
@@ -229,7 +232,9 @@ class Recovery:
                     self._first_lost = min(self._first_lost, base + start)
                 else:
                     records += 1
+                newest = max(newest, store_timestamp_at(buffer, start))
                 last, start = start, start + length
+        self._log.recovered_timestamp = newest
         if last >= 0:
             self._log.last_store_timestamp = store_timestamp_at(file.buffer, last)
         return base + (file.size if is_blank(file.buffer, start) else start), records

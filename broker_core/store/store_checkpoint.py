@@ -43,6 +43,7 @@ class StoreCheckpoint:
         if timer is not None:
             if self._timer_map is None:
                 self._timer_map = self._map(self._timer_path)
+                self._files.sync_folder(self._timer_path.parent)
             data = timer_checkpoint.encode(timer)
             self._timer_map.buffer[: len(data)] = data
             self._timer_map.flush(0, timer_checkpoint.FILE_SIZE)

@@ -20,7 +20,8 @@ def encode_timer_check_point(reply: TimerMetrics, request: RemotingCommand, iden
     """A TimerCheckpoint. The slave puts its messages into a wheel of its own, up to this broker's queue offset."""
     offset = reply.queue_offset
     checkpoint = TimerCheckpoint(reply.read_time_ms, 0, offset, offset, 0, reply.time_ms, reply.version)
-    return request.response(ResponseCode.SUCCESS, body=timer_checkpoint.encode(checkpoint))
+    body = timer_checkpoint.encode(checkpoint)[: timer_checkpoint.ROCKETMQ_SIZE]
+    return request.response(ResponseCode.SUCCESS, body=body)
 
 
 def decode_exchange_broker_ha_info(request: RemotingCommand, peer: Peer) -> GetBroker:

@@ -104,7 +104,7 @@ class TimerLog:
                 position = file.base + file.size
             else:
                 break
-        self.end = self._flushed = position
+        self.end, self._flushed = position, flushed
         self._clear_tail()
         return True
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from broker_core.clock import Now
 from broker_core.formats.consume_queue_unit import is_hole
+from broker_core.formats.message_properties import TIMER_OUT_MS, find
 from broker_core.formats.tags_code import tags_code
 from broker_core.formats.timer_checkpoint import TimerCheckpoint
 from broker_core.formats.timer_log_unit import (
@@ -34,10 +35,11 @@ from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.timer import timer_message
+from broker_core.store.timer.on_their_way import OnTheirWay
 from broker_core.store.timer.open_slot import OpenSlot
 from broker_core.store.timer.timer_counts import TimerCounts
 from broker_core.store.timer.timer_log import TimerLog
-from broker_core.store.timer.timer_message import TIMER_TOPIC, TimerMessage
+from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_TOPIC, TimerMessage
 from broker_core.store.timer.timer_wheel import TimerWheel
 
 ENQUEUED_A_TURN = 24
@@ -89,8 +91,11 @@ class TimerMessageStore:
         """The first message of the timer queue that is not in the wheel."""
         self.read_ms = 0
         """RocketMQ's currReadTimeMs: time of the slot that is being delivered. Those before it are done."""
+        self.waiting_from_ms = 0
+        """No message waits whose slot would be earlier, if it was not put into the one that is being delivered."""
         self.used_slots = 0
         """Slots from ``read_ms`` on with entries."""
+        self.on_their_way = OnTheirWay()
         self.precision_ms = options().timer_precision_ms
         self.wheel = TimerWheel(files, maps, root, self.precision_ms)
         self.timer_log = TimerLog(files, maps, root, options().mapped_file_size_timer_log)
@@ -106,6 +111,7 @@ class TimerMessageStore:
         self._next_ns: int | None = None
         self._paused_until_ns = 0
         self._delivered = (0, 0)
+        self._delivered_ms = 0
 
     # --- the timer ------------------------------------------------------------------------------------------------
 
@@ -127,6 +133,9 @@ class TimerMessageStore:
         if self.behind or not self.counts.is_complete or any(not slot.is_read for slot in self._open.values()):
             self._next_ns = 0
             return
+        if self._is_incomplete:
+            self._next_ns = now.mono_ns + LOOK_AGAIN_MS * 1_000_000  # their dispatch ends the wait
+            return
         if not self.used_slots:
             self._next_ns = None
             return
@@ -143,6 +152,12 @@ class TimerMessageStore:
         return min(times, default=None)
 
     @property
+    def delivered_ms(self) -> int:
+        """Messages that are due until then, wall ms, may have been delivered. A clock that is set back changes nothing
+        of that."""
+        return max(self._delivered_ms, self._log.recovered_timestamp)
+
+    @property
     def behind(self) -> int:
         """Messages of the timer queue that are not in the wheel yet."""
         queue = self._queues.table.get((TIMER_TOPIC, 0))
@@ -154,7 +169,7 @@ class TimerMessageStore:
         """Put a turn's messages of the timer queue into the wheel. OSError when the disk is full: nothing is lost."""
         queue = self._queues.table.get((TIMER_TOPIC, 0))
         missed: list[Missed] = []
-        if queue is None or self.queue_offset >= queue.max_offset or self._is_far_behind(now):
+        if queue is None or self.queue_offset >= queue.max_offset:
             return missed
         self.timer_log.reserve()
         self.wheel.reserve()
@@ -175,6 +190,7 @@ class TimerMessageStore:
                 self.put(message, physical_offset, len(record), now)
             self.queue_offset += 1
             self.dirty = True
+        self.on_their_way.remove_before(self.queue_offset)
         return missed
 
     def _miss(self, missed: list[Missed]) -> None:
@@ -184,23 +200,37 @@ class TimerMessageStore:
             first = missed.pop().queue_offset
         missed.append(Missed(first, self.queue_offset + 1, "the record is damaged, or has no TIMER_OUT_MS"))
 
-    def skip_delivered(self, queue_offset: int, read_ms: int) -> None:
-        """Pass over messages before this offset of the timer queue if their slot is before ``read_ms``."""
-        self._delivered = (queue_offset, read_ms)
-
-    def _is_far_behind(self, now: Now) -> bool:
-        """Whether so old slots wait to be delivered that new messages could need their places in the wheel."""
-        return bool(self.used_slots) and now.wall_ms - self.read_ms > self.wheel.slots // 2 * self.precision_ms
+    def skip_delivered(self, queue_offset: int, slot_ms: int) -> None:
+        """Pass over messages before this offset of the timer queue if their slot is before this one."""
+        self._delivered = (queue_offset, slot_ms)
 
     def _begin_at(self, now: Now) -> None:
         """An empty wheel begins at the present second."""
         if not self.used_slots and not self._open:
-            self.read_ms = max(self.read_ms, now.wall_ms // self.precision_ms * self.precision_ms)
+            first_ms = self.on_their_way.first_slot_ms()
+            start_ms = now.wall_ms // self.precision_ms * self.precision_ms
+            self.read_ms = max(self.read_ms, start_ms if first_ms is None else min(start_ms, first_ms))
+            self.waiting_from_ms = self.read_ms
+
+    def note_stored(self, properties: str, queue_offset: int) -> None:
+        """Note that a recall, or a message that was put back, was stored in the timer queue."""
+        out_ms = timer_message.number(find(properties, TIMER_OUT_MS)) or 0
+        self.on_their_way.add(queue_offset, self.slot_ms_of(out_ms), bool(find(properties, TIMER_DEL_UNIQKEY)))
+
+    def slot_ms_of(self, out_ms: int) -> int:
+        """The time of the slot of a message that is put into the wheel now, unless it is put back from there."""
+        return max(out_ms // self.precision_ms * self.precision_ms, self.read_ms)
+
+    @property
+    def _is_incomplete(self) -> bool:
+        """Whether a message or a recall of the slot that is being delivered may be on its way into the wheel."""
+        return self.on_their_way.may_concern(self.read_ms)
 
     def put(self, message: TimerMessage, physical_offset: int, size: int, now: Now) -> None:
         """Append an entry to the timer log and to its slot. OSError when the disk is full."""
         write_ms = max(now.wall_ms // self.precision_ms * self.precision_ms, self.read_ms)  # the clock may be set back
-        slot_ms = max(message.out_ms // self.precision_ms * self.precision_ms, self.read_ms)
+        slot_ms = self.slot_ms_of(message.out_ms)
+        self.waiting_from_ms = min(self.waiting_from_ms, message.out_ms)
         due_ms, magic = message.due_ms, MAGIC_DEFAULT
         window_ms = self._roll_window_ms
         if slot_ms - write_ms >= window_ms:
@@ -208,6 +238,11 @@ class TimerMessageStore:
             is_near = slot_ms - write_ms - window_ms < window_ms // 3
             steps = window_ms // self.precision_ms
             slot_ms = write_ms + (steps // 2 if is_near else steps) * self.precision_ms
+        last_ms = self.read_ms + (self.wheel.slots - 1) * self.precision_ms
+        if slot_ms > last_ms:  # the wall clock is so far ahead that the slot's place has messages of an earlier one
+            magic |= MAGIC_ROLL
+            slot_ms = last_ms
+        if magic & MAGIC_ROLL:
             due_ms = slot_ms + self.precision_ms
         if message.deletes:
             magic |= MAGIC_DELETE
@@ -256,9 +291,9 @@ class TimerMessageStore:
         return message.real_topic if message is not None else ""
 
     def recalls_at(self, slot_ms: int) -> int:
-        """How many recalls are in the slot of a time."""
+        """How many recalls are in the slot of a time, or stored for it."""
         slot = self.wheel.get(slot_ms) if self.used_slots else None
-        return slot.recalls if slot is not None else 0
+        return (slot.recalls if slot is not None else 0) + self.on_their_way.recalls(slot_ms)
 
     # --- out of the wheel -----------------------------------------------------------------------------------------
 
@@ -268,7 +303,7 @@ class TimerMessageStore:
         while left and self.used_slots:
             self._open_slot(self.read_ms)
             current = self._open.get(self.read_ms)
-            if now.wall_ms < self.read_ms + self.precision_ms:
+            if now.wall_ms < self.read_ms + self.precision_ms or self._is_incomplete:
                 break
             if current is not None:
                 if not current.is_read or current.left:
@@ -276,6 +311,7 @@ class TimerMessageStore:
                 del self._open[self.read_ms]
                 self.used_slots -= 1
             self.read_ms += self.precision_ms
+            self.waiting_from_ms = self.read_ms
             self.dirty |= current is not None
             left -= 1
         if self.used_slots and self.read_ms <= now.wall_ms:
@@ -318,7 +354,7 @@ class TimerMessageStore:
         Call ``delivered`` or ``put_back`` with them, in the same turn.
         """
         current = self._open.get(self.read_ms)
-        if current is None or not current.is_read:
+        if current is None or not current.is_read or self._is_incomplete:
             return []
         due: list[DueTimer] = []
         size = 0
@@ -330,6 +366,8 @@ class TimerMessageStore:
             record = self._log.record(unit.physical_offset)
             due.append(DueTimer(due_ms, position, unit, record))
             size += unit.record_size
+        if due:
+            self._delivered_ms = max(self._delivered_ms, due[-1].due_ms)
         return due
 
     @property
@@ -367,6 +405,7 @@ class TimerMessageStore:
             state_version,
             now.wall_ms,
             counter + 1,
+            self.waiting_from_ms,
         )
         return [*self.timer_log.take_dirty(), *self.wheel.take_dirty()], checkpoint
 

@@ -23,6 +23,8 @@ from broker_core.store.timer import timer_message
 from broker_core.store.timer.timer_message import TIMER_TOPIC
 from broker_core.store.timer.timer_message_store import TimerMessageStore
 
+NO_END = 1
+"""Stands for the end of the timer log in a check point: no entry ends here."""
 QUEUE_OFFSET_AT = 20
 """Where a record has its queue offset."""
 
@@ -56,14 +58,17 @@ class TimerRecovery:
         checkpoint = timer_checkpoint.decode(self._files.read(self._root / TIMER_CHECKPOINT) or b"")
         timers.version = (checkpoint.state_version, checkpoint.counter)
         timers.read_ms = checkpoint.last_read_time_ms // timers.precision_ms * timers.precision_ms
+        timers.waiting_from_ms = min(checkpoint.waiting_from_ms or timers.read_ms, timers.read_ms)
         flushed = checkpoint.last_timer_log_flush_pos
-        if timers.wheel.is_whole and timers.timer_log.load(flushed, self._is_stored) and self._leads_to(flushed):
+        is_whole = timers.wheel.is_whole and timers.timer_log.load(flushed, self._is_stored)
+        if is_whole and self._leads_to(flushed) and self._mend(flushed):
             timers.queue_offset = self._next_queue_offset(checkpoint)
-            self._revise(flushed, everything=True)
-            self._mend_slots()
+            self._flush(flushed)
         else:
             self._begin_again(checkpoint, low)
         timers.queue_offset = min(max(timers.queue_offset, low), queue.max_offset)
+        timers.on_their_way.unknown_until = queue.max_offset
+        timers.on_their_way.remove_before(timers.queue_offset)
         timers.loaded = True
         self._begin_counting(now)
         if messages := timers.counts.pending + timers.behind:
@@ -75,12 +80,18 @@ class TimerRecovery:
         self._steps.append(("timer", sentence))
 
     def _is_stored(self, unit: TimerLogUnit) -> bool:
-        """Whether the log has the message of an entry, and it is due when the entry says."""
+        """Whether the log has the message of an entry, and it is due when the entry says.
+
+        A message that was put into a later slot than its own, because that one was delivered, is put into the wheel
+        again: by the check point, it is not delivered, and the recalls that are still to come go there.
+        """
         record = self._log.record(unit.physical_offset)
         if record is None or len(record) != unit.record_size:
             return False
         message = timer_message.read(record, self._timers.precision_ms)
-        return message is not None and (unit.rolls or unit.due_ms in (0, message.due_ms))
+        if message is None or unit.rolls or not unit.due_ms:
+            return message is not None
+        return unit.due_ms == message.due_ms and unit.slot_ms == self._timers.slot_ms_of(message.out_ms)
 
     def _leads_to(self, flushed: int) -> bool:
         """Whether the wheel has the slot of the last entry that was flushed. A wheel of zeros does not."""
@@ -126,25 +137,49 @@ class TimerRecovery:
                     wheel.put(unit.slot_ms, slot.first, position, slot.messages + change, recalls)
             position = timer_log.position_after(position)
 
-    def _mend_slots(self) -> None:
-        """Mend the slots that lead to entries after the end of the timer log, which a power cut took."""
+    def _mend(self, flushed: int) -> bool:
+        """Make slots lead to the entries after ``flushed``, and to none after the end, which a power cut took.
+
+        False if slots were written in the places of others that, by the check point, were not delivered.
+        """
+        self._revise(flushed, everything=True)
         timers = self._timers
-        end = timers.timer_log.end
-        broken = [(slot_ms, slot) for slot_ms, slot in timers.wheel.used(timers.read_ms) if slot.last >= end]
+        end, broken = timers.timer_log.end, []
+        for slot_ms, slot in timers.wheel.used(timers.read_ms):
+            if timers.read_ms and slot_ms - timers.read_ms >= timers.wheel.slots * timers.precision_ms:
+                return False
+            if slot.last >= end:
+                broken.append((slot_ms, slot))
         for slot_ms, _ in broken:
             timers.wheel.clear(slot_ms)
         firsts = [slot.first for _, slot in broken if slot.first < end]
         if firsts:
             self._revise(min(firsts), everything=False, wanted=frozenset(slot_ms for slot_ms, _ in broken))
+        return True
+
+    def _flush(self, flushed: int) -> None:
+        """Wait until what was mended, and what a process wrote that was killed, is on the disk.
+
+        Otherwise a power cut could bring back slots that lead to entries of other slots, which were written since.
+        """
+        timers = self._timers
+        if timers.timer_log.end > flushed:
+            timers.wheel.mark_dirty()
+            timers.dirty = True
+        for file, start, end in (*timers.timer_log.take_dirty(), *timers.wheel.take_dirty()):
+            file.flush(start, end)
 
     def _begin_again(self, checkpoint: TimerCheckpoint, low: int) -> None:
         """Make the files anew: ``enqueue`` puts the messages that were not delivered into the wheel."""
         timers = self._timers
-        self._report("timerwheel or timerlog is missing or cut short; both are made anew from the timer queue")
+        self._report("timerwheel or timerlog is missing or damaged; both are made anew from the timer queue")
+        path = self._root / TIMER_CHECKPOINT
+        if self._files.exists(path):  # until the next check point, each start begins again
+            self._files.write(path, timer_checkpoint.encode(checkpoint._replace(last_timer_log_flush_pos=NO_END)))
         timers.wheel.begin_empty()
         timers.timer_log.begin_empty()
         timers.queue_offset = low
-        timers.skip_delivered(checkpoint.last_timer_queue_offset, timers.read_ms)
+        timers.skip_delivered(checkpoint.last_timer_queue_offset, timers.waiting_from_ms)
         timers.dirty = True
 
     def _begin_counting(self, now: Now) -> None:

@@ -56,6 +56,10 @@ class TimerWheel:
         low, high = self._dirty
         self._dirty = (min(low, at), max(high, at + SLOT_SIZE))
 
+    def mark_dirty(self) -> None:
+        """Let the next flush write everything: what a process wrote that was killed may not be on the disk."""
+        self._dirty = (0, self._file.size)
+
     def clear(self, slot_ms: int) -> None:
         """Leave a slot without messages."""
         self.put(slot_ms, NONE, NONE, 0)

@@ -163,3 +163,50 @@ def test_timer_metrics_name_the_topics() -> None:
     assert (metrics.time_ms, metrics.messages, metrics.next_due_ms) == (now, 4, None)
     assert list(metrics.by_topic.items()) == [("many", 3), ("few", 1)]
     assert (metrics.read_time_ms, metrics.queue_offset) == (now // 1000 * 1000, 4)
+
+
+@pytest.mark.covers("recall-clock")
+@pytest.mark.parametrize("set_back_ms", [1, 3_600_000])
+def test_a_recall_after_the_delivery_is_refused_although_the_clock_was_set_back(set_back_ms: int) -> None:
+    bench = Bench()
+    message = sent(bench, timed(TIMER_DELAY_MS=3001))
+    bench.tick(3001)
+    bench.clock.step_wall(-1 - set_back_ms)
+    answer = recall(bench, message.recall_handle)
+    assert isinstance(answer, c.Failed) and answer.code == ResponseCode.ILLEGAL_OPERATION
+    assert "the clock was set back" in answer.remark
+    bench.file_work()
+    bench.files.kill()
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2)
+    answer = recall(bench, message.recall_handle)
+    assert isinstance(answer, c.Failed) and "the clock was set back" in answer.remark
+    due_ms = bench.clock.now().wall_ms + set_back_ms
+    late = timed(b"-", TIMER_DELIVER_MS=due_ms, TIMER_DEL_UNIQKEY=message.message_id)
+    refused = bench.call(late)
+    assert isinstance(refused, c.Failed) and refused.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_a_recall_behind_many_messages_is_in_time() -> None:
+    bench = Bench()
+    message = sent(bench, timed(TIMER_DELAY_MS=3001))
+    bench.tick(2999)
+    bench.submit(*(timed(TIMER_DELAY_MS=60_000) for _ in range(100)))
+    assert isinstance(recall(bench, message.recall_handle), c.Recalled)
+    bench.tick(2)
+    assert read(bench) == []
+
+
+def test_a_recall_that_waits_for_the_disk_is_in_time() -> None:
+    bench = Bench(flush_disk_type="SYNC_FLUSH")
+    (first,) = bench.submit(timed(TIMER_DELAY_MS=3001))
+    bench.flush()
+    message = bench.final(first)
+    assert isinstance(message, c.Sent)
+    bench.tick(2999)
+    (request,) = bench.submit(c.RecallMessage(topic="orders", recall_handle=message.messages[0].recall_handle))
+    bench.tick(2)
+    assert read(bench) == []
+    bench.flush()
+    bench.tick(0)
+    assert isinstance(bench.final(request), c.Recalled) and read(bench) == []
+    assert bench.engine.counters.messages_recalled == 1

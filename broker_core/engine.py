@@ -27,6 +27,7 @@ from broker_core.errors import StoreCorruptError
 from broker_core.event_log import EventLog
 from broker_core.events import FlushDone, RecoveryStep, SegmentDeleted
 from broker_core.filters.sql92.sql_filter import SQL92
+from broker_core.gathered_commands import GatheredCommands
 from broker_core.longpolling.pull_request import PopRequest
 from broker_core.options import Options
 from broker_core.processor_table import FOLLOWER_PROCESSORS, GATHERED, PROCESSORS, WAITS_FOR_DISK, WALKS
@@ -34,15 +35,13 @@ from broker_core.processors import client_manage, lock_batch_mq, observe, pull_m
 from broker_core.processors.consumer_ids_changed import notify_again, notify_consumer_ids_changed
 from broker_core.processors.context import INDEX_MAY_WAIT_NS, Context, FindQueues, Request, Waking
 from broker_core.processors.group_commit import DeletionCommit, GroupCommit
-from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.message_stored import dispatch
-from broker_core.processors.outcome import failed, refused
+from broker_core.processors.outcome import failed, refuse
 from broker_core.processors.pop import pop_long_polling, pop_revive
 from broker_core.processors.pop.check_point_log import load_check_points
 from broker_core.processors.producers import check_transaction
 from broker_core.processors.producers.half_message import load_transactions
 from broker_core.processors.schedule_message import deliver_due
-from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
 from broker_core.processors.timer import timer_delivery
 from broker_core.store.clean_commit_log import Clean
@@ -86,11 +85,10 @@ class Engine:
         self.commit_log = context.store.commit_log  # for reading only, between two turns
         self._commit = GroupCommit(context)
         self._deletions = DeletionCommit(context)
-        self._keys = IdempotencyKeys(context)
+        self._gathered = GatheredCommands(context, self._commit)
         self._table_writes = TableWrites(context, self._deletions)
         self._processors = FOLLOWER_PROCESSORS if context.store.follows else PROCESSORS
         self._gathers = GATHERED - self._processors.keys()
-        self._gathered: list[Prepared] = []
         self._steps_reported = 0
         self._last_check_ns = context.started.mono_ns
 
@@ -148,7 +146,7 @@ class Engine:
     # --- in ---------------------------------------------------------------------------------------------------
 
     def handle_batch(self, batch: Sequence[tuple[Hashable, int, Command]], now: Now) -> Out:
-        """Handle the commands of a batch in order. Consecutive sends are stored as one block."""
+        """Handle the commands of a batch in order. What consecutive ones store is stored as one block of each kind."""
         if now.mono_ns >= self._stats.next_sample_ns:
             self._stats.sample(self._context.totals(), now)
         if not self._context.store.index_is_behind:
@@ -156,50 +154,25 @@ class Engine:
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
             if type(command) in self._gathers:
-                self._gather(request, now)
+                self._gathered.add(request, now)
                 continue
-            if self._gathered:
-                self._store_gathered(now)
+            if not self._gathered.is_empty:
+                self._gathered.store(now)
             self._process(request, now)
-        if self._gathered:
-            self._store_gathered(now)
+        if not self._gathered.is_empty:
+            self._gathered.store(now)
         return self._end_turn(now)
-
-    def _gather(self, request: Request, now: Now) -> None:
-        context = self._context
-        try:
-            if type(request.command) is commands.ConsumerSendMsgBack:
-                self._gathered.append(prepare_back(context, request, now))
-                return
-            # The key may repeat that of a gathered message, which is recognized only once that message is stored.
-            if request.command.idempotency_key and self._gathered:
-                self._store_gathered(now)
-            self._gathered.append(prepare(context, self._keys, request, now))
-        except Exception as error:
-            self._refuse(request, error, now)
-
-    def _store_gathered(self, now: Now) -> None:
-        gathered, self._gathered = self._gathered, []
-        try:
-            store_gathered(self._context, self._keys, self._commit, gathered, now)
-        except Exception:
-            # The failure follows the append. So neither success nor failure can be reported to the senders.
-            log.exception("stored messages could not be acknowledged; their senders will time out")
 
     def _process(self, request: Request, now: Now) -> None:
         try:
             reply = self._processors[type(request.command)](self._context, request, now)
         except Exception as error:
-            self._refuse(request, error, now)
+            refuse(self._context, request, error, now)
         else:
             if type(request.command) in WAITS_FOR_DISK and reply is not None:
                 self._commit.acknowledge(request, reply, WAITS_FOR_DISK[type(request.command)](request.command), now)
             elif reply is not None:
                 self._context.reply(request.connection, request.request_id, reply)
-
-    def _refuse(self, request: Request, error: Exception, now: Now) -> None:
-        refused(self._context, request, error, now)
-        self._context.reply(request.connection, request.request_id, failed(error))
 
     def walk(self, command: Command, now: Now) -> Steps[Reply]:
         """Answer a question about whole tables in pieces. Handle other commands between them."""

@@ -26,7 +26,7 @@ from broker_core.processors import (
 from broker_core.processors.context import Context, Request
 from broker_core.processors.ha import ha_connections
 from broker_core.processors.pop import ack_message, peek_message, pop_long_polling, pop_message, query_assignment
-from broker_core.processors.producers import end_transaction, reply_message
+from broker_core.processors.producers import reply_message
 from broker_core.processors.slave import following, replicate, replicate_tables
 from broker_core.processors.timer import recall_message
 from broker_core.processors.why import group_facts, group_metrics, history_sample
@@ -76,14 +76,12 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.GetConsumerListByGroup: consumer_manage.get_consumer_list_by_group,
     commands.LockBatchMq: lock_batch_mq.lock_batch_mq,
     commands.UnlockBatchMq: lock_batch_mq.unlock_batch_mq,
-    commands.EndTransaction: end_transaction.end_transaction,
     commands.RecallMessage: recall_message.recall_message,
     commands.GetTimerMetrics: recall_message.get_timer_metrics,
     commands.SendReplyMessage: reply_message.send_reply_message,
     commands.PullMessage: pull_message.pull_message,
     commands.CancelPull: pull_message.cancel_pull,
     commands.PopMessage: pop_message.pop_message,
-    commands.AckMessage: ack_message.ack_message,
     commands.ChangeInvisibleTime: ack_message.change_invisible_time,
     commands.Notification: pop_long_polling.notification,
     commands.PeekMessage: peek_message.peek_message,
@@ -143,8 +141,10 @@ def _in_one_turn(walk: Walk) -> Processor:
 
 PROCESSORS.update((kind, _in_one_turn(walk)) for kind, walk in WALKS.items())
 
-GATHERED: frozenset[type[Command]] = frozenset((commands.SendMessage, commands.ConsumerSendMsgBack))
-"""Commands that store messages: those of a batch are stored as one block (see ``Engine.handle_batch``)."""
+GATHERED: frozenset[type[Command]] = frozenset(
+    (commands.SendMessage, commands.ConsumerSendMsgBack, commands.AckMessage, commands.EndTransaction)
+)
+"""Commands that store messages: those of a batch are stored as one block of each kind (``gathered_commands.py``)."""
 
 FOLLOWER_COMMANDS: frozenset[type[Command]] = frozenset(WALKS) | {
     commands.OpenConnection,
@@ -182,9 +182,7 @@ FOLLOWER_COMMANDS: frozenset[type[Command]] = frozenset(WALKS) | {
 others, so that a new command cannot change a copy by accident."""
 
 WAITS_FOR_DISK: dict[type[Command], Callable[[Any], bool]] = {
-    commands.EndTransaction: lambda command: command.decision == "commit",
     commands.RecallMessage: lambda command: True,
-    commands.AckMessage: lambda command: True,
     commands.ChangeInvisibleTime: lambda command: True,
 }
 """Whether the answer to a command keeps the promise of flushDiskType, as that to a send does."""

@@ -73,6 +73,12 @@ def refused(context: Context, request: Request, error: Exception, now: Now) -> N
         pull_refused(context, command.topic, command.queue_id, command.consumer_group, client_id, error, now)
 
 
+def refuse(context: Context, request: Request, error: Exception, now: Now) -> None:
+    """Report that a processor raised this error, and answer the request."""
+    refused(context, request, error, now)
+    context.reply(request.connection, request.request_id, failed(error))
+
+
 def pull_refused(
     context: Context, topic: str, queue_id: int, group: str, client_id: str, error: Exception, now: Now
 ) -> None:

@@ -48,7 +48,7 @@ WEIGHTS: dict[type[Command], int] = {
     commands.PopMessage: 64,
     commands.PeekMessage: 64,
     commands.Notification: 4,
-    commands.AckMessage: 8,
+    commands.EndTransaction: 2,
     commands.ChangeInvisibleTime: 16,
     commands.ViewMessage: 8,
     commands.HeartBeat: 32,
@@ -68,6 +68,9 @@ wake-ups in a turn."""
 
 FILTERED_PULL_WEIGHT = 64
 """A pull with an SQL92 filter: it may take a millisecond or two (``get_message.EVALUATED_BYTES_MAX``)."""
+
+OFFSETS_OF_A_WEIGHT = 8
+"""Further offsets of an acknowledgement that weigh as much as a message sent."""
 
 MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
@@ -283,8 +286,11 @@ class EngineRunner:
     def _weigh(self, command: Command) -> int:
         if isinstance(command, commands.PullMessage) and self.engine.reads_properties(command):
             return FILTERED_PULL_WEIGHT
-        weight = len(command.messages) if isinstance(command, SendMessage) else WEIGHTS.get(type(command), 1)
-        return weight or 1
+        if isinstance(command, SendMessage):
+            return len(command.messages) or 1
+        if isinstance(command, commands.AckMessage):
+            return 1 + len(command.offsets) // OFFSETS_OF_A_WEIGHT
+        return WEIGHTS.get(type(command), 1)
 
     def _wait_limits_ns(self) -> dict[type[Command], int]:
         options = self.engine.options

@@ -3,12 +3,16 @@
 Each change is a record of the revive log before it counts.
 """
 
+import msgspec
+
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.commands import AckMessage, Acknowledged, ChangeInvisibleTime, InvisibleTimeChanged, Reply
 from broker_core.consumers.pop_check_points import CheckPoint
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.processors.context import Context, Request
+from broker_core.processors.group_commit import GroupCommit
+from broker_core.processors.outcome import refuse
 from broker_core.processors.pop.check_point_log import ack_message as acknowledgement
 from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
 from broker_core.processors.pop.pop_hold import wake_freed
@@ -18,8 +22,24 @@ MAX_OFFSETS = 4096
 """Offsets in one acknowledgement. A check point has at most 32."""
 
 
-def ack_message(context: Context, request: Request, now: Now) -> Reply:
-    """As in RocketMQ, an acknowledgement that comes late or twice is no error."""
+class Acknowledgement(msgspec.Struct, frozen=True, gc=False):
+    """An acknowledgement that passed every check. ``point`` is the check point of its ``offsets``; ``late`` are offsets
+    that are in no check point."""
+
+    request: Request
+    point: CheckPoint | None
+    offsets: list[int]
+    late: list[int]
+
+    @property
+    def names(self) -> list[tuple[int, int]]:
+        """The messages that it acknowledges, by their check point and offset."""
+        place = id(self.point)
+        return [(place, offset) for offset in self.offsets]
+
+
+def prepare_acknowledgement(context: Context, request: Request) -> Acknowledgement:
+    """Check an acknowledgement. As in RocketMQ, one that comes late or twice is no error. Nothing is stored yet."""
     command: AckMessage = request.command
     if len(command.offsets) > MAX_OFFSETS:
         raise RequestError(f"an acknowledgement has at most {MAX_OFFSETS} offsets", pointer="/offsets")
@@ -27,16 +47,38 @@ def ack_message(context: Context, request: Request, now: Now) -> Reply:
     given = dict.fromkeys(command.offsets)
     waiting = frozenset(point.waiting) if point is not None else frozenset()
     offsets = [offset for offset in given if offset in waiting]
-    if point is not None and offsets:
-        append(context, [acknowledgement(context, point, offsets, now)], now)
-        for offset in offsets:
-            context.check_points.acknowledge(point, offset)
-        context.check_points.note_acknowledged(point.group, point.topic, len(offsets), now.mono_ns)
+    return Acknowledgement(request, point, offsets, [offset for offset in given if offset not in waiting])
+
+
+def store_acknowledgements(
+    context: Context, commit: GroupCommit, acknowledgements: list[Acknowledgement], now: Now
+) -> None:
+    """Store acknowledgements as one block, one record for each check point, and answer them.
+
+    No two of them acknowledge the same message.
+    """
+    points: dict[int, tuple[CheckPoint, list[int]]] = {}
+    for given in acknowledgements:
+        if given.point is not None and given.offsets:
+            points.setdefault(id(given.point), (given.point, []))[1].extend(given.offsets)
+    if points:
+        records = [acknowledgement(context, point, offsets, now) for point, offsets in points.values()]
+        try:
+            append(context, records, now)
+        except Exception as error:
+            for given in acknowledgements:
+                refuse(context, given.request, error, now)
+            return
+        for point, offsets in points.values():
+            for offset in offsets:
+                context.check_points.acknowledge(point, offset)
+            context.check_points.note_acknowledged(point.group, point.topic, len(offsets), now.mono_ns)
         wake_freed(context)
-    late = [offset for offset in given if offset not in waiting]
-    context.counters.messages_acknowledged += len(offsets)
-    context.counters.acknowledged_late += len(late)
-    return Acknowledged(messages=len(offsets), late=late)
+    for given in acknowledgements:
+        context.counters.messages_acknowledged += len(given.offsets)
+        context.counters.acknowledged_late += len(given.late)
+        reply = Acknowledged(messages=len(given.offsets), late=given.late)
+        commit.acknowledge(given.request, reply, wait=True, now=now)
 
 
 def change_invisible_time(context: Context, request: Request, now: Now) -> Reply:

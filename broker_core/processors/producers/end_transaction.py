@@ -5,9 +5,11 @@ RocketMQ's EndTransactionProcessor. Unlike RocketMQ, a transaction ends once: a 
 
 import logging
 
+import msgspec
+
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
-from broker_core.commands import Done, EndTransaction, Reply
+from broker_core.commands import Done, EndTransaction
 from broker_core.errors import BrokerError, ConflictError, NotFoundError, RequestError, StoreError, UnavailableError
 from broker_core.events import TransactionEnded
 from broker_core.formats import message_properties
@@ -28,7 +30,9 @@ from broker_core.formats.message_properties import (
     WAIT,
 )
 from broker_core.processors.context import Context, Request
+from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.message_stored import message_stored
+from broker_core.processors.outcome import refuse
 from broker_core.processors.producers.half_message import GROUP, require_loaded
 from broker_core.processors.schedule_message import DELAYS, delay, real_copy
 from broker_core.store.commit_log import PendingMessage
@@ -40,21 +44,70 @@ RETRY_NS = 10_000_000_000
 """How long to wait after the store refused an op message."""
 
 
-def end_transaction(context: Context, request: Request, now: Now) -> Reply:
-    """Commit or roll back. Nothing happens if the producer does not know yet."""
+class End(msgspec.Struct, frozen=True, gc=False):
+    """The end of a transaction that passed every check. ``record`` is the half message, ``topic`` the message's own.
+    ``copy`` is what to store for a commit; None: it is rolled back."""
+
+    request: Request
+    record: CommitLogRecord
+    topic: str
+    copy: PendingMessage | None
+
+
+def prepare_end(context: Context, request: Request, now: Now) -> End:
+    """Check a commit or a rollback. Nothing is stored yet. Raises RequestError, ConflictError, UnavailableError."""
     command: EndTransaction = request.command
-    if command.decision == "unknown":
-        return Done()
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     context.require_writable()
     require_loaded(context)
     record = _half_record(context, command, now)
     if command.decision == "commit":
-        _commit(context, record, now)
-    else:
-        _roll_back(context, record, now)
-    return Done()
+        return _commit(context, request, record, now)
+    return End(request, record, message_properties.find(record.properties, REAL_TOPIC), None)
+
+
+def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now) -> None:
+    """Store the committed messages of several transactions as one block, and answer. All are pending, each once."""
+    copies = [end.copy for end in ends if end.copy is not None]
+    physical_end = context.store.appended_offset
+    if copies:
+        try:
+            batch = context.store.append(copies, now)
+        except Exception as error:
+            _not_stored(context, commit, ends, error, now)
+            return
+        physical_end = batch.end
+    for end in ends:
+        context.store.transactions.end(end.record.queue_offset, physical_end, now.mono_ns)
+    if copies:
+        message_stored(context, batch, now)
+    for end in ends:
+        is_commit = end.copy is not None
+        if is_commit:
+            context.counters.transactions_committed += 1
+        else:
+            context.counters.transactions_rolled_back += 1
+        context.events.emit(
+            TransactionEnded,
+            now,
+            end.topic,
+            *names_of(end.record),
+            end.record.queue_offset,
+            "committed" if is_commit else "rolled_back",
+            "",
+        )
+        commit.acknowledge(end.request, Done(), wait=is_commit, now=now)
+
+
+def _not_stored(context: Context, commit: GroupCommit, ends: list[End], error: Exception, now: Now) -> None:
+    """No copy is in the log. Try each transaction alone if one of them may be the cause, else refuse them."""
+    is_cause_known = len(ends) == 1 or isinstance(error, StoreError | UnavailableError)
+    for end in ends:
+        if is_cause_known:
+            refuse(context, end.request, error, now)
+        else:
+            store_ends(context, commit, [end], now)
 
 
 def _half_record(context: Context, command: EndTransaction, now: Now) -> CommitLogRecord:
@@ -97,7 +150,7 @@ def immunity_of(record: CommitLogRecord) -> int | None:
     return int(text) * 1000 if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
-def _commit(context: Context, record: CommitLogRecord, now: Now) -> None:
+def _commit(context: Context, request: Request, record: CommitLogRecord, now: Now) -> End:
     copy = real_copy(context, record, now)
     copy.properties = message_properties.without(copy.properties, (REAL_TOPIC, REAL_QID))
     copy.sys_flag = copy.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
@@ -105,18 +158,7 @@ def _commit(context: Context, record: CommitLogRecord, now: Now) -> None:
     topic = copy.topic
     if DELAYS in copy.properties:
         delay(context, copy, now)
-    batch = context.store.append([copy], now)
-    context.store.transactions.end(record.queue_offset, batch.end, now.mono_ns)
-    message_stored(context, batch, now)
-    context.counters.transactions_committed += 1
-    context.events.emit(TransactionEnded, now, topic, *names_of(record), record.queue_offset, "committed", "")
-
-
-def _roll_back(context: Context, record: CommitLogRecord, now: Now) -> None:
-    context.store.transactions.end(record.queue_offset, context.store.appended_offset, now.mono_ns)
-    context.counters.transactions_rolled_back += 1
-    topic = message_properties.find(record.properties, REAL_TOPIC)
-    context.events.emit(TransactionEnded, now, topic, *names_of(record), record.queue_offset, "rolled_back", "")
+    return End(request, record, topic, copy)
 
 
 def names_of(record: CommitLogRecord) -> tuple[str, str]:

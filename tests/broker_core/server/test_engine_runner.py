@@ -17,6 +17,7 @@ from broker_core.codes import ResponseCode
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
+from broker_core.gathered_commands import GATHERED
 from broker_core.options import Options
 from broker_core.processor_table import PROCESSORS
 from broker_core.server.delayed_commands import MAX_REFUSED
@@ -209,7 +210,7 @@ async def test_questions_about_whole_tables_are_set_aside(question: c.Command) -
 
 def test_a_command_of_any_weight_gets_a_turn() -> None:
     assert all(1 < weight <= MAX_BATCH for weight in WEIGHTS.values())
-    assert {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS}
+    assert {*WEIGHTS, *WHOLE_TABLES} <= {*PROCESSORS, *GATHERED}
     assert all({*fields} <= {*kind.__struct_fields__} for kind, fields in WHOLE_TABLES.items())
     assert not any(kind in WEIGHTS for kind, fields in WHOLE_TABLES.items() if not fields)
 

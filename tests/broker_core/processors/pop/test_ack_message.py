@@ -7,7 +7,7 @@ import pytest
 from broker_core import commands as c
 from tests.fakes.engine import Bench
 from tests.fakes.members import failure
-from tests.fakes.pops import ack, bodies, change, restart, take
+from tests.fakes.pops import ack, ack_of, bodies, change, restart, take
 
 
 def test_an_acknowledgement_counts_once() -> None:
@@ -17,6 +17,35 @@ def test_an_acknowledgement_counts_once() -> None:
     assert ack(bench, reply, 0) == c.Acknowledged(messages=1)
     assert ack(bench, reply, 0, 1, 1) == c.Acknowledged(messages=1, late=[0])
     assert bench.engine.counters.acknowledged_late == 1
+
+
+def test_acknowledgements_of_one_batch_are_one_record_of_each_check_point() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b", b"c")
+    reply = take(bench)
+    stored = bench.engine.counters.messages_stored
+    requests = bench.submit(ack_of(reply, 0), ack_of(reply, 2), ack_of(reply, 0, 1), ack_of(reply, 1))
+    assert [bench.final(request) for request in requests] == [
+        c.Acknowledged(messages=1),
+        c.Acknowledged(messages=1),
+        c.Acknowledged(messages=1, late=[0]),
+        c.Acknowledged(messages=0, late=[1]),
+    ]
+    assert bench.engine.counters.messages_stored - stored == 2, "the third repeats one that had to be stored first"
+    again = restart(bench)
+    again.tick(61_000)
+    assert take(again).code == 210
+
+
+def test_an_acknowledgement_that_the_store_refuses_leaves_its_message_invisible() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    reply = take(bench)
+    bench.engine.flush_failed(OSError("the disk is broken"), bench.clock.now())
+    requests = bench.submit(ack_of(reply, 0), ack_of(reply, 1))
+    replies = [bench.final(request) for request in requests]
+    assert all(isinstance(refused, c.Failed) and refused.code == 14 for refused in replies), replies
+    assert bench.context.check_points.messages == 2
 
 
 def test_an_acknowledgement_that_comes_late_is_no_error() -> None:

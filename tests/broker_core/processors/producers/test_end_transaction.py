@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.clock import Now
+from broker_core.errors import RequestError
 from broker_core.events import TransactionEnded
 from broker_core.formats.commit_log_record import decode
 from broker_core.formats.message_properties import decode as properties_of
 from broker_core.processors.producers.half_message import GROUP
+from broker_core.store.commit_log import Batch, PendingMessage
 from broker_core.store.transactional_message_service import ENDED_AT_ONCE, HALF_TOPIC, OP_TOPIC
-from tests.fakes.engine import Bench
+from tests.fakes.engine import Bench, bodies
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.transactions import (
     asked,
@@ -66,6 +69,34 @@ def test_a_producer_that_does_not_know_yet_ends_nothing() -> None:
     bench = Bench()
     end(bench, begin(bench), "unknown")
     assert pending(bench) == [0] and outcomes(bench) == []
+
+
+def test_the_ends_of_a_batch_are_stored_as_one_block_and_each_transaction_ends_once() -> None:
+    bench = Bench()
+    first, second, third = begin(bench, b"1"), begin(bench, b"2"), begin(bench, b"3")
+    waiting = bench.pull("orders", 0, queue_id=1)
+    commands = [ending(first), ending(second, "rollback"), ending(third), ending(first), ending(second)]
+    replies = [bench.final(request) for request in bench.submit(*commands)]
+    assert replies[:3] == [c.Done()] * 3
+    assert all(isinstance(reply, c.Failed) and "ended already" in reply.remark for reply in replies[3:]), replies
+    assert bodies(bench.pulled(waiting)) == [b"1", b"3"], "one arrival"
+    assert outcomes(bench) == ["committed", "rolled_back", "committed"] and pending(bench) == []
+
+
+def test_a_commit_that_cannot_be_stored_does_not_refuse_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    first, second = begin(bench, b"1"), begin(bench, b"2")
+    append = bench.context.store.append
+
+    def broken(messages: list[PendingMessage], now: Now) -> Batch:
+        if any(message.body == b"1" for message in messages):
+            raise RequestError("too long")
+        return append(messages, now)
+
+    monkeypatch.setattr(bench.context.store, "append", broken)
+    replies = [bench.final(request) for request in bench.submit(ending(first), ending(second))]
+    assert isinstance(replies[0], c.Failed) and replies[1] == c.Done()
+    assert seen(bench) == [b"2"] and pending(bench) == [0]
 
 
 @pytest.mark.parametrize("first", ["commit", "rollback"])

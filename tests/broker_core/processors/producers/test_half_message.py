@@ -105,7 +105,7 @@ def test_an_old_client_that_sends_a_message_of_a_transaction_back(sys_flag: int)
 def test_a_half_message_whose_commit_would_be_refused_for_its_delay_is_refused(delay: dict[str, str]) -> None:
     bench = Bench()
     failed = refused(bench, half(**delay))
-    assert failed.pointer == "/messages/0/properties" and pending(bench) == []
+    assert failed.pointer.startswith("/messages/0/properties") and pending(bench) == []
 
 
 def test_the_brokers_own_group_is_not_among_those_that_stand_still() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol, cast
 
+from broker_core.codes import RequestCode
 from broker_core.remoting.frame_decoder import FrameDecoder
 from broker_core.remoting.remoting_command import RemotingCommand, RemotingProtocolError
 from broker_core.server.remoting_limits import ChannelLimits, SharedLimits, State, note
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 log = logging.getLogger(__name__)
+
+BRIEFLY_ANSWERED = frozenset((RequestCode.ACK_MESSAGE, RequestCode.END_TRANSACTION))
+"""Requests without a body whose answers have none either. All that a read has are handed over: their records are one
+block of the log then."""
 
 
 class Session(Protocol):
@@ -263,7 +268,7 @@ class Channel(asyncio.Protocol):
         if (
             self._waiting
             or (len(commands) > self._sizes.questions and len(commands) > self._questions())
-            or (not self._session.ready and (self._session.delayed or any(not command.body for command in commands)))
+            or (not self._session.ready and (self._session.delayed or any(map(_is_question, commands))))
         ):
             self._waiting += commands
             self._hand_over()
@@ -346,10 +351,15 @@ class Channel(asyncio.Protocol):
             self._transport.write(data)
 
 
+def _is_question(command: RemotingCommand) -> bool:
+    """Whether the answer to a request may be large: it asks with few bytes, and changes nothing."""
+    return not command.body and command.code not in BRIEFLY_ANSWERED
+
+
 def _prefix(commands: list[RemotingCommand], questions: int) -> int:
-    """The length of the longest prefix of the commands with at most ``questions`` of them without a body."""
+    """The length of the longest prefix of the commands with at most ``questions`` of them."""
     for number, command in enumerate(commands):
-        if not command.body:
+        if _is_question(command):
             questions -= 1
             if questions < 0:
                 return number

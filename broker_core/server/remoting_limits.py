@@ -40,10 +40,10 @@ class RemotingLimits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_in_all: int = 512 * MIB
     """Unsent bytes of all clients that are behind. Above it, the client with most of them is cut off."""
     questions: int = 4
-    """A session gets at most so many frames without a body at once, of one read or of several. A pull is one, and its
-    answer may have 256 KiB: the next ones are handed over when it is known whether the client is behind. Each answer is
-    in memory twice for a moment, as the engine's and as a frame. With ``behind`` that is less than 4 MiB for a client
-    that never reads."""
+    """A session gets at most so many frames without a body at once, of one read or of several, except for those with
+    brief answers (``remoting_channel.BRIEFLY_ANSWERED``). A pull is one, and its answer may have 256 KiB: the next ones
+    are handed over when it is known whether the client is behind. Each answer is in memory twice for a moment, as the
+    engine's and as a frame. With ``behind`` that is less than 4 MiB for a client that never reads."""
     small_questions: int = 8
     """The same if the previous answers had ``small`` bytes on average or less: a turn of the engine costs as much as a
     few small answers do. The next answers may be large all the same, which makes it 4.5 MiB for

@@ -114,8 +114,8 @@ class Peer:
         return data
 
 
-def request(opaque: int, body: bytes = b"") -> RemotingCommand:
-    return RemotingCommand.request(10, {"a": "b"}, body, opaque=opaque)
+def request(opaque: int, body: bytes = b"", code: int = 10) -> RemotingCommand:
+    return RemotingCommand.request(code, {"a": "b"}, body, opaque=opaque)
 
 
 @asynccontextmanager

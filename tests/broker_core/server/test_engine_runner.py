@@ -17,9 +17,8 @@ from broker_core.codes import ResponseCode
 from broker_core.engine import Engine
 from broker_core.formats.message_id import UniqKeyGenerator
 from broker_core.formats.poll_journal import FOLDER, decode_entries
-from broker_core.gathered_commands import GATHERED
 from broker_core.options import Options
-from broker_core.processor_table import PROCESSORS
+from broker_core.processor_table import GATHERED, PROCESSORS
 from broker_core.server.delayed_commands import MAX_REFUSED
 from broker_core.server.engine_runner import (
     FILTERED_PULL_WEIGHT,

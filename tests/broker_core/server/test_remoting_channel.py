@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_core.codes import RequestCode
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.remoting_channel import Channel
 from broker_core.server.remoting_limits import State
@@ -361,6 +362,16 @@ async def test_questions_of_small_reads_wait_too_and_what_has_a_body_does_not() 
         assert session.reads == [[0], [1], [2]]
         session.handled = True
         assert [(await peer.receive()).opaque for _ in range(5)] == [3, 4, 5, 6, 7]
+
+
+async def test_all_acknowledgements_of_a_read_come_to_the_session_at_once() -> None:
+    async with serving(Slow, questions=4, small_questions=4) as running:
+        peer = await running.connect()
+        await peer.ask(0)
+        (session,) = running.sessions
+        peer.write(*(request(number, code=RequestCode.ACK_MESSAGE) for number in range(1, 11)))
+        assert [(await peer.receive()).opaque for _ in range(10)] == list(range(1, 11))
+        assert session.reads == [[0], list(range(1, 11))]
 
 
 class Overloaded(Slow):

@@ -81,12 +81,10 @@ export class KeyedRows {
   }
 }
 
-/** Highlights a node for a second, in colours of the style sheet. */
+/** Highlights a node for a second, in colours of the style sheet. The browser looks them up when it draws. */
 export function flash(node, background, colour) {
   if (calm.matches) return;
-  const style = getComputedStyle(document.documentElement);
-  node.animate([{ backgroundColor: style.getPropertyValue(background), color: style.getPropertyValue(colour) }, {}],
-    { duration: 1_000, easing: "ease-out" });
+  node.animate([{ backgroundColor: `var(${background})`, color: `var(${colour})` }, {}], { duration: 1_000, easing: "ease-out" });
 }
 
 export const calm = window.matchMedia("(prefers-reduced-motion: reduce)");

@@ -1,4 +1,4 @@
-/** Figures computed from the broker's counters. Pure; null means "not known yet". */
+/** Figures computed from the broker's counters, and the first of many rows. Pure; null means "not known yet". */
 
 /** The counters of holds that ended with an answer, one for each cause. */
 export const WAKE_COUNTERS = ["woken_arrival", "woken_filter_advanced", "woken_missed_arrival", "woken_timeout",
@@ -55,6 +55,24 @@ export function rateSeries(history, names) {
     rates.push((Math.max(0, sum(history[i].counters) - sum(history[i - 1].counters)) * 1000) / span);
   }
   return [times, rates];
+}
+
+/** The first `limit` of `items` in the order of `compare`, sorted. Most of many items are compared only once. */
+export function firstOf(items, limit, compare) {
+  if (items.length <= 2 * limit) return [...items].sort(compare).slice(0, limit);
+  const first = items.slice(0, limit).sort(compare);
+  for (let i = limit; i < items.length; i += 1) {
+    if (compare(items[i], first.at(-1)) >= 0) continue;
+    let [low, high] = [0, first.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (compare(items[i], first[middle]) < 0) high = middle;
+      else low = middle + 1;
+    }
+    first.pop();
+    first.splice(low, 0, items[i]);
+  }
+  return first;
 }
 
 export function histogramTotal(histogram) {

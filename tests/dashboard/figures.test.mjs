@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { explainEnd, explainHold, explainPull, explainUnbegun } from "../../static/js/text/explain.js";
 import { ago, axisLabels, bucketText, cause, clockTime, count, estimate, isSystemTopic, micros, millis, rate, shortCount, plural, span, withLocalTimes } from "../../static/js/text/format.js";
 import { backoff } from "../../static/js/socket.js";
-import { counterRate, percentile, queueRate, rateSeries, singleValues, visibleBuckets } from "../../static/js/stats.js";
+import { counterRate, firstOf, percentile, queueRate, rateSeries, singleValues, visibleBuckets } from "../../static/js/stats.js";
 
 const HOLD = { id: 4, topic: "debian-packages", queue_id: 0, group: "mirror", client_id: "c", protocol: "http",
   pull_from_offset: 42, queue_max_offset: 42, suspended_at_ms: 1_000, deadline_ms: 16_000, filter: "*" };
@@ -163,5 +163,26 @@ describe("times of the server", () => {
   });
   test("are left alone where they are a part of a word", () => {
     assert.equal(withLocalTimes("of x2026-11-23T17:04:10Z"), "of x2026-11-23T17:04:10Z");
+  });
+});
+
+describe("the first of many rows", () => {
+  const byAge = (a, b) => a.age - b.age || a.id - b.id;
+  const rows = (count) => Array.from({ length: count }, (_, id) => ({ id, age: (id * 7919) % 101 }));
+
+  for (const [count, limit] of [[0, 5], [5, 5], [9, 5], [1_000, 10], [1_000, 1]]) {
+    test(`${limit} of ${count} are those of a whole sort`, () => {
+      assert.deepEqual(firstOf(rows(count), limit, byAge), rows(count).sort(byAge).slice(0, limit));
+    });
+  }
+  test("ten thousand rows are hardly more than one comparison each, and stay as they are", () => {
+    let compared = 0;
+    const all = rows(10_000);
+    firstOf(all, 100, (a, b) => {
+      compared += 1;
+      return byAge(a, b);
+    });
+    assert.ok(compared < 20_000, `${compared} comparisons`);
+    assert.deepEqual(all, rows(10_000));
   });
 });

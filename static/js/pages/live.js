@@ -1,4 +1,7 @@
-/** The live page: frames update the state through the reducer, and panels draw the state at most ten times a second. */
+/**
+ * The live page: frames of the stream update the state through the reducer, and panels draw the state at most ten times
+ * a second. Panels share the time: those that find no room in one animation frame are drawn in the next.
+ */
 
 import { initialState, reduce, brokerTime } from "../reducer.js";
 import { EventsSocket } from "../socket.js";
@@ -21,6 +24,8 @@ import { t } from "../text/translate.js";
 const DRAW_EVERY_MS = 100;
 const SLOWEST_DRAW_EVERY_MS = 500;
 const SHARE_OF_TIME = 3;
+const FRAME_MS = 17;
+const DRAWING_MS = 5;
 const TICK_EVERY_MS = 100;
 
 const page = { state: initialState(), status: "disconnected", reason: "", retryAt: null };
@@ -28,6 +33,8 @@ let past = null;
 let scheduled = false;
 let drawnAt = 0;
 let drawEveryMs = DRAW_EVERY_MS;
+let cost = 0;
+const undrawn = new Set();
 
 /**
  * What the panels draw. `now` is the broker's time, null while unknown. While the page is not live, `now` is the time
@@ -54,13 +61,30 @@ function schedule() {
 function draw() {
   scheduled = false;
   drawnAt = performance.now();
+  const isDrawing = undrawn.size > 0;
+  for (const panel of panels) undrawn.add(panel);
+  if (isDrawing) return;
+  cost = 0;
+  drawSome();
+}
+
+/** Draws panels for DRAWING_MS, and the others in the next animation frames. */
+function drawSome() {
+  const began = performance.now();
   const current = view();
   document.body.dataset.live = current.status;
-  for (const panel of panels) safely(() => panel.render(current));
-  // Slow drawing (many rows, a slow machine) is done less often, so that the page stays responsive.
+  let spent = 0;
+  for (const panel of undrawn) {
+    undrawn.delete(panel);
+    safely(() => panel.render(current));
+    spent = performance.now() - began;
+    if (spent > DRAWING_MS) break;
+  }
   requestAnimationFrame(() => {
-    const cost = performance.now() - drawnAt;
-    drawEveryMs = Math.min(SLOWEST_DRAW_EVERY_MS, Math.max(DRAW_EVERY_MS, cost * SHARE_OF_TIME));
+    cost += Math.max(spent, performance.now() - began - FRAME_MS);
+    if (undrawn.size) drawSome();
+    // Slow drawing (many rows, a slow machine) is done less often, so that the page stays responsive.
+    else drawEveryMs = Math.min(SLOWEST_DRAW_EVERY_MS, Math.max(DRAW_EVERY_MS, cost * SHARE_OF_TIME));
   });
 }
 

@@ -6,11 +6,17 @@ import { LEAST_FOR_PERCENTILES, histogramTotal, percentile, singleValues, visibl
 import { Chart, FONT, bars, colour, countAxis, fromZero } from "./charts.js";
 import { t } from "../text/translate.js";
 
+const DRAW_EVERY_MS = 900;
+
 export function histogramsPanel() {
   const { part } = panel("histograms");
   const draw = [histogram(part, "wakeup", micros), histogram(part, "held", millis)];
+  let drawnAt = -DRAW_EVERY_MS;
+  let drawnLive = null;
   return {
-    render({ state }) {
+    render({ state, live }) {
+      if (live === drawnLive && performance.now() - drawnAt < DRAW_EVERY_MS) return;
+      [drawnLive, drawnAt] = [live, performance.now()];
       draw[0](state.wakeupUs);
       draw[1](state.heldMs);
     },

@@ -5,6 +5,7 @@ import { acceptsAll, isPop } from "../text/explain.js";
 import { count, plural, seconds } from "../text/format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
+import { firstOf } from "../stats.js";
 import { holdDetail } from "./hold_detail.js";
 import { t } from "../text/translate.js";
 
@@ -92,6 +93,11 @@ export function holdsPanel({ isOwn }) {
     redraw();
   }
 
+  /** This page's own holds come first, so that a newcomer finds them. */
+  function byChoice(a, b) {
+    return isOwn(b) - isOwn(a) || SORTS[chosen.sort](a, b) * (chosen.descending ? -1 : 1);
+  }
+
   function redraw() {
     drawn = {};
     if (latest) render(latest);
@@ -102,10 +108,8 @@ export function holdsPanel({ isOwn }) {
     const { state } = view;
     if (drawn.holds !== state.holds || drawn.queues !== state.queues) {
       drawn = { holds: state.holds, queues: state.queues };
-      const matching = [...state.holds.values()].filter((hold) => matches(hold, chosen.words)).sort(SORTS[chosen.sort]);
-      if (chosen.descending) matching.reverse();
-      const own = matching.filter(isOwn); // this page's own holds come first, so that a newcomer finds them
-      const shown = [...own, ...(own.length ? matching.filter((hold) => !isOwn(hold)) : matching)].slice(0, chosen.limit);
+      const matching = [...state.holds.values()].filter((hold) => matches(hold, chosen.words));
+      const shown = firstOf(matching, chosen.limit, byChoice);
       const focused = document.activeElement.closest?.("[data-hold-id]");
       rows.show(shown, (hold) => hold.id);
       if (focused && !focused.hasAttribute("data-hold-id")) refocus(body, focused.hold);

@@ -1,12 +1,13 @@
 /** Queues: min and max offset, message rate, and held pulls. */
 
-import { KeyedRows, cell, el, flash, panel, setAttribute, setText } from "../dom.js";
+import { cell, el, flash, panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, ago, count, isSystemTopic, plural, rate } from "../text/format.js";
 import { isAttached } from "../pages/attached.js";
 import { queueRate } from "../stats.js";
 import { t } from "../text/translate.js";
+import { VirtualRows } from "./virtual_rows.js";
 
-const MOST_ROWS = 300;
+const MOST_FLASHING = 6;
 const TIMES_EVERY_MS = 500;
 const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.queue_id - b.queue_id);
 
@@ -16,7 +17,9 @@ export function queuesPanel() {
   let drawn = null;
   let latest = null;
   let tickedAt = 0;
-  const rows = new KeyedRows(part("rows"), { create, update });
+  let order = [];
+  let flashes = 0;
+  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update });
 
   function create(queue) {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
@@ -36,7 +39,10 @@ export function queuesPanel() {
     setText(cells.min, count(queue.min_offset));
     setText(cells.max, count(queue.max_offset));
     setText(cells.holds, count(queue.holds));
-    if (previous !== null && previous !== String(queue.max_offset)) flash(cells.max, "--warn-soft", "--warn");
+    if (previous !== null && previous !== String(queue.max_offset) && flashes < MOST_FLASHING) {
+      flashes += 1;
+      flash(cells.max, "--warn-soft", "--warn");
+    }
     setAttribute(row, "data-max-offset", queue.max_offset);
     showTimes(row);
   }
@@ -56,18 +62,26 @@ export function queuesPanel() {
     const { state } = view;
     if (drawn === state.queues) return;
     drawn = state.queues;
-    const all = [...state.queues.values()];
+    flashes = 0;
+    const all = inOrder(state.queues);
     const visible = all.filter((queue) => chosen.system || !isSystemTopic(queue.topic, queue.broker));
-    const matching = visible.filter((queue) => queue.key.toLowerCase().includes(chosen.word)).sort(byName);
-    rows.show(matching.slice(0, MOST_ROWS), (queue) => queue.key);
+    const matching = visible.filter((queue) => queue.key.toLowerCase().includes(chosen.word));
+    rows.show(matching, (queue) => queue.key);
     showCounts(state, all.length - visible.length, visible.length, matching.length);
+  }
+
+  /** The queues by name. They are sorted only when a queue came or went. */
+  function inOrder(queues) {
+    if (order.length !== queues.size || order.some((key) => !queues.has(key))) {
+      order = [...queues.values()].sort(byName).map(({ key }) => key);
+    }
+    return order.map((key) => queues.get(key));
   }
 
   function showCounts(state, system, visible, matching) {
     const known = state.queuesTotal !== null;
     setText(part("count"), known ? plural(visible, "{0} queue", "{0} queues") : t("unknown"));
     const left = [];
-    if (matching > MOST_ROWS) left.push(t("showing {0} of {1}; filter to see others", count(MOST_ROWS), count(matching)));
     if (system) left.push(plural(system, "{0} queue of system topics hidden", "{0} queues of system topics hidden"));
     if (known && state.queuesTotal > state.queues.size) {
       left.push(plural(state.queuesTotal - state.queues.size, "{0} more queue exists; see /api/v1/topics", "{0} more queues exist; see /api/v1/topics"));

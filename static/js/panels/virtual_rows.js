@@ -2,21 +2,38 @@
 
 import { KeyedRows } from "../dom.js";
 
-const ROUND_IT = 15;
+const AROUND = 15;
 const ROW_HEIGHT = 29;
 
 export class VirtualRows {
-  /** `scroller` is the scrolling box, `rows` the table's body inside it. `create` and `update` as in KeyedRows. */
-  constructor(scroller, rows, { create, update }) {
+  /**
+   * `scroller` is the scrolling box, `rows` the table's body inside it. `create` and `update` as in KeyedRows. `around`
+   * rows are added above and below those in sight; fewer suit rows that change all the time.
+   */
+  constructor(scroller, rows, { create, update, around = AROUND }) {
     this.scroller = scroller;
     this.table = rows.closest("table");
     this.keyed = new KeyedRows(rows, { create, update });
+    this.around = around;
     this.items = [];
     this.keyOf = null;
     this.height = ROW_HEIGHT;
     this.waiting = false;
-    scroller.addEventListener("scroll", () => this.#soon());
-    new ResizeObserver(() => this.#soon()).observe(scroller);
+    // Sizes are read when the browser has them anyway: to ask for one while drawing would cost a layout.
+    this.top = scroller.scrollTop;
+    this.room = scroller.clientHeight;
+    scroller.addEventListener("scroll", () => {
+      this.top = scroller.scrollTop;
+      this.#soon();
+    });
+    const sizes = new ResizeObserver(() => {
+      const shown = this.keyed.rows.size;
+      this.room = scroller.clientHeight;
+      if (shown && rows.offsetHeight) this.height = rows.offsetHeight / shown;
+      this.#soon();
+    });
+    sizes.observe(scroller);
+    sizes.observe(rows);
   }
 
   get rows() {
@@ -29,6 +46,13 @@ export class VirtualRows {
     this.#draw();
   }
 
+  /** Keeps the rows in sight where they are when `added` items come before them, unless the first one is in sight. */
+  keepPlace(added) {
+    if (this.top <= 0 || added <= 0) return;
+    this.scroller.scrollTop += added * this.height;
+    this.top = this.scroller.scrollTop;
+  }
+
   #soon() {
     if (this.waiting || !this.keyOf) return;
     this.waiting = true;
@@ -39,13 +63,11 @@ export class VirtualRows {
   }
 
   #draw() {
-    const { scroller, items, height } = this;
-    const first = Math.max(0, Math.min(items.length, Math.floor(scroller.scrollTop / height)) - ROUND_IT);
-    const end = Math.min(items.length, first + Math.ceil(scroller.clientHeight / height) + 2 * ROUND_IT);
+    const { items, height, around } = this;
+    const first = Math.max(0, Math.min(items.length, Math.floor(this.top / height)) - around);
+    const end = Math.min(items.length, first + Math.ceil(this.room / height) + 2 * around);
     this.table.style.marginTop = `${first * height}px`;
     this.table.style.marginBottom = `${(items.length - end) * height}px`;
     this.keyed.show(items.slice(first, end), this.keyOf);
-    const body = this.keyed.parent;
-    if (end > first && body.offsetHeight) this.height = body.offsetHeight / (end - first);
   }
 }

@@ -1,13 +1,15 @@
 /** Wake-ups: every end of a hold with its cause, newest first. */
 
 import { requestedBroker } from "../brokers.js";
-import { KeyedRows, cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
+import { cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
 import { t } from "../text/translate.js";
+import { VirtualRows } from "./virtual_rows.js";
 
 const MOST_FLASHING = 6;
+const AROUND = 4;
 
 export function wakeupsPanel() {
   const { part } = panel("wakeups");
@@ -15,7 +17,8 @@ export function wakeupsPanel() {
   let drawn = null;
   let latest = null;
   let flashing = false;
-  const rows = new KeyedRows(part("rows"), { create, update: () => {} });
+  let shown = [];
+  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update: () => {}, around: AROUND });
 
   function create(wakeup) {
     const { word, mark, means } = cause(wakeup.cause);
@@ -40,22 +43,25 @@ export function wakeupsPanel() {
     if (drawn !== list) {
       const fresh = drawn === null ? 0 : list.findIndex((wakeup) => wakeup === drawn[0]);
       flashing = fresh > 0 && fresh <= MOST_FLASHING; // flashing a whole table would not help
+      const first = shown[0];
+      shown = list.filter((wakeup) => !chosen.cause || wakeup.cause === chosen.cause);
+      rows.keepPlace(shown.indexOf(first));
       drawn = list;
-      rows.show(list.filter((wakeup) => !chosen.cause || wakeup.cause === chosen.cause), wakeupKey);
+      rows.show(shown, wakeupKey);
+      flashing = false; // a row that comes into sight later is not fresh
     }
     showCounts(view.state, list);
   }
 
   function showCounts(state, list) {
     const known = state.seq !== null;
-    const shown = rows.rows.size;
     const newer = chosen.paused ? state.wakeups.filter((wakeup) => wakeup.seq > (list[0]?.seq ?? 0)).length : 0;
     const parts = [list.length >= MAX_WAKEUPS ? t("last {0}", count(MAX_WAKEUPS)) : count(list.length)];
-    if (chosen.cause) parts.push(t("{0} by {1}", count(shown), cause(chosen.cause).word));
+    if (chosen.cause) parts.push(t("{0} by {1}", count(shown.length), cause(chosen.cause).word));
     if (chosen.paused) parts.push(t("paused, {0}{1} newer", newer >= MAX_WAKEUPS ? t("over ") : "", count(newer)));
     if (state.dropped > 0) parts.push(t("{0} not shown, too many at once", count(state.dropped)));
     setText(part("count"), known ? parts.join("; ") : t("unknown"));
-    part("empty").hidden = !known || shown > 0;
+    part("empty").hidden = !known || shown.length > 0;
     setText(part("empty-title"), list.length ? t("No wake-up with this cause.") : t("No held pull has ended yet."));
   }
 

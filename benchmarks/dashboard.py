@@ -7,8 +7,8 @@
 which draws in software here. Goals: 60 frames a second, with at most one core for the renderer's process, and less than
 150 MB. A frame is an interval of requestAnimationFrame. On a busy machine frames come late because others have the
 processor; so the processor time of the page's main thread is printed too (Chromium's own figures, by thread time), and
-that of the longest task. Memory is the JavaScript heap after a garbage collection, and the share of the machine's memory
-that the renderer's process has (PSS).
+the longest tasks. Memory is the JavaScript heap and the renderer's share of the machine's memory (PSS), both after a
+garbage collection, and the most that the renderer had before.
 
 ``engine`` sends as fast as one connection can, in turn without dashboards and with so many. A dashboard here reads the
 live page's WebSocket and sends the page's periodic requests. Goal: less than 5 % of the send throughput. The engine's
@@ -216,17 +216,18 @@ def show_page(page: Page, session: CDPSession, pid: int, seconds: float) -> None
         f"  frames: {1000 * (len(frames)) / sum(frames):.1f} a second; interval p50 {percentile(frames, 0.5):.1f} ms, "
         f"p99 {percentile(frames, 0.99):.1f} ms; {100 * late:.1f} % longer than {LATE_FRAME_MS} ms  (goal: 60 a second)"
     )
-    print(
-        f"  main thread, processor time: {spent['TaskDuration'] / len(frames):.2f} ms a frame of {FRAME_MS:.1f} ms, "
-        f"{spent['TaskDuration'] / took / 10:.0f} % of a core; a frame's scripts {spent['ScriptDuration'] / len(frames):.2f}, "
-        f"styles {spent['RecalcStyleDuration'] / len(frames):.2f}, layout {spent['LayoutDuration'] / len(frames):.2f} ms"
-    )
+    each = ", ".join(f"{name.removesuffix('Duration')} {spent[name] / len(frames):.2f}" for name in TASKS)
+    print(f"  main thread's processor time, ms of each frame's {FRAME_MS:.1f}: {each}")
+    print(f"  main thread: {spent['TaskDuration'] / took / 10:.0f} % of a core")
     longest = max(record["long"], default=0)
     print(f"  tasks of more than 50 ms: {len(record['long'])}, the longest {longest:.0f} ms")
     print(f"  renderer's process: {100 * share / took:.0f} % of a core  (goal: 100 %)")
     session.send("HeapProfiler.collectGarbage")
-    heap = thread_times(session)["JSHeapUsedSize"] / 1e6
-    print(f"  memory: JavaScript heap {heap:.1f} MB, renderer's PSS {most_mb:.0f} MB at most  (goal: {PAGE_MB} MB)")
+    heap, settled_mb = thread_times(session)["JSHeapUsedSize"] / 1e6, pss_mb(pid)
+    print(
+        f"  memory: JavaScript heap {heap:.1f} MB; renderer's PSS {settled_mb:.0f} MB, before the garbage collection "
+        f"{most_mb:.0f} MB at most  (goal: {PAGE_MB} MB)"
+    )
 
 
 # --- The engine ----------------------------------------------------------------------------------------------------

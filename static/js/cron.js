@@ -1,5 +1,7 @@
 /** Cron expressions, and the simple choices that the form offers instead. Times are UTC. */
 
+import { language, t } from "./text/translate.js";
+
 const DAY = /^(\d{1,2}) (\d{1,2}) \* \* \*$/;
 const HOUR = /^(\d{1,2}) \* \* \* \*$/;
 const two = (number) => String(number).padStart(2, "0");
@@ -24,4 +26,12 @@ export function cronOf({ every, time = "", minute = "", cron = "" }) {
     return /^\d{1,2}$/.test(past) && Number(past) < 60 ? `${Number(past)} * * * *` : null;
   }
   return cron.trim().replace(/\s+/g, " ") || null;
+}
+
+/** When a schedule runs, in words: the server's own in English. */
+export function whenText({ when, cron }) {
+  if (language === "en" || !cron) return when;
+  const choice = choiceOf(cron);
+  if (choice.every === "day") return t("every day at {0} UTC", choice.time);
+  return choice.every === "hour" ? t("every hour at minute {0}", choice.minute) : t("cron {0} (UTC)", cron);
 }

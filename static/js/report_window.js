@@ -1,7 +1,9 @@
 /** The request that starts a run of a report, the formats of its headlines, and its last result. Pure. */
 
 import { UNKNOWN, ago, count, isKnown, micros, millis, span } from "./text/format.js";
+import { serverText } from "./text/server/texts.js";
 import { language, t } from "./text/translate.js";
+import { word } from "./text/words.js";
 
 const MINUTE = 60_000;
 const SOON_MS = 30_000;
@@ -68,11 +70,12 @@ function bytes(value) {
   return `${twoDecimals.format(value / 1024 ** step)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
 }
 
-/** A run with its times and figures as numbers; the API sends 64-bit integers as strings. */
+/** A run with its times and figures as numbers, and its texts in the page's language; the API sends 64-bit integers as
+ * strings. */
 export function parseRun(run) {
   const number = (value) => isKnown(value) ? Number(value) : null;
-  return { ...run, created_ms: number(run.created_ms), started_ms: number(run.started_ms), finished_ms: number(run.finished_ms),
-    headlines: run.headlines.map((figure) => ({ ...figure, value: number(figure.value), before: number(figure.before) })) };
+  return { ...run, doing: serverText(run.doing), error: serverText(run.error), words: run.words.map(serverText), notes: run.notes.map(serverText), created_ms: number(run.created_ms), started_ms: number(run.started_ms), finished_ms: number(run.finished_ms),
+    headlines: run.headlines.map((figure) => ({ ...figure, label: serverText(figure.label), value: number(figure.value), before: number(figure.before) })) };
 }
 
 /** Why a queued run has not started: the worker is busy, or there may be none. */
@@ -96,7 +99,7 @@ const FIGURES = 2;
 export function stateText(run) {
   if (!run) return t("not run yet");
   if (run.status === "running") return t("running, {0} %", run.percent);
-  return run.status === "waiting" ? t("waiting for Spark") : run.status;
+  return run.status === "waiting" ? t("waiting for Spark") : word(run.status);
 }
 
 /** The last result of a report: {figures, range, when}; empty texts without a finished run. */

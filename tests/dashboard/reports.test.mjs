@@ -72,7 +72,7 @@ describe("a change", () => {
     assert.equal(describeChange({ value: null, before: 3, better: "" }), null);
   });
   test("compares figures that are sent as strings as numbers", () => {
-    const figures = (value, before) => parseRun({ created_ms: "5", started_ms: null, finished_ms: null, headlines: [{ value, before, better: "more" }] }).headlines[0];
+    const figures = (value, before) => parseRun({ created_ms: "5", started_ms: null, finished_ms: null, words: [], notes: [], headlines: [{ value, before, better: "more" }] }).headlines[0];
     assert.deepEqual(describeChange(figures(3, "0")), { text: "none before", tone: "good" });
     assert.deepEqual(describeChange(figures(7, "7")), { text: "unchanged", tone: "" });
     assert.equal(figures(7, null).before, null);

@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const CATALOG = {
+  "{0} messages": "{0} 条消息", "{0} on {1} is {2}, {3} behind": "{0}/{1} {2} {3}", "; ": "；", "{0} and {1} more": "{0}，另 {1} 个",
+  "{0}.": "{0}。", "{0}: {1}": "{0}：{1}", stalled: "停滞",
   "a client": "某客户端", "{0} has not pulled from it yet": "{0} 还没有拉取过", "{0} s": "{0} 秒", "{0} min": "{0} 分",
   "{0} has it locked; {1} waits for the lock": "{1} 等待 {0} 的锁", "{0}; {1} popped messages are not acknowledged": "{0}；{1} 条未确认",
   "{0} waits to pop from any queue": "{0} 等待 pop", "{0} waits at offset {1}, the queue's end": "{0} 在 {1}",
@@ -34,6 +36,14 @@ test("other texts stay as they are, and a long one is not searched", () => {
   assert.equal(serverText(""), "");
   const long = `${"x".repeat(3000)} has not pulled from it yet`;
   assert.equal(serverText(long), long);
+});
+
+test("amounts, lists, and names before a sentence", () => {
+  assert.equal(serverText("12 messages"), "12 条消息");
+  assert.equal(serverText("no messages"), "no messages");
+  assert.equal(serverText("a on b is stalled, 12 messages behind; c on d is stopped, 1 messages behind and 4 more."),
+    "a/b 停滞 12 条消息；c/d stopped 1 条消息，另 4 个。");
+  assert.equal(serverText("broker-a: a client"), "broker-a：某客户端");
 });
 
 test("the sentence of a group's queue", () => {

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
+from spark_jobs.catalogue import REPORTS
 from tests.conftest import PROJECT
 
 FOLDER = PROJECT / "static" / "js" / "text" / "server"
 TEMPLATE = re.compile(r'noop\(("(?:[^"\\]|\\.)*")\)')
-PLACE = re.compile(r"\{\d\}")
+PLACE = re.compile(r"\{\d?\}")
+WORD = re.compile("[A-Za-z]{2}")
 WORDS = re.compile(r"[A-Za-z']+[,;:]? [A-Za-z(]")
 """Two words or more: what must be translated. A single one may be a name."""
 
@@ -32,6 +34,24 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "alerts/sending.py": ("send", "_receiver", "_post", "_mail"),
         "alerts/service.py": ("round",),
     },
+    "report_notes.js": {
+        "spark_jobs/hosting/lake_state.py": ("_read_stored", "lake_state"),
+        "spark_jobs/hosting/runs.py": ("end_attempt",),
+        "spark_jobs/hosting/setup.py": (),
+        "spark_jobs/hosting/spark_child.py": ("start_spark",),
+        "spark_jobs/hosting/worker.py": ("carry_out", "conclude", "is_wanted"),
+        "spark_jobs/job.py": (),
+        "spark_jobs/lake/notes.py": (),
+        "spark_jobs/lake/report_lake.py": ("lake_for", "lake_notes"),
+        "spark_jobs/lake/sync.py": ("compact", "sync"),
+        "spark_jobs/no_journal.py": (),
+        "spark_jobs/output/notes.py": (),
+        "spark_jobs/output/result.py": ("compute",),
+        "spark_jobs/run.py": ("read_facts", "run_report"),
+        "spark_jobs/sources/commit_log_bounds.py": ("implausible_note",),
+        "spark_jobs/spark/failures.py": ("sentence",),
+    },
+    "report_words.js": {"spark_jobs/output/words.py": ()},
     "refusals.js": {
         "broker_core/consumers/subscribed_filter.py": ("subscribed_filter", "_require_filter"),
         "broker_core/processors/context.py": ("problem",),
@@ -51,6 +71,11 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
 """By the file of templates: the functions whose sentences it has. A class stands for its methods."""
 OTHER_WORDS = {
     "alert mail",  # a thread
+    "%Y-%m-%d %H:%M UTC",
+    "spark set-up",
+    "no output",
+    "invalid record",  # a key
+    "at once",  # the name of a cause
     "request {0} of this connection is held already",  # a client's mistake that no page causes
 }
 
@@ -71,6 +96,8 @@ def texts_of(path: str, functions: Collection[str]) -> Iterator[str]:
     for place in wanted:
         inner = {id(part) for node in ast.walk(place) if isinstance(node, ast.JoinedStr) for part in node.values}
         notes = {id(node.value) for node in ast.walk(place) if isinstance(node, ast.Expr)}
+        logged = (node.args for node in ast.walk(place) if isinstance(node, ast.Call) and _is_log(node.func))
+        notes |= {id(argument) for arguments in logged for argument in arguments}
         for node in ast.walk(place):
             if id(node) in notes or id(node) in inner:
                 continue
@@ -78,6 +105,10 @@ def texts_of(path: str, functions: Collection[str]) -> Iterator[str]:
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{0}" for part in node.values)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
+
+
+def _is_log(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and getattr(function.value, "id", "") in ("log", "logger")
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -96,5 +127,14 @@ def test_each_template_is_in_the_servers_words(name: str) -> None:
     for template in templates(name):
         rest = PLACE.sub("|", template)
         for part in parts:
-            rest = rest.replace(part, "|") if re.search("[A-Za-z]{2}", part) else rest
-        assert not re.search("[A-Za-z]{2}", rest), f"the server does not say {rest!r} of {template!r}"
+            rest = re.sub(rf"(?:^|(?<=\W)|(?=\W)){re.escape(part)}s?(?!\w)", "|", rest) if WORD.search(part) else rest
+        assert not WORD.search(rest), f"the server does not say {rest!r} of {template!r}"
+
+
+def test_the_names_of_reports_and_of_their_figures_have_translations() -> None:
+    names = {text for info in REPORTS.values() for text in (info.title, info.description)}
+    for path in (PROJECT / "spark_jobs" / "reports").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Figure" and len(node.args) > 1:
+                names.add(ast.literal_eval(node.args[1]))
+    assert set(templates("report_names.js")) == names

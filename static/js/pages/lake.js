@@ -3,6 +3,7 @@
 import { el, setAttribute, setText } from "../dom.js";
 import { ago, count } from "../text/format.js";
 import { request } from "../http.js";
+import { whenText } from "../cron.js";
 import { currentFill, hasFinished, lakeFigures, lakeNotes } from "../text/explain_lake.js";
 import { t } from "../text/translate.js";
 
@@ -59,7 +60,7 @@ function show(lake) {
   part("notes").replaceChildren(...lakeNotes(lake, { count }).map((text) => el("li", {}, text)));
   const schedule = lake.schedule;
   box.checked = Boolean(schedule?.enabled);
-  setText(part("when"), schedule ? schedule.when : t("never"));
+  setText(part("when"), schedule ? whenText(schedule) : t("never"));
   if (document.activeElement !== form.elements.cron) form.elements.cron.value = schedule?.cron ?? "15 * * * *";
   if (requested && hasFinished(lake, requested.before)) {
     requested = null;

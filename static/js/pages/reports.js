@@ -7,6 +7,7 @@ import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
 import { Schedules } from "./schedules.js";
+import { serverText } from "../text/server/texts.js";
 import { t } from "../text/translate.js";
 import { word } from "../text/words.js";
 
@@ -178,7 +179,7 @@ function showFiles(row, run) {
 function showSpark(state) {
   setAttribute(spark, "data-state", state.state);
   setText(partOf(spark, "word"), t("Spark: {0}", word(state.state)));
-  setText(partOf(spark, "text"), state.state === "ready" ? "" : state.text);
+  setText(partOf(spark, "text"), state.state === "ready" ? "" : serverText(state.text));
 }
 
 /** Starts a run with the form's parameters. Throws an Error with a sentence. */
@@ -245,6 +246,8 @@ async function refresh() {
     banner.hidden = true;
     for (const report of answer.reports) {
       if (reports.rows.get(report.name)?.showsAll) report.runs = (await request("GET", path(report.name))).runs;
+      report.title = serverText(report.title);
+      report.description = serverText(report.description);
       report.runs = report.runs.map(parseRun);
     }
     isWorkerBusy = answer.reports.some((report) => report.runs.some((run) => run.status === "running"));

@@ -1,6 +1,6 @@
 /** The schedules of a report, and the form that adds or changes one. */
 
-import { choiceOf, cronOf } from "../cron.js";
+import { choiceOf, cronOf, whenText } from "../cron.js";
 import { KeyedRows, el, setAttribute, setText } from "../dom.js";
 import { request } from "../http.js";
 import { t } from "../text/translate.js";
@@ -85,7 +85,7 @@ export class Schedules {
     this.topic.value = about.topic ?? "";
     this.group.value = about.consumer_group ?? "";
     this.broker.value = about.broker ?? "";
-    setAttribute(this.form, "aria-label", schedule ? t("Change the schedule “{0}” of {1}", schedule.when, this.title) : t("A new schedule of {0}", this.title));
+    setAttribute(this.form, "aria-label", schedule ? t("Change the schedule “{0}” of {1}", whenText(schedule), this.title) : t("A new schedule of {0}", this.title));
     this.showProblem("");
     this.showFields();
     this.form.hidden = false;
@@ -128,8 +128,9 @@ export class Schedules {
 const periodText = (hours, wholeRange) => hours === null ? wholeRange : PERIODS[hours] ?? t("the last {0} hours", hours);
 
 /** "At 02:30 AM UTC: the last 24 hours, topic orders". */
-export function scheduleText({ when, parameters: { last_hours: hours, topic, consumer_group: group, broker } }, wholeRange) {
-  return `${when}: ${[periodText(hours, wholeRange), topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(", ")}`;
+export function scheduleText(schedule, wholeRange) {
+  const { last_hours: hours, topic, consumer_group: group, broker } = schedule.parameters;
+  return `${whenText(schedule)}: ${[periodText(hours, wholeRange), topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(", ")}`;
 }
 
 function showRow(row, schedule, wholeRange) {
@@ -139,6 +140,6 @@ function showRow(row, schedule, wholeRange) {
   setText(row.querySelector('[data-part="when"]'), scheduleText(schedule, wholeRange));
   setAttribute(row, "data-enabled", schedule.enabled);
   const [change, remove] = row.querySelectorAll("button");
-  setAttribute(change, "aria-label", t("Change the schedule “{0}”", schedule.when));
-  setAttribute(remove, "aria-label", t("Remove the schedule “{0}”", schedule.when));
+  setAttribute(change, "aria-label", t("Change the schedule “{0}”", whenText(schedule)));
+  setAttribute(remove, "aria-label", t("Remove the schedule “{0}”", whenText(schedule)));
 }

@@ -50,7 +50,7 @@ const UNITS = { bytes: t("bytes"), ms: "ms", us: "µs", share: "%" };
 export function figureChoices(report, chosen) {
   const isWhole = ({ status, parameters }) => status === "done" && !parameters.topic && !parameters.consumer_group && !parameters.broker;
   const headlines = report?.runs.find(isWhole)?.headlines ?? [];
-  const choices = headlines.map(({ name, label, kind }) => [name, `${label}${UNITS[kind] ? ` (${UNITS[kind]})` : ""}`]);
+  const choices = headlines.map(({ name, label, kind }) => [name, `${serverText(label)}${UNITS[kind] ? ` (${UNITS[kind]})` : ""}`]);
   return !chosen || choices.some(([name]) => name === chosen) ? choices : [[chosen, chosen], ...choices];
 }
 

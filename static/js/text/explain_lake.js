@@ -1,5 +1,6 @@
 /** Figures and sentences about the lake. 64-bit integers are strings. */
 
+import { serverText } from "./server/texts.js";
 import { choose, t } from "./translate.js";
 import { word } from "./words.js";
 
@@ -42,7 +43,7 @@ export function currentFill(lake) {
   return {
     status: lake.status,
     word: lake.cancel_requested ? t("stopping") : word(lake.status),
-    doing: lake.status === "queued" ? t("waiting for a report worker") : runs && lake.doing ? `${lake.doing}, ${lake.percent} %` : "",
+    doing: lake.status === "queued" ? t("waiting for a report worker") : runs && lake.doing ? `${serverText(lake.doing)}, ${lake.percent} %` : "",
     percent: runs ? lake.percent : null,
   };
 }
@@ -50,8 +51,8 @@ export function currentFill(lake) {
 /** Problems and losses, one sentence each. */
 export function lakeNotes(lake, { count }) {
   const notes = [];
-  if (lake.problem) notes.push(lake.problem);
-  if (lake.last_failure) notes.push(t("The last attempt to fill it failed: {0}", lake.last_failure));
+  if (lake.problem) notes.push(serverText(lake.problem));
+  if (lake.last_failure) notes.push(t("The last attempt to fill it failed: {0}", serverText(lake.last_failure)));
   if (Number(lake.gap_bytes)) notes.push(t("{0} of the log were deleted before the lake could read them.", bytes(lake.gap_bytes)));
   if (Number(lake.missing_journal_files)) notes.push(choose(lake.missing_journal_files, "1 file of the poll journal was deleted before the lake could read it.", "{0} files of the poll journal were deleted before the lake could read them.", count(lake.missing_journal_files)));
   if (lake.dropped_before_ms !== null) {

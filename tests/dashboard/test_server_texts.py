@@ -117,7 +117,8 @@ def test_each_sentence_of_the_server_has_a_template(name: str) -> None:
     for path, functions in SOURCES[name].items():
         for text in {*texts_of(path, functions)} - OTHER_WORDS:
             for part in PLACE.split(text):
-                assert not WORDS.search(part) or part in known, f"{path} says {part!r}, {name} does not have it"
+                is_known = not WORDS.search(part) or part in known or "[" in part  # a type
+                assert is_known, f"{path} says {part!r}, {name} does not have it"
 
 
 @pytest.mark.parametrize("name", SOURCES)

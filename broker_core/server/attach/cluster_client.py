@@ -46,6 +46,23 @@ The last three are sent only when a person asks.
 """
 
 
+WHITELIST = ",".join(str(int(code)) for code in sorted(ALLOWED - {RequestCode.GET_BROKER_CLUSTER_INFO}))
+"""All that a broker is asked, as its options authenticationWhitelist and authorizationWhitelist list requests."""
+
+
+class AccessRefused(MQBrokerException):
+    """The broker's access control refuses a request. The text says how to allow it."""
+
+    def __init__(self, request: RequestCode, reason: str, address: str) -> None:
+        text = (
+            f"access control refuses {request.name} ({reason or 'no reason was given'}). To allow all that GlassMQ asks, "
+            f"add {WHITELIST} to authenticationWhitelist and authorizationWhitelist of the broker, and restart it"
+        )
+        super().__init__(ResponseCode.NO_PERMISSION, text, address)
+        self.request = request
+        self.reason = reason
+
+
 class BrokerMembers(msgspec.Struct, frozen=True, rename="camel"):
     """RocketMQ's BrokerData: the addresses of the master (id 0) and the slaves of one broker name."""
 
@@ -144,6 +161,8 @@ class ClusterClient:
             raise ValueError(f"a follower does not send request {code.name}")
         texts = {name: str(value) for name, value in fields.items()}
         answer = await self._api.connection(address).invoke(code, texts, timeout_s=timeout_s)
+        if answer.code == ResponseCode.NO_PERMISSION:
+            raise AccessRefused(code, answer.remark, address)
         if answer.code != ResponseCode.SUCCESS:
             raise MQBrokerException(answer.code, answer.remark, address)
         if len(answer.body) > MAX_BODY:

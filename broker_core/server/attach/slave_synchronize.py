@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
+from broker_core.client.mq_client_exception import MQClientException
 from broker_core.clock import Clock
-from broker_core.codes import LANGUAGES, RequestCode, ResponseCode
+from broker_core.codes import LANGUAGES, RequestCode
 from broker_core.commands import (
     CloseConnection,
     ConsumerData,
@@ -20,7 +20,7 @@ from broker_core.commands import (
     UnregisterClient,
 )
 from broker_core.consumers.subscription_group_manager import is_system_group
-from broker_core.server.attach.cluster_client import ClusterClient
+from broker_core.server.attach.cluster_client import AccessRefused, ClusterClient
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class SlaveSynchronize:
 
     async def synchronize(self, address: str) -> None:
         """Fetch what is due from the broker at ``address``. Problems are noted in ``problem``."""
-        problems: list[str] = []
+        problems: list[tuple[str, Exception]] = []
         steps: list[tuple[RequestCode, Callable[[dict[str, Any]], Any]]] = [
             (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
             (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._subscription_groups),
@@ -103,15 +103,15 @@ class SlaveSynchronize:
                 self._due_ns[code] = begin_ns + max(int(PERIOD_S * 0.9e9), COST * took_ns)
                 await replicate(table)
             except (OSError, MQClientException, EngineRefused, ValueError, AttributeError, TypeError) as error:
-                problems.append(_problem(code.name, error))
+                problems.append((code.name, error))
         if not problems:
             self.tables_ms = self._clock.now().wall_ms
         try:
             await self._all_ends(address)
             await self._all_members(address)
         except (OSError, MQClientException, EngineRefused, msgspec.ValidationError) as error:
-            problems.append(_problem("members", error))
-        self.problem = "; ".join(problems)
+            problems.append(("members", error))
+        self.problem = _text(problems)
 
     # --- Tables -----------------------------------------------------------------------------------------------
 
@@ -231,11 +231,14 @@ class SlaveSynchronize:
                 await self._engine.call(CloseConnection(), connection)
 
 
-def _problem(what: str, error: Exception) -> str:
-    """Why a part could not be fetched."""
-    if isinstance(error, MQBrokerException) and error.response_code == ResponseCode.NO_PERMISSION:
-        return f"access control refuses {what} ({error}); the log is followed without it"
-    return f"{what}: {error}"
+def _text(problems: list[tuple[str, Exception]]) -> str:
+    """Why parts could not be fetched. What access control refuses is one sentence."""
+    texts = [f"{what}: {error}" for what, error in problems if not isinstance(error, AccessRefused)]
+    refused = [error for _, error in problems if isinstance(error, AccessRefused)]
+    if refused:
+        names = dict.fromkeys(error.request.name for error in refused)
+        texts.append(f"the log is followed without {', '.join(names)}: {refused[0]}")
+    return "; ".join(texts)
 
 
 def _present(entry: dict[str, Any]) -> dict[str, Any]:

@@ -188,10 +188,11 @@ async def test_a_cluster_that_is_away_is_tried_again() -> None:
 async def test_the_log_goes_on_while_tables_are_refused() -> None:
     async with fake_master(master(20)) as leader, empty_copy() as copy:
         leader.answers[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = 16, b""
+        leader.answers[RequestCode.GET_ALL_CONSUMER_OFFSET] = 16, b""
         async with following(leader, copy):
             view = await copy.until(lambda view: view.confirmed and view.problem)
-    assert "access control refuses GET_ALL_SUBSCRIPTIONGROUP_CONFIG" in view.problem
-    assert "(16)" in view.problem and "the log is followed without it" in view.problem
+    assert "followed without GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_CONSUMER_OFFSET: " in view.problem
+    assert "(16)" in view.problem and view.problem.count("authenticationWhitelist") == 1
     assert (view.state, view.tables_ms) == ("following", None)
 
 

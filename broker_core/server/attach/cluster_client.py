@@ -55,8 +55,8 @@ class AccessRefused(MQBrokerException):
 
     def __init__(self, request: RequestCode, reason: str, address: str) -> None:
         text = (
-            f"access control refuses {request.name} ({reason or 'no reason was given'}). To allow all that GlassMQ asks, "
-            f"add {WHITELIST} to authenticationWhitelist and authorizationWhitelist of the broker, and restart it"
+            f"access control refuses {request.name} ({reason or 'no reason was given'}). To allow all that GlassMQ "
+            f"asks, add {WHITELIST} to authenticationWhitelist and authorizationWhitelist of the broker, and restart it"
         )
         super().__init__(ResponseCode.NO_PERMISSION, text, address)
         self.request = request

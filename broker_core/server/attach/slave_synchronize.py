@@ -78,8 +78,9 @@ class SlaveSynchronize:
         self._offsets: dict[str, dict[int, int]] = {}
         self._topics_asked: set[str] = set()
         """The topics whose ends are known."""
-        self._topic_names: list[str] = []
-        self._groups: list[str] = []
+        self._topic_names: list[str] | None = None
+        self._groups: list[str] | None = None
+        """None until the broker has said which there are."""
         self._next_group = 0
         self._members: dict[str, set[str]] = {}
         """Group -> client ids."""
@@ -170,8 +171,9 @@ class SlaveSynchronize:
 
     async def _all_ends(self, address: str) -> None:
         """Ask once for the ends of each topic: its messages may be older than the copy, which then has none of them."""
-        missing = [name for name in self._topic_names if name not in self._topics_asked]
-        for topic in missing[: max(TOPICS_A_ROUND, -(-len(self._topic_names) // ROUNDS))]:
+        names = self._topic_names or []
+        missing = [name for name in names if name not in self._topics_asked]
+        for topic in missing[: max(TOPICS_A_ROUND, -(-len(names) // ROUNDS))]:
             ends = await self._cluster.ends(address, topic)
             await self._engine.call(ReplicateTables(ends=[TopicEnds(topic=topic, offsets=ends)]))
             self._topics_asked.add(topic)
@@ -180,6 +182,8 @@ class SlaveSynchronize:
 
     async def _all_members(self, address: str) -> None:
         """Ask for the members of some groups; when all groups had their turn, it begins again."""
+        if self._groups is None:
+            return
         count = max(GROUPS_A_ROUND, -(-len(self._groups) // ROUNDS))
         groups = self._groups[self._next_group : self._next_group + count]
         for group in groups:
@@ -189,7 +193,7 @@ class SlaveSynchronize:
         self._next_group += count
         if self._next_group >= len(self._groups):
             self._next_group = 0
-            if len(self._topics_asked) < len(self._topic_names):
+            if self._topic_names is None or len(self._topics_asked) < len(self._topic_names):
                 return
             self.members_ms = self._clock.now().wall_ms
 

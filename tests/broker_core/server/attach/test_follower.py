@@ -196,6 +196,19 @@ async def test_the_log_goes_on_while_tables_are_refused() -> None:
     assert (view.state, view.tables_ms) == ("following", None)
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.GET_ALL_TOPIC_CONFIG],
+    ids=lambda code: code.name,
+)
+async def test_members_are_unknown_while_the_table_of_groups_or_topics_is_refused(refused: RequestCode) -> None:
+    async with fake_master(master(20)) as leader, empty_copy() as copy:
+        leader.answers[refused] = 16, b""
+        async with following(leader, copy):
+            view = await copy.until(lambda view: view.problem)
+    assert refused.name in view.problem and view.members_ms is None
+
+
 async def test_another_address_of_the_ha_port_is_tried() -> None:
     async with fake_master(master(20)) as leader, empty_copy() as copy:
         leader.config = {"brokerIP2": "127.0.0.255"}

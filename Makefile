@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-spark requirements messages wheel clean
+.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-keys bench-spark requirements messages wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassM
 	$(PYTHON) benchmarks/pop.py --compare
 	$(PYTHON) benchmarks/transactions.py --compare
 	$(PYTHON) benchmarks/client.py --compare
+
+bench-keys: .venv/dev-installed ## measure queries by key over 10 million messages (4 minutes, 4 GB in /tmp, which the next run uses again)
+	$(PYTHON) benchmarks/key_query.py
 
 bench-spark: .venv/dev-installed .venv/spark-installed ## measure reports and the lake against their goals, beside NumPy and DuckDB (20 minutes)
 	$(PYTHON) benchmarks/spark.py

@@ -104,8 +104,10 @@ def make_store(
     a_second: int = 1000,
     begin_ms: int = BEGIN_MS,
     options: Options | None = None,
+    messages: int = 0,
 ) -> int:
-    """Add messages to the store in ``path`` until its log has at least ``size`` bytes; returns how many were added.
+    """Add messages to the store in ``path`` until its log has at least ``size`` bytes, or so many ``messages`` were
+    added if that is not 0; returns how many were added.
 
     ``begin_ms`` is the store time of the first added message.
     """
@@ -122,7 +124,7 @@ def make_store(
             ],
             clock.now(),
         )
-        while engine.counters.bytes_stored < size:
+        while engine.counters.bytes_stored < size and (not messages or count < messages):
             now = clock.now()
             engine.handle_batch([("maker", number, send) for number, send in enumerate(producer.sends(now))], now)
             engine.tick(now)

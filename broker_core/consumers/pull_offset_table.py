@@ -10,13 +10,15 @@ from broker_core.verdicts.group_state import is_beyond_noise
 MAX_QUEUES = 200_000
 FREED_A_TURN = 10_000
 """Rows of removed groups that are freed in one turn: about a millisecond."""
+UNKNOWN_NS = -1
 TREND_NS = 10 * 1_000_000_000
 """Time between two notes of the lag."""
 
 
 class LastPull(msgspec.Struct, gc=False):
     """``pull_offset`` is the offset of the next pull; ``mono_ns`` is when this one was answered or held, 0 without a
-    pull. A client that pulls over the ``protocol`` http has no connection that stays open.
+    pull, ``UNKNOWN_NS`` if the client of a followed broker did not say. A client that pulls over the ``protocol`` http
+    has no connection that stays open.
 
     ``first_offset``: the oldest offset from which the group pulled. ``handed`` messages were sent to this client since
     the committed offset last reached ``pull_offset``; a pull from an earlier offset begins to count again.
@@ -147,14 +149,14 @@ class PullOffsetTable:
         handed: int,
         now_ns: int,
         handed_ms_ago: int,
-        polled_ms_ago: int,
+        polled_ms_ago: int | None,
     ) -> None:
         """Note what a member has by its own words. The pulls of a followed broker are not known."""
         row = self.row(group, topic, queue_id)
         if row is None:
             row = self._add(group, topic, queue_id, LastPull("", 0, 0, "remoting", max(0, pull_offset - handed)))
         row.client_id, row.protocol, row.pull_offset, row.handed = client_id, "remoting", pull_offset, handed
-        row.mono_ns = max(1, now_ns - polled_ms_ago * 1_000_000)
+        row.mono_ns = UNKNOWN_NS if polled_ms_ago is None else max(1, now_ns - polled_ms_ago * 1_000_000)
         row.handed_ns = max(1, now_ns - handed_ms_ago * 1_000_000) if handed else 0
 
     def moved(self, group: str, topic: str, queue_id: int, offset: int, end: int, now_ns: int) -> None:

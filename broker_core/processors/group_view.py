@@ -21,7 +21,7 @@ from broker_core.commands import (
     RetriesWaiting,
 )
 from broker_core.consumers.allocate_message_queue import averagely_owners
-from broker_core.consumers.pull_offset_table import LastPull
+from broker_core.consumers.pull_offset_table import UNKNOWN_NS, LastPull
 from broker_core.consumers.subscription_group_manager import not_exist, retry_topic
 from broker_core.errors import RequestError
 from broker_core.longpolling.pull_request import PullRequest
@@ -261,7 +261,7 @@ def _queue(
     popped = last_pop(context, group, topic, now)
     row = context.pulls.row(group, topic, queue_id)
     last = context.pulls.last_pull(group, topic, queue_id)
-    ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last else None
+    ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last and last.mono_ns != UNKNOWN_NS else None
     state: State = "unassigned"
     if context.store.follows:
         state = "not_known" if subscribed else "unassigned"
@@ -391,7 +391,8 @@ def _why_not_held(
     """The same for a queue without a held pull."""
     since_s = max(0, now.mono_ns - last.mono_ns) // 1_000_000_000 if last is not None else 0
     is_gone = last is not None and last.client_id not in online
-    if last is not None and is_gone and (owner is None or state == "polling"):
+    is_timed = last is not None and last.mono_ns != UNKNOWN_NS
+    if last is not None and is_timed and is_gone and (owner is None or state == "polling"):
         return _describe_last_pull(last, since_s)
     if state == "unassigned":
         return nobody

@@ -140,7 +140,7 @@ def replicate_pulls(context: Context, request: Request, now: Now) -> Reply:
             pull.handed,
             now.mono_ns,
             pull.handed_ms_ago if at.lag_ms is None else min(pull.handed_ms_ago, at.lag_ms),
-            pull.polled_ms_ago or 0,
+            pull.polled_ms_ago,
         )
     return Done()
 

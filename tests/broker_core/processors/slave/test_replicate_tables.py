@@ -80,6 +80,23 @@ def test_offsets_give_the_lag_and_its_progress() -> None:
     assert (queue.offset, queue.lag, queue.moved_ms_ago) == (5, end - 5, 0)
 
 
+@pytest.mark.parametrize("ago_ms", [None, 0, 2500])
+def test_a_pull_whose_time_the_client_does_not_say_has_no_time(ago_ms: int | None) -> None:
+    bench = follower()
+    append(bench, blocks_of(log_of(master(60))))
+    bench.clock.advance(10_000)
+    bench.call(c.ReplicateTables(offsets=[c.ReplicatedOffsets(group="g", topic="orders", offsets={1: 3})]))
+    pull = c.ReplicatedPull(
+        topic="orders", queue_id=1, client_id="c1", pull_offset=7, handed=4, handed_ms_ago=3000, polled_ms_ago=ago_ms
+    )
+    assert bench.call(c.ReplicatePulls(group="g", pulls=[pull])) == c.Done()
+    detail = bench.call(c.GetConsumerGroup(group="g"))
+    assert isinstance(detail, c.ConsumerGroupDetail)
+    (queue,) = [queue for queue in detail.queues if queue.queue_id == 1]
+    assert (queue.polled_by, queue.polled_ms_ago, queue.pull_offset, queue.handed) == ("c1", ago_ms, 7, 4)
+    assert ("s ago" in queue.why) == (ago_ms is not None)  # c1 is no member, so the pull explains the queue
+
+
 def test_delay_offsets_are_taken() -> None:
     bench = follower()
     bench.call(c.ReplicateTables(delay_offsets={3: 17}))

@@ -133,10 +133,10 @@ def read_facts(
 ) -> "Iterator[dict[str, DataFrame]]":
     """Have Spark compute the facts once. They are cached until the context ends.
 
-    Up to FEW_FACTS facts are put into one partition, so that each table is a single task. Up to FEW_ROWS facts are
-    collected and become a new table. A cached table would keep its plan, and the plan of a report with several steps
-    grows with each step until planning takes longer than reading. ``from_few``: the input is so small that the facts
-    are collected without being counted first. ``part`` of ``parts``: the position of these facts in the whole run.
+    Up to FEW_ROWS facts are collected and become a new table. A cached table would keep its plan, and the plan of a
+    report with several steps grows with each step until planning takes longer than reading. Up to FEW_FACTS facts are
+    put into one partition, so that each table is a single task. ``from_few``: the input is so small that it is not
+    cached for the case that the facts are many. ``part`` of ``parts``: the position of these facts in the whole run.
     """
     cached: list[DataFrame] = []
     ready = {}
@@ -149,14 +149,11 @@ def read_facts(
                 for done in (index, index + 1)
             )
             progress(begin, f"reading: {name.replace('_', ' ')}", until)
-            count = None if from_few else rows.count()
-            table = None
-            if count is None or count <= FEW_ROWS:
-                table = as_table(rows)
-            elif count <= FEW_FACTS:
-                table = rows.coalesce(1).persist()
-            cached.append(rows.persist() if table is None else table)
-            ready[name] = rows if table is None else table
+            table = as_table(rows)
+            if table is None:
+                table = rows.coalesce(1).persist() if rows.count() <= FEW_FACTS else rows.persist()
+            cached.append(table)
+            ready[name] = table
         yield ready
     finally:
         with suppress(Exception):  # a session whose Java is gone has no cache
@@ -166,7 +163,7 @@ def read_facts(
 
 def as_table(rows: "DataFrame") -> "DataFrame | None":
     """The rows as a table without a plan, in one partition; None if there are more than FEW_ROWS."""
-    table = rows.coalesce(1).limit(FEW_ROWS + 1).toArrow()
+    table = rows.limit(FEW_ROWS + 1).toArrow()
     return None if table.num_rows > FEW_ROWS else rows.sparkSession.createDataFrame(table, rows.schema).coalesce(1)
 
 

@@ -19,6 +19,7 @@ READS = (
     "born_host",
     "producer_group",
 )
+SIZE_CLASSES = tuple(1 << power for power in range(32))
 _KEYS = ("broker", "home", "segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
 
 
@@ -28,11 +29,9 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     ``size_class``: the next power of two, bytes: bodies have at most as many, and more than half of it. ``kind``: of
     the topic, as users' messages, retries, and the broker's own.
     """
-    size_class = F.when(F.col("body_length") <= 1, 1).otherwise(
-        F.pow(F.lit(2), F.length(F.bin(F.col("body_length") - 1)))
-    )
+    size_class = F.coalesce(*(F.when(F.col("body_length") <= size, F.lit(size).cast("long")) for size in SIZE_CLASSES))
     messages = inputs.messages.withColumns(
-        {"home": F.col("broker"), "minute_ts": floored(F.col("store_ts")), "size_class": size_class.cast("long")}
+        {"home": F.col("broker"), "minute_ts": floored(F.col("store_ts")), "size_class": size_class}
     )
     stored = messages.groupBy(*_KEYS).agg(
         F.count("*").alias("messages"),

@@ -7,9 +7,10 @@ import pytest
 
 from broker_core import commands as c
 from spark_jobs.hosting import runs
+from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.lake.sync import Wanted, sync
-from spark_jobs.reports import daily_summary
+from spark_jobs.reports import load
 from spark_jobs.run import run_report
 from tests.fakes.engine import ROOT
 from tests.fakes.followed import SEGMENT, append, blocks_of, follower, log_of, master
@@ -84,26 +85,6 @@ def test_the_lag_of_a_group_is_that_of_all_its_brokers(
     assert {row["broker"] for row in summary["rows"]} == {"*", "broker-a", "broker-b", "broker-c"}
 
 
-def test_queues_of_the_same_number_at_two_brokers_are_two(
-    spark: "SparkSession", stores: tuple[BrokerStore, ...], tmp_path: Path
-) -> None:
-    summary = run(spark, "skew", stores[:2], tmp_path / "skew")
-    assert amounts(summary, "queues") == {"*": 4, "broker-a": 2, "broker-b": 2}
-    assert amounts(summary, "queue_id") == {"*": None, "broker-a": 0, "broker-b": 0}
-    # 5 of 9 messages lie in one of 4 queues
-    assert amounts(summary, "imbalance")["*"] == round(5 * 4 / 9, 3) == summary["total"]["queue_imbalance"]
-
-
-def test_a_day_has_figures_of_each_broker_and_of_all(
-    spark: "SparkSession", stores: tuple[BrokerStore, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = {name: daily_summary.PARTS[name] for name in ("throughput", "consumer_lag")}  # all of them take their time
-    monkeypatch.setattr(daily_summary, "PARTS", few)
-    summary = run(spark, "daily_summary", stores[:2], tmp_path / "daily")
-    assert amounts(summary, "messages") == {"*": 9, "broker-a": 6, "broker-b": 3}
-    assert (summary["total"]["messages"], summary["total"]["lag"]) == (9, 1)
-
-
 def write_copy(folder: Path, messages: int, begin: int = 0) -> tuple[Path, int]:
     """A copy of a broker's log from the segment at ``begin`` on, whose group ``g`` has read two messages of a queue.
 
@@ -133,14 +114,13 @@ def test_reports_and_lakes_read_copies_of_attached_brokers(
     settings.GLASSMQ_DATA_DIR, settings.GLASSMQ_ATTACH = tmp_path, "10.0.0.1:9876"
     _, whole = write_copy(tmp_path / "attached" / "broker-a" / "store", 90)
     _, part = write_copy(tmp_path / "attached" / "broker-b" / "store", 200, begin=SEGMENT)
+    counts = {"broker-a": whole, "broker-b": part}
     assert whole == 90 and 0 < part < 200
-    copies = tuple(BrokerStore(name, store) for name, store in runs.stores())
-    every = run(spark, "throughput", copies, tmp_path / "all")
-    assert {row["broker"] for row in every["rows"]} == {"*", "broker-a", "broker-b"}
-    assert every["total"]["messages"] == whole + part
-    one = tuple(BrokerStore(name, store) for name, store in runs.stores("broker-b"))
-    lag = run(spark, "consumer_lag", one, tmp_path / "lag")
-    assert {row["broker"] for row in lag["rows"]} == {"broker-b"} and lag["total"]["lag"] > 0
+    report = load("consumer_lag")
+    stores = [StoreInputs(spark, name, store, report) for name, store in runs.stores()]
+    read = RunInputs(spark, stores, report).of(report)
+    assert sorted(read.messages.groupBy("broker").count().collect()) == sorted(counts.items())
+    assert [row[:4] for row in read.offsets().collect()] == [(name, "g", "orders", 1) for name in counts]
     for name, store in runs.stores():
         filled = sync(Wanted(str(store), tmp_path / "lakes"), run_here, lambda: 1, lambda percent, doing: None)
-        assert filled.messages == {"broker-a": whole, "broker-b": part}[name]
+        assert filled.messages == counts[name]

@@ -15,7 +15,14 @@ from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.folders import lake_name, notes_path
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import LogGap
-from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, lake_notes, with_lake
+from spark_jobs.lake.report_lake import (
+    LAKE_SEGMENT,
+    known_of_journal,
+    lake_described,
+    lake_for,
+    lake_notes,
+    with_lake,
+)
 from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tables import lake_messages
 from spark_jobs.lake.tasks import MESSAGE_COLUMNS
@@ -40,6 +47,13 @@ def fill(store: Path, lakes: Path) -> None:
         lambda: 5,
         lambda percent, doing: None,
     )
+
+
+def lake_of(root: Path) -> Lake:
+    """What the lake has of the store."""
+    lake = find_lake(root / "lakes", root / "store")
+    assert lake is not None
+    return lake
 
 
 @pytest.fixture(scope="module")
@@ -69,39 +83,40 @@ def same(one: Any, other: Any) -> None:
         assert sorted(one.table(table), key=repr) == sorted(other.table(table), key=repr), table
 
 
-@pytest.mark.parametrize("report", ["throughput", "consumer_lag"])  # of the log, and of log and journal
 def test_a_report_from_a_lake_that_is_behind_equals_the_one_from_the_log(
-    finished_report: Callable[..., Any],
-    driven: Path,
-    half: tuple[Path, Path],
-    report: str,
-    monkeypatch: pytest.MonkeyPatch,
+    finished_report: Callable[..., Any], driven: Path, half: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, lakes = half
-    log = finished_report(report, driven)
+    log = finished_report("throughput", driven)
     monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)  # the way that many rows go
-    lake = finished_report(report, store, lakes=lakes, source="lake")
+    lake = finished_report("throughput", store, lakes=lakes, source="lake")
     same(log, lake)
-    told = lake.summary["inputs"][0]["lake"]
-    if "messages" in log.summary["inputs"][0]:
-        assert 0 < told["messages"] < lake.summary["inputs"][0]["messages"] == log.summary["inputs"][0]["messages"]
-    assert lake.summary["inputs"][0].get("journal") == log.summary["inputs"][0].get("journal")
+    (of_log,), (of_lake,) = log.summary["inputs"], lake.summary["inputs"]
+    assert 0 < of_lake["lake"]["messages"] < of_lake["messages"] == of_log["messages"]
 
 
+@pytest.mark.parametrize("window", [(None, None), (BEGIN_MS + 60_000, BEGIN_MS + 120_000)])
 def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
-    spark: "SparkSession", driven: Path, half: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession",
+    driven: Path,
+    half: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    window: tuple[int | None, int | None],
 ) -> None:
     """All columns that any report reads; so each report says the same."""
     monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)
-    store, lakes = half
-    report = load("daily_summary")
+    (store, lakes), (from_ms, to_ms) = half, window
+    report = load("daily_summary")._replace(look_back_ms=0)
 
     def read(store: Path, lake: Lake | None) -> list[Any]:
-        found = RunInputs(spark, [StoreInputs(spark, "a", store, report, lake)], report).of(report)
-        return [sorted(rows(part.drop("segment")), key=repr) for part in (found.messages, found.polls)]
+        inputs = RunInputs(
+            spark, [StoreInputs(spark, "a", store, report, lake, window)], report, [from_ms] if from_ms else [], to_ms
+        ).of(report)
+        messages = inputs.messages.where(f"store_ts between {from_ms or 0} and {(to_ms or 1 << 60) - 1}")
+        return [sorted(rows(part.drop("segment")), key=repr) for part in (messages, inputs.polls)]
 
     messages, polls = read(driven, None)
-    assert (len(messages), len(polls)) == (8, 9)
+    assert (len(messages), len(polls)) == ((8, 9) if from_ms is None else (0, 5))
     assert read(store, find_lake(lakes, store)) == [messages, polls]
 
 
@@ -121,17 +136,6 @@ def test_the_lake_of_rocketmqs_store_has_every_column_and_figure_of_its_log(
     assert report.summary["inputs"][0]["lake"]["messages"] == 3319
 
 
-def test_a_window_of_a_report_from_a_lake_equals_the_one_from_the_log(
-    finished_report: Callable[..., Any], driven: Path, half: tuple[Path, Path]
-) -> None:
-    store, lakes = half
-    window = {"from_ms": BEGIN_MS + 60_000, "to_ms": BEGIN_MS + 180_000, "compare": True}
-    log = finished_report("throughput", driven, **window)
-    lake = finished_report("throughput", store, **window, lakes=lakes)
-    same(log, lake)
-    assert log.summary["previous"] == lake.summary["previous"]
-
-
 def test_messages_that_the_log_has_lost_come_from_the_lake(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     publish_end(tmp_path / "store", written.records[-5][2])
@@ -146,9 +150,7 @@ def test_messages_that_the_log_has_lost_come_from_the_lake(finished_report: Call
     assert LAKE_SEGMENT not in [row.get("segment") for row in report.summary["rows"]]
 
 
-def test_a_note_names_messages_that_neither_lake_nor_log_has(
-    finished_report: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_note_names_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     position = written.records[3][2]
     publish_end(tmp_path / "store", position)
@@ -156,18 +158,17 @@ def test_a_note_names_messages_that_neither_lake_nor_log_has(
     publish_end(tmp_path / "store", written.end)
     second = int(segment_path(tmp_path / "store", 1).name)
     segment_path(tmp_path / "store", 0).unlink()
-    report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes", source="lake")
-    assert report.summary["total"]["messages"] == 3 + sum(at >= second for _, _, at, _ in written.records)
-    assert report.summary["inputs"][0]["lake"]["gap_bytes"] == second - position
-    (note,) = report.summary["notes"]
+    lake = lake_of(tmp_path)
+    plan = plan_log(tmp_path / "store", start=position)
+    assert lake_described(lake, plan, 3)["gap_bytes"] == second - position
+    (note,) = lake_notes(lake, plan, reads_polls=False)
     assert note.startswith(f"{second - position:,} bytes of the log were deleted before the lake had read them")
 
 
 def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
-    assert lake is not None
+    lake = lake_of(tmp_path)
     lake.notes.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
     lake.notes.missing_journal_files = [4, 5]
     plan = plan_log(tmp_path / "store", start=lake.position or 0)
@@ -177,9 +178,7 @@ def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
     assert lake_notes(lake, None, reads_polls=False) == []
 
 
-def test_a_note_names_dropped_messages_if_the_window_begins_before_them(
-    finished_report: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_note_names_dropped_messages_if_the_window_begins_before_them(tmp_path: Path) -> None:
     store, lakes, now = tmp_path / "store", tmp_path / "lakes", 1_700_000_000_000 + 60 * 3_600_000
     make_store(store, 60, step_ms=3_600_000)
     fill(store, lakes)
@@ -189,19 +188,12 @@ def test_a_note_names_dropped_messages_if_the_window_begins_before_them(
         "The lake has dropped what it had of before 2023-11-16 (UTC), as GLASSMQ_LAKE_KEEP_DAYS "
         "says; that is missing here."
     )
-    report = finished_report("throughput", store, lakes=lakes)
-    assert (report.summary["inputs"][0]["lake"]["dropped_before_ms"], report.summary["notes"]) == (midnight, [note])
-    assert report.summary["total"]["messages"] == sum(
-        1_700_000_000_000 + number * 3_600_000 >= midnight for number in range(60)
-    )
-    window = {"from_ms": midnight + 60_000, "to_ms": midnight + 180_000, "compare": True}
-    assert note in finished_report("throughput", store, lakes=lakes, **window).summary["notes"]
-    lake = find_lake(lakes, store)
-    assert lake is not None
+    lake = lake_of(tmp_path)
     plan = plan_log(store, start=lake.position or 0)
-    for from_ms, is_missing in ((midnight - 60_000, True), (midnight, False)):
-        assert (note in lake_notes(lake, plan, None, from_ms)) is is_missing
-    assert lake_notes(lake, None, survey(store)) == [], "it had no ends of pulls"
+    assert lake_described(lake, plan, 0)["dropped_before_ms"] == midnight
+    for from_ms, notes in ((None, [note]), (midnight - 60_000, [note]), (midnight, [])):
+        assert lake_notes(lake, plan, reads_polls=True, from_ms=from_ms) == notes
+    assert lake_notes(lake, None, reads_polls=True) == [], "it had no ends of pulls"
 
 
 def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
@@ -209,19 +201,18 @@ def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
     torn = written.records[-1][2]
     tear(tmp_path / "store", torn, 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
-    assert lake is not None
+    lake = lake_of(tmp_path)
     (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
-def test_a_note_names_damage_that_the_lake_has_passed_over(finished_report: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_note_names_damage_that_the_lake_has_passed_over(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     tear(tmp_path / "store", written.records[20][2], 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
-    assert report.summary["total"]["messages"] == 59
-    (note,) = report.summary["notes"]
+    lake = lake_of(tmp_path)
+    assert sum(file.rows for file in lake.messages) == 59
+    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
     size = written.records[20][3]
     assert note == (f"{size:,} bytes of the log that the lake has read were damaged; about 1 message is missing here.")
 
@@ -273,8 +264,7 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
     make_journal(store, [entry(number) for number in range(20)])
     whole = survey(store)
     fill(store, lakes)
-    lake = find_lake(lakes, store)
-    assert lake is not None
+    lake = lake_of(tmp_path)
     tail = survey(store, known_of_journal(lake))
     assert (tail.entries, tail.files) == (0, 1)
     assert with_lake(tail, store, lake) == whole
@@ -291,8 +281,7 @@ def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
     fill(store, lakes)
     for file in find_files(store)[0]:
         Path(file.path).unlink()
-    lake = find_lake(lakes, store)
-    assert lake is not None
+    lake = lake_of(tmp_path)
     found = with_lake(survey(store, known_of_journal(lake)), store, lake)
     assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 2)
     assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
@@ -306,8 +295,7 @@ def test_records_that_the_lake_left_out_are_counted_in_the_notes_of_reports(tmp_
         data[written.records[index][2] + place] ^= 0x40
     path.write_bytes(data)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
-    assert lake is not None
+    lake = lake_of(tmp_path)
     assert sum(file.rows for file in lake.messages) == 17
     assert lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False) == [
         "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1)."

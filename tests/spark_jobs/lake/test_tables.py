@@ -1,12 +1,15 @@
 """A lake that Spark fills and reads, and tasks that are killed."""
 
+import json
 import os
 import shutil
 import signal
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.core.management import call_command
 
 from spark_jobs.lake import delta
 from spark_jobs.lake import tables as lake_tables
@@ -16,6 +19,7 @@ from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tables import fill, lake_messages, lake_polls
 from spark_jobs.lake.tasks import MESSAGE_COLUMNS, POLL_COLUMNS, carry_out
 from spark_jobs.spark.failures import sentence
+from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import make_store, publish_end
@@ -66,6 +70,35 @@ def test_spark_reads_the_same_before_and_after_days_are_compacted(
         for read, columns in ((lake_messages, MESSAGE_COLUMNS), (lake_polls, POLL_COLUMNS)):
             found, expected = rows(read(spark, after, columns, *bounds)), rows(read(spark, before, columns, *bounds))
             assert sorted(found, key=repr) == sorted(expected, key=repr) and len(found) > 20
+
+
+def test_a_report_reads_a_busy_bucket_and_a_fill_writes_it(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    written = make_store(store, 40, step_ms=60 * MINUTE)
+    publish_end(store, written.records[20][2])
+    with s3_server(fail_every=10) as url:
+        for name, value in os.environ.items():  # of Spark's tasks too
+            if name.startswith("AWS_"):
+                monkeypatch.setitem(spark.sparkContext.environment, name, value)
+        sync(Wanted(str(store), url), lambda works: [carry_out(work) for work in works], lambda: 7, lambda *_: None)
+        publish_end(store, written.end)
+        where = ("--store", str(store), "--lake", url)
+        window = ("--from", "2023-11-15T16:00", "--to", "2023-11-15T20:00")
+        call_command(
+            "report", "run", "throughput", *where, *window, "--out", str(out), stdout=StringIO(), stderr=StringIO()
+        )
+        call_command("lake", "sync", *where, stdout=StringIO(), stderr=StringIO())
+        lake = find_lake(url, store)
+        assert lake is not None
+        assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [
+            (at,) for _, _, at, _ in written.records
+        ]
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["total"]["messages"], summary["inputs"][0]["lake"]["messages"]) == (4, 2), (
+        "two are in the log alone"
+    )
 
 
 def test_an_empty_lake(spark: "SparkSession", tmp_path: Path) -> None:

@@ -93,13 +93,32 @@ def test_queues_are_summed_up_and_the_oldest_message_counts(spark: "SparkSession
     ]
 
 
-def test_a_message_that_is_deleted_leaves_the_age_unknown(spark: "SparkSession") -> None:
-    log = [{"queue_id": 0, "queue_offset": 8, "store_ts": 5}]
-    assert over_time(lag_of(spark, log=log, journal=[committed(10, 3, 9)])) == [(0, 6, None, 1)]
-
-
-def test_a_queue_whose_log_is_gone_ends_where_the_journal_says(spark: "SparkSession") -> None:
-    assert over_time(lag_of(spark, journal=[committed(10, 3, 9), committed(20, 4, 9)])) == [(0, 5, None, 2)]
+def test_the_lag_of_one_step(spark: "SparkSession") -> None:
+    """Each topic is named after what is known of it."""
+    deleted = {"queue_id": 0, "queue_offset": 8, "store_ts": 5, "topic": "the first message is deleted"}
+    log = [deleted, *(row | {"topic": "stored offsets"} for row in stored(0, 0, 100, 200))]
+    of_journal = {
+        "the first message is deleted": [committed(10, 3, 9)],
+        "the log is gone": [committed(10, 3, 9), committed(20, 4, 9)],
+        "created again, of the journal alone": [committed(10, 90, 100), committed(20, 1, 3)],
+        "the journal is newer than the stored offset": [committed(5, 2, 2)],
+    }
+    journal = [row | {"topic": topic} for topic, rows in of_journal.items() for row in rows]
+    offsets = [
+        ("g", "stored offsets", 0, 1),
+        ("g", "the journal is newer than the stored offset", 0, 0),
+        ("gone", "nowhere", 0, 5),
+    ]
+    lag = lag_of(spark, log=log, journal=journal, offsets=offsets)
+    assert rows(lag, "topic", "minute_ts", "offset", "end_offset", "lag", "lag_ms", "commits") == [
+        ("the first message is deleted", 0, 3, 9, 6, None, 1),
+        ("the log is gone", 0, 4, 9, 5, None, 2),
+        ("created again, of the journal alone", 0, 1, 3, 2, None, 2),
+        ("the journal is newer than the stored offset", 0, 2, 2, 0, 0, 1),
+        ("stored offsets", 0, 1, 3, 2, 100, 0),
+    ]
+    states = dict(rows(consumer_lag.by_queue(lag), "topic", "state"))
+    assert (states["stored offsets"], states["the journal is newer than the stored offset"]) == ("unknown", "ok")
 
 
 def test_a_window_begins_with_what_was_before(spark: "SparkSession") -> None:
@@ -193,17 +212,6 @@ def test_a_window_that_reads_a_part_has_the_lag_of_one_that_reads_everything(spa
     assert ("no_commit", "h") in rows(old["left_out"], "reason", "group")
 
 
-def test_without_a_journal_the_stored_offsets_count(spark: "SparkSession") -> None:
-    log = stored(0, 0, 100, 200)
-    lag = lag_of(spark, log=log, offsets=[("g", "orders", 0, 1), ("gone", "nowhere", 0, 5)])
-    assert rows(consumer_lag.by_queue(lag)) == [("orders", "g", 0, 1, 3, 2, 100, "unknown")]
-
-
-def test_offsets_of_the_journal_override_stored_ones(spark: "SparkSession") -> None:
-    lag = lag_of(spark, log=stored(0, 0, 1), journal=[committed(5, 2, 2)], offsets=[("g", "orders", 0, 0)])
-    assert rows(consumer_lag.by_queue(lag), "offset", "lag", "state") == [(2, 0, "ok")]
-
-
 def test_a_topic_that_was_deleted_and_created_again_begins_at_0(spark: "SparkSession") -> None:
     log = stored(0, *range(100)) + stored(0, MINUTE + 1, MINUTE + 2, MINUTE + 3)
     journal = [committed(50, 0, 100, group="old"), committed(60, 100, 100), committed(MINUTE + 10, 1, 3)]
@@ -217,11 +225,6 @@ def test_a_topic_that_was_deleted_and_created_again_begins_at_0(spark: "SparkSes
         ("g", 0, 0, 0),
         ("g", MINUTE, 2, 8),
     ]
-
-
-def test_a_topic_created_again_that_only_the_journal_has(spark: "SparkSession") -> None:
-    lag = lag_of(spark, journal=[committed(10, 90, 100), committed(20, 1, 3)])
-    assert over_time(lag) == [(0, 2, None, 2)]
 
 
 def committing(speed: int) -> list[dict[str, Any]]:

@@ -55,7 +55,9 @@ def test_periods_that_begin_within_a_day(spark: "SparkSession") -> None:
     ]
 
 
-def test_the_golden_store(finished_report: Callable[..., Any], golden: Path) -> None:
+def test_the_golden_store(finished_report: Callable[..., Any], golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("throughput", "retries", "consumer_lag", "wakeup_latency")  # all of them take their time
+    monkeypatch.setattr(daily_summary, "PARTS", {name: PARTS[name] for name in names})
     summary = finished_report("daily_summary", golden / "clean-shutdown").summary
     assert {row["topic"]: row["messages"] for row in summary["rows"] if row["messages"]} == COUNTS
     assert {name: summary["total"][name] for name in ("messages", "retries", "dead_letters", "lag", "wakeups")} == {

@@ -5,7 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from spark_jobs.reports import skew
+from spark_jobs.reports.shape import ALL_BROKERS
 from tests.fakes import golden_store
 from tests.spark_jobs.frames import inputs, rows
 
@@ -32,6 +35,14 @@ def test_queues_of_a_topic_that_no_table_knows(spark: "SparkSession") -> None:
     log = [{"queue_id": queue, "store_ts": 1} for queue in (1, 2)]
     facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log))["stored"]
     assert rows(skew.by_topic(facts), "queues", "idle_queues") == [(3, 1)]
+
+
+def test_queues_of_the_same_number_at_two_brokers_are_two(spark: "SparkSession") -> None:
+    stored = (("a", 0), ("a", 0), ("a", 1), ("b", 0))
+    log = [{"broker": broker, "queue_id": queue, "store_ts": 1} for broker, queue in stored]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log))["stored"].withColumn("broker", F.lit(ALL_BROKERS))
+    # 2 of 4 messages lie in one of 3 queues
+    assert rows(skew.by_topic(facts), "queues", "queue_id", "imbalance") == [(3, None, 1.5)]
 
 
 def test_delay_levels_are_not_called_uneven(spark: "SparkSession") -> None:

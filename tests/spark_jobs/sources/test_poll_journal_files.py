@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.formats.poll_journal import decode_blocks, decode_header
+from broker_core.formats.poll_journal import FOLDER, decode_blocks, decode_header, file_name
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.poll_journal_files import (
     JournalFile,
@@ -16,6 +16,7 @@ from spark_jobs.sources.poll_journal_files import (
     survey,
     survey_file,
 )
+from tests.broker_core.formats.test_poll_journal import with_schema
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 
 
@@ -77,6 +78,13 @@ def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_pat
     (path,) = make_journal(tmp_path, [entry(0, at_ms=at) for at in (500, 900, 700, 100, 300)], block=2)
     found = survey_file(path.read_bytes())
     assert found is not None and (found.min_ms, found.max_ms, found.is_closed) == (100, 900, True)
+
+
+def test_entries_of_an_older_schema_count(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / file_name(0)).write_bytes(with_schema(0, 44))
+    found = survey(tmp_path)
+    assert (found.entries, found.unreadable_files, found.from_ms, found.to_ms) == (2, 0, 100, 200)
 
 
 def test_entries_that_were_read_before_are_not_counted_again(tmp_path: Path) -> None:

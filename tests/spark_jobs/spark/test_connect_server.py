@@ -139,6 +139,7 @@ def test_a_lake_is_filled_and_a_report_reads_the_lake_and_the_rest_of_the_log(do
     assert summary["total"]["messages"] == 60
 
 
+@pytest.mark.torture
 def test_a_cancel_ends_the_job_and_its_session(
     do: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_cancel_ends_the_job_and_its_session(
     assert not (tmp_path / "run" / SUMMARY).exists()
 
 
+@pytest.mark.torture
 def test_the_error_of_a_task_is_the_error_of_the_run(do: Any, store: Path, tmp_path: Path) -> None:
     mine = copytree(store, tmp_path / "mine")
     watching = Watching(lambda: mine.rename(tmp_path / "gone"))

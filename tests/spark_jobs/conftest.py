@@ -41,8 +41,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """
     from spark_jobs.spark.session import get_session, stop_session
 
+    name, options = JAVA_OPTIONS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(*JAVA_OPTIONS)
+        patch.setenv(name, options.replace("-XX:TieredStopAtLevel=1", ""))  # this one Java runs for minutes
         session = get_session("local[2]", tmp_path_factory.mktemp("spark"))
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -9,7 +9,7 @@
         28      8  queue_count         number of queues when the queues were last flushed
         36      8  unit_count          sum of their max offsets
         44      8  timer_ms            messages for an exact time that are due later, wall ms, were not delivered;
-                                       before version 0.9, the time of writing, which is never earlier
+                                       older files have the time of writing instead
         52      8  index_count         number of the next entry in the newest index file that has entries
         60      4  CRC-32 of the 60 bytes before it
 

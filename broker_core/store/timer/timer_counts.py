@@ -12,26 +12,33 @@ subtracted at once, so the number of a topic may be below 0 until everything is 
 from collections.abc import Callable
 
 from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
+from broker_core.store.timer.timer_message import TimerMessage
 from broker_core.store.timer.timer_log import TimerLog
 from broker_core.store.timer.timer_wheel import TimerWheel
 
 BLOCK_COST = 100
 """What it costs to read a block of the wheel, in entries of the timer log."""
+RECORD_COST = 10
+"""The same for a record of the log."""
 BLANK_COST = 4
-"""The same for a block of zeros."""
+"""The same for a block of zeros in the wheel."""
 
 
 class TimerCounts:
     """As in RocketMQ, a recall counts -1 until its time."""
 
-    def __init__(self, wheel: TimerWheel, timer_log: TimerLog, topic_of: Callable[[TimerLogUnit], str]) -> None:
+    def __init__(
+        self, wheel: TimerWheel, timer_log: TimerLog, message_of: Callable[[TimerLogUnit], TimerMessage | None]
+    ) -> None:
         self.by_topic: dict[str, int] = {}
         """By real topic, without what is not counted yet."""
         self.changed = False
         """Whether ``by_topic`` has changed since ``config/timermetrics`` was written."""
+        self.rolled_recalls: dict[int, int] = {}
+        """Recalls that are to be put back for a later time, by the time of the slot of the recalled message, ms."""
         self._wheel = wheel
         self._timer_log = timer_log
-        self._topic_of = topic_of
+        self._message_of = message_of
         self._topics: dict[int, str] = {}
         """Topics by their hash, while counting."""
         self._counted = 0
@@ -62,6 +69,7 @@ class TimerCounts:
     def begin(self, from_ms: int, messages: int) -> None:
         """Count the slots of this time and later; ``messages`` is the sum of their numbers."""
         self.by_topic = {}
+        self.rolled_recalls = {}
         self._topics = {}
         self._counted, self._uncounted = 0, messages
         self._from_ms, self._block = from_ms, 0
@@ -76,12 +84,24 @@ class TimerCounts:
         else:
             self.by_topic.pop(topic, None)
 
-    def add_to(self, slot_ms: int, topic: str, change: int) -> None:
-        """The same for a message that was put into the slot of this time."""
-        if self._wheel.block_of(slot_ms) < self._block:
-            self.add(topic, change)
+    def add_rolled_recall(self, message: TimerMessage, change: int) -> None:
+        """Count a recall that is to be put back, or with a negative ``change`` was put back."""
+        slot_ms = message.out_ms // self._wheel.precision_ms * self._wheel.precision_ms
+        count = self.rolled_recalls.get(slot_ms, 0) + change
+        if count:
+            self.rolled_recalls[slot_ms] = count
         else:
+            self.rolled_recalls.pop(slot_ms, None)
+
+    def add_to(self, slot_ms: int, message: TimerMessage, is_rolled: bool) -> None:
+        """Count a message that was put into the slot of this time."""
+        change = -1 if message.deletes else 1
+        if self._wheel.block_of(slot_ms) >= self._block:
             self._uncounted += change
+            return
+        self.add(message.real_topic, change)
+        if is_rolled and message.deletes:
+            self.add_rolled_recall(message, 1)
 
     def work(self, entries: int) -> None:
         """Count so many entries of the timer log, if so many are not counted."""
@@ -89,8 +109,7 @@ class TimerCounts:
             return
         while entries > 0 and not self.is_complete:
             if self._position != NONE:
-                self._count_entry()
-                entries -= 1
+                entries -= self._count_entry()
             elif self._slots:
                 self._position = self._slots.pop()
             else:
@@ -102,14 +121,20 @@ class TimerCounts:
             self._topics = {}
             self.changed = True
 
-    def _count_entry(self) -> None:
+    def _count_entry(self) -> int:
+        """Count the next entry. Returns what that costs."""
         unit = self._timer_log.unit(self._position)
         self._position = unit.previous if unit is not None else NONE
         if unit is None:
-            return
-        topic = self._topics.get(unit.topic_hash)
-        if topic is None:
-            topic = self._topics[unit.topic_hash] = self._topic_of(unit)
+            return 1
+        topic, is_rolled_recall = self._topics.get(unit.topic_hash), unit.rolls and bool(unit.magic & MAGIC_DELETE)
+        cost = 1
+        if topic is None or is_rolled_recall:
+            message, cost = self._message_of(unit), RECORD_COST
+            topic = self._topics[unit.topic_hash] = message.real_topic if message is not None else ""
+            if message is not None and is_rolled_recall:
+                self.add_rolled_recall(message, 1)
         change = -1 if unit.magic & MAGIC_DELETE else 1
         self._uncounted -= change
         self.add(topic, change)
+        return cost

@@ -99,7 +99,7 @@ class TimerMessageStore:
         self.precision_ms = options().timer_precision_ms
         self.wheel = TimerWheel(files, maps, root, self.precision_ms)
         self.timer_log = TimerLog(files, maps, root, options().mapped_file_size_timer_log)
-        self.counts = TimerCounts(self.wheel, self.timer_log, self._real_topic)
+        self.counts = TimerCounts(self.wheel, self.timer_log, self._message_of)
         self.dirty = False
         """Whether something changed that ``take_dirty`` has not returned."""
         self.version = (0, 0)
@@ -250,7 +250,7 @@ class TimerMessageStore:
             NONE, magic, write_ms, slot_ms - write_ms, physical_offset, size, tags_code(message.real_topic), due_ms
         )
         self.append(unit, message.deletes)
-        self.counts.add_to(slot_ms, message.real_topic, -1 if message.deletes else 1)
+        self.counts.add_to(slot_ms, message, bool(magic & MAGIC_ROLL))
 
     def append(self, unit: TimerLogUnit, deletes: str) -> None:
         """Append an entry to the timer log and to the slot of its time."""
@@ -266,7 +266,8 @@ class TimerMessageStore:
         if is_open is not None:
             if unit.deletes:
                 is_open.deletes[deletes] = position
-                self.counts.add(self._real_topic(unit), 1)
+                message = self._message_of(unit)
+                self.counts.add(message.real_topic if message is not None else "", 1)
             else:
                 is_open.add(unit.due_ms, position)
 
@@ -284,16 +285,16 @@ class TimerMessageStore:
         version = {"counter": self.version[1], "stateVersion": self.version[0], "timestamp": wall_ms}
         return {"dataVersion": version, "timingCount": counts}
 
-    def _real_topic(self, unit: TimerLogUnit) -> str:
-        """The real topic of an entry's message; empty if its record is missing."""
+    def _message_of(self, unit: TimerLogUnit) -> TimerMessage | None:
+        """An entry's message; None if its record is missing."""
         record = self._log.record(unit.physical_offset)
-        message = timer_message.read(record, self.precision_ms) if record is not None else None
-        return message.real_topic if message is not None else ""
+        return timer_message.read(record, self.precision_ms) if record is not None else None
 
     def recalls_at(self, slot_ms: int) -> int:
         """How many recalls are in the slot of a time, or stored for it."""
         slot = self.wheel.get(slot_ms) if self.used_slots else None
-        return (slot.recalls if slot is not None else 0) + self.on_their_way.recalls(slot_ms)
+        elsewhere = self.on_their_way.recalls(slot_ms) + self.counts.rolled_recalls.get(slot_ms, 0)
+        return (slot.recalls if slot is not None else 0) + elsewhere
 
     # --- out of the wheel -----------------------------------------------------------------------------------------
 
@@ -338,8 +339,7 @@ class TimerMessageStore:
         if unit.due_ms and not unit.deletes:
             slot.note(unit.due_ms, position)
             return 1
-        record = self._log.record(unit.physical_offset)
-        message = timer_message.read(record, self.precision_ms) if record is not None else None
+        message = self._message_of(unit)
         if not unit.deletes:  # RocketMQ wrote it
             exact_ms = message.due_ms if message is not None and not unit.rolls else unit.slot_ms + self.precision_ms
             slot.note(exact_ms, position)
@@ -386,7 +386,10 @@ class TimerMessageStore:
 
     def note_taken_out(self, timer: DueTimer, topic: str) -> None:
         """A message of this real topic was delivered, put back into the timer queue, recalled, or is lost."""
-        self.counts.add(topic, 1 if timer.unit.magic & MAGIC_DELETE else -1)
+        deletes = bool(timer.unit.magic & MAGIC_DELETE)
+        self.counts.add(topic, 1 if deletes else -1)
+        if deletes and timer.unit.rolls and (message := self._message_of(timer.unit)) is not None:
+            self.counts.add_rolled_recall(message, -1)
 
     # --- the disk -------------------------------------------------------------------------------------------------
 

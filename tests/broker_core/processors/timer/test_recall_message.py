@@ -210,3 +210,31 @@ def test_a_recall_that_waits_for_the_disk_is_in_time() -> None:
     bench.tick(0)
     assert isinstance(bench.final(request), c.Recalled) and read(bench) == []
     assert bench.engine.counters.messages_recalled == 1
+
+
+def test_recalls_beyond_the_roll_window_are_limited_too_also_after_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_message, "RECALLS_OF_A_SLOT", 2)
+    bench = Bench(timer_roll_window_slot=10)
+    due_ms = bench.clock.now().wall_ms + 50_500
+    messages = [sent(bench, timed(TIMER_DELIVER_MS=due_ms)) for _ in range(4)]
+
+    def refused() -> bool:
+        return isinstance(recall(bench, messages[2].recall_handle), c.Failed)
+
+    for message in messages[:2]:
+        bench.tick(3000)
+        assert isinstance(recall(bench, message.recall_handle), c.Recalled)
+    assert refused(), "while they are on their way into the wheel"
+    for _ in range(30):
+        bench.tick(1000)
+        bench.flush()
+        assert refused()
+    bench.file_work()
+    bench.files.kill()
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2, timer_roll_window_slot=10)
+    bench.tick(1)
+    for _ in range(12):
+        assert refused()
+        bench.tick(1000)
+    bench.tick(10_000)
+    assert len(read(bench)) == 2 and bench.context.store.timers.counts.rolled_recalls == {}

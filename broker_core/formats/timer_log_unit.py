@@ -27,6 +27,8 @@ from broker_core.formats.commit_log_record import Buffer
 UNIT = Struct(">iqiqiqiiq")
 UNIT_SIZE = UNIT.size
 FILLER = Struct(">iqi")
+_INT = Struct(">i")
+_LONG = Struct(">q")
 BLANK_MAGIC = -875286124
 NONE = -1
 """Stands for a position in the timer log where there is no entry."""
@@ -66,6 +68,15 @@ class TimerLogUnit(NamedTuple):
 
 def encode(unit: TimerLogUnit) -> bytes:
     return UNIT.pack(UNIT_SIZE, *unit)
+
+
+def moved(data: Buffer, position: int, previous: int, slot_ms: int) -> bytearray:
+    """A copy of the entry at a position, for another slot."""
+    entry = bytearray(data[position : position + UNIT_SIZE])
+    (write_ms,) = _LONG.unpack_from(entry, 16)
+    _LONG.pack_into(entry, 4, previous)
+    _INT.pack_into(entry, 24, slot_ms - write_ms)
+    return entry
 
 
 def filler(left: int) -> bytes:

@@ -3,6 +3,7 @@
 from array import array
 from collections import deque
 from heapq import heappop, heappush
+from itertools import chain
 
 from broker_core.formats.timer_log_unit import NONE, TimerLogUnit
 
@@ -78,6 +79,12 @@ class OpenSlot:
                 heappop(self._next)
         self.left -= len(taken)
         return taken
+
+    def take_all(self) -> list[int]:
+        """Take all entries that are left: their positions, in the order of the log."""
+        positions = sorted(chain(*self._due.values(), *self._added.values()))
+        self._due, self._added, self._next, self.left = {}, {}, [], 0
+        return positions
 
     def put_back(self, taken: list[tuple[int, int]]) -> None:
         """Undo the last ``take``, or the end of it."""

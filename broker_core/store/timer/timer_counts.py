@@ -12,8 +12,8 @@ subtracted at once, so the number of a topic may be below 0 until everything is 
 from collections.abc import Callable
 
 from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
-from broker_core.store.timer.timer_message import TimerMessage
 from broker_core.store.timer.timer_log import TimerLog
+from broker_core.store.timer.timer_message import TimerMessage
 from broker_core.store.timer.timer_wheel import TimerWheel
 
 BLOCK_COST = 100
@@ -96,12 +96,12 @@ class TimerCounts:
     def add_to(self, slot_ms: int, message: TimerMessage, is_rolled: bool) -> None:
         """Count a message that was put into the slot of this time."""
         change = -1 if message.deletes else 1
-        if self._wheel.block_of(slot_ms) >= self._block:
+        if self._wheel.block_of(slot_ms) < self._block:
+            self.add(message.real_topic, change)
+            if is_rolled and message.deletes:
+                self.add_rolled_recall(message, 1)
+        else:
             self._uncounted += change
-            return
-        self.add(message.real_topic, change)
-        if is_rolled and message.deletes:
-            self.add_rolled_recall(message, 1)
 
     def work(self, entries: int) -> None:
         """Count so many entries of the timer log, if so many are not counted."""

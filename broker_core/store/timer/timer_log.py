@@ -1,10 +1,10 @@
 """The timer log: one entry for each timer message, in the order of the timer queue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker_core.formats import timer_log_unit
-from broker_core.formats.timer_log_unit import FILLER, UNIT_SIZE, TimerLogUnit
+from broker_core.formats.timer_log_unit import FILLER, NONE, UNIT_SIZE, TimerLogUnit
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
@@ -53,6 +53,30 @@ class TimerLog:
         file.write(position - file.base, timer_log_unit.encode(unit))
         self.end = position + UNIT_SIZE
         return position
+
+    def move(self, positions: Sequence[int], slot_ms: int, previous: int) -> tuple[int, int]:
+        """Append copies of these entries to another slot, whose last entry is ``previous``.
+
+        Returns the positions of the first and the last copy. OSError when the disk is full: those that were appended
+        are in no slot.
+        """
+        first, done = NONE, 0
+        while done < len(positions):
+            file = self._place()
+            start = self.end
+            at = start - file.base
+            count = min(len(positions) - done, (file.size - FILLER.size - at) // UNIT_SIZE)
+            file.allocate(at + count * UNIT_SIZE, ALLOCATE_CHUNK)
+            data = bytearray()
+            for position in positions[done : done + count]:
+                source = self.mapped_files.find(position)
+                assert source is not None
+                data += timer_log_unit.moved(source.buffer, position - source.base, previous, slot_ms)
+                previous = start + len(data) - UNIT_SIZE
+            file.write(at, bytes(data))
+            self.end = start + count * UNIT_SIZE
+            first, done = start if first == NONE else first, done + count
+        return first, previous
 
     def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
         """What was written since the last call."""

@@ -49,7 +49,7 @@ SLOTS_A_TURN = 300
 RECALLS_OF_A_SLOT = 100_000
 """Recalls that are accepted for one slot: they are in memory, 200 bytes each, while it is delivered."""
 MOVED_AT_STOP = 200_000
-"""A stop moves no slot with more entries: that would take seconds."""
+"""A stop moves no slot with more entries, so that it takes less than a second."""
 LOOK_AGAIN_MS = 1000
 """While a message waits, the wall clock is checked this often, because it may be set."""
 TIMER_METRICS = "timermetrics"
@@ -425,13 +425,14 @@ class TimerMessageStore:
         while not current.is_read:
             self._read_entry(current)
         next_ms = self.read_ms + self.precision_ms
-        positions = [(position, key) for key, position in current.deletes.items()]
-        positions += [(position, "") for _, position in current.take(1 << 62, current.left)]
-        for position, key in positions:
-            unit = self.timer_log.unit(position)
-            if unit is not None:
-                moved = unit._replace(previous=NONE, delay_ms=next_ms - unit.write_ms)
-                self.append(moved, key)
+        recalls, messages = len(current.deletes), current.left
+        positions = [*current.deletes.values(), *current.take_all()]
+        if positions:
+            following = self.wheel.get(next_ms)
+            first, last = self.timer_log.move(positions, next_ms, following.last if following is not None else NONE)
+            if following is not None:
+                first, messages, recalls = following.first, messages + following.messages, recalls + following.recalls
+            self.wheel.put(next_ms, first, last, messages - len(current.deletes), recalls)
         del self._open[self.read_ms]
         self.read_ms = next_ms
         self.dirty = True

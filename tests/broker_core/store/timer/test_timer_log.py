@@ -64,3 +64,18 @@ def test_files_of_deleted_messages_expire() -> None:
     assert [path.name for path in timer_log.take_expired(100 * A_FILE + 1)] == [f"{0:020d}"]
     assert timer_log.begin == FILE
     assert len(timer_log.take_expired(1 << 40)) == 1  # the last file stays
+
+
+def test_moved_entries_lead_from_the_last_to_the_first_over_files() -> None:
+    timer_log = filled(SimulatedFiles(), 3 * A_FILE - 5)
+    positions = [position for start in (0, FILE) for position in range(start, start + A_FILE * 52, 52)]
+    end = timer_log.end
+    first, cursor = timer_log.move(positions, 9000, 52)
+    assert first == end and timer_log.end == cursor + 52
+    found = []
+    while cursor != 52:
+        unit = timer_log.unit(cursor)
+        assert unit is not None and (unit.slot_ms, unit.write_ms, unit.due_ms) == (9000, 1000, 2500)
+        found.append(unit.physical_offset)
+        cursor = unit.previous
+    assert found == [100 * number for number in reversed(range(2 * A_FILE))]

@@ -26,6 +26,7 @@ from broker_core.commands import (
     Popped,
     RelayToConsumer,
 )
+from broker_core.formats.pop_check_point import POP_ORDER_REVIVE_QUEUE
 from broker_core.server.attach.follower import Follower
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
@@ -232,6 +233,7 @@ class EngineHost:
                     offset=offset,
                     invisible_ms=0,
                     unseen=True,
+                    order=popped.revive_queue_id == POP_ORDER_REVIVE_QUEUE,
                 )
                 self.runner.submit(process.connection(wire.PROCESS), 0, command)
 

@@ -32,7 +32,7 @@ from broker_core.errors import (
 )
 from broker_core.events import event_types
 from broker_core.formats.message_properties import encode as encode_properties
-from broker_core.formats.pop_check_point import NORMAL, ExtraInfo, kind_of, popped_topic
+from broker_core.formats.pop_check_point import NORMAL, POP_ORDER_REVIVE_QUEUE, ExtraInfo, kind_of, popped_topic
 from broker_core.formats.recall_handle import decode as decode_recall_handle
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
@@ -47,6 +47,7 @@ __all__ = [
     "NORMAL",
     "OPTION_DESCRIPTIONS",
     "PATIENCE_MS",
+    "POP_ORDER_REVIVE_QUEUE",
     "TIERS",
     "TOPIC",
     "BrokerError",

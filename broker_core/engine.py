@@ -20,6 +20,7 @@ from broker_core import commands
 from broker_core.clock import Clock, Now
 from broker_core.commands import Command, QueueView, Reply, Snapshot
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.consumer_order_info_manager import ConsumerOrderInfoManager
 from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
 from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 from broker_core.counters import Counters
@@ -113,6 +114,7 @@ class Engine:
             offsets = load_as(*tables, "consumerOffset", ConsumerOffsetManager)
             groups = load_as(*tables, "subscriptionGroup", lambda table: SubscriptionGroupManager(options, table, now))
             modes = load_as(*tables, "messageRequestMode", MessageRequestModeManager)
+            orders = load_as(*tables, "consumerOrderInfo", lambda table: ConsumerOrderInfoManager(table, now))
         except StoreCorruptError:
             store.close(now)
             raise
@@ -126,6 +128,7 @@ class Engine:
             offsets=offsets,
             subscription_groups=groups,
             request_modes=modes,
+            order_infos=orders,
         )
         store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
         engine = cls(context)
@@ -257,6 +260,7 @@ class Engine:
                 None if context.draining else store.transactions.next_due_ns(store.flushed_offset),
                 store.next_step_ns,
                 None if context.draining else context.check_points.next_due_ns(),
+                None if context.draining else context.order_infos.next_due_ns(),
                 context.consumers.memberships.next_due_ns(),
                 context.producers.next_due_ns(),
                 context.locks.next_due_ns(),

@@ -5,7 +5,7 @@ next is handled after what is gathered, so it finds it stored.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from broker_core import commands
@@ -32,7 +32,7 @@ class GatheredCommands:
         self._keys = IdempotencyKeys(context)
         self._sends: list[Prepared] = []
         self._acknowledgements: list[Acknowledgement] = []
-        self._acknowledged: set[tuple[int, int]] = set()
+        self._acknowledged: set[tuple[Hashable, int]] = set()
         self._ends: list[End] = []
         self._ended: set[int] = set()
 

@@ -23,6 +23,7 @@ def pop_command(receive: ReceiveFrame, client_id: str) -> commands.PopMessage:
         lease_ms=receive.lease_ms,
         filter=receive.filter,
         filter_type=receive.filter_type,
+        in_order=receive.in_order,
     )
     return receives.pop_command(receive.topic, wanted, client_id, "websocket")
 

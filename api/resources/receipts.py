@@ -17,6 +17,7 @@ from api.http.routes import Route
 from api.http.schemas import Body, Model
 from bridge.port import (
     NORMAL,
+    POP_ORDER_REVIVE_QUEUE,
     BrokerError,
     EnginePort,
     ExtraInfo,
@@ -122,6 +123,7 @@ async def acknowledge(ports: Ports, topic: str, wanted: AckReceipts) -> list[Ack
             start_offset=first.start_offset,
             pop_time_ms=first.pop_time_ms,
             offsets=[info.offset for info in infos],
+            order=first.revive_queue == POP_ORDER_REVIVE_QUEUE,
         )
         return expect(await ports[first.broker].call(command), commands.Acknowledged)
 
@@ -164,6 +166,7 @@ def lease_command(
         offset=info.offset,
         invisible_ms=lease_ms,
         unseen=unseen,
+        order=info.revive_queue == POP_ORDER_REVIVE_QUEUE,
     )
 
 

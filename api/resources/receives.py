@@ -52,6 +52,13 @@ LeaseMs = Annotated[
         "delivered again.",
     ),
 ]
+InOrder = Annotated[
+    bool,
+    Meta(
+        description="Hand out a queue to one consumer at a time. Its next messages come when all that were received "
+        "from it are acknowledged, or their leases are over. Then all come again from the first one without an ack."
+    ),
+]
 ReceiveNumber = Annotated[int, Meta(ge=1, le=MAX_RECEIVED, description="Maximum number of messages.")]
 
 
@@ -65,10 +72,14 @@ class Receive(Body, frozen=True, kw_only=True, gc=False):
     filter: Expression = "*"
     filter_type: FilterType = "tag"
     client_id: ClientId = ""
+    in_order: InOrder = False
 
 
 class ReceivedMessage(MessageView, frozen=True, kw_only=True, gc=False):
-    """A message, with the `receipt` by which it is acknowledged. `reconsume_times` is 0 at its first delivery."""
+    """A message, with the `receipt` by which it is acknowledged. `reconsume_times` is 0 at its first delivery.
+
+    If it was received in order, that is how often it was received so before, by consumers that did not acknowledge it.
+    """
 
     receipt: str
 
@@ -103,6 +114,7 @@ def pop_command(topic: str, wanted: Receive, client_id: str, protocol: commands.
         poll_ms=clamp_wait(wanted.wait_ms),
         expression=wanted.filter or "*",
         expression_type=wanted.filter_type.upper(),
+        order=wanted.in_order,
         client_id=client_id,
         protocol=protocol,
         report_hold=protocol == "websocket",
@@ -154,8 +166,13 @@ def receive_result(
 ) -> tuple[ReceiveResult, Sequence[tuple[Message, ExtraInfo]]]:
     """The answer, whose bodies take ``max_bytes`` or which has one message, and the messages that it leaves out."""
     views, _ = render_messages([message for message, _ in found], max_bytes)
+    counts = {(queue.queue_id, offset): count for queue in popped.queues for offset, count in queue.counts.items()}
     messages = [
-        ReceivedMessage(receipt=info.encode(), **msgspec.structs.asdict(view))
+        ReceivedMessage(
+            receipt=info.encode(),
+            **msgspec.structs.asdict(view)
+            | {"reconsume_times": counts.get((info.queue_id, info.offset), view.reconsume_times)},
+        )
         for view, (_, info) in zip(views, found, strict=False)
     ]
     result = ReceiveResult(

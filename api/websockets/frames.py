@@ -44,7 +44,7 @@ from api.http.schemas import (
 from api.resources.broker import SnapshotView
 from api.resources.pulls import PullResult
 from api.resources.receipts import AckOutcome, LeaseOutcome, Receipts
-from api.resources.receives import LeaseMs, ReceiveNumber, ReceiveResult
+from api.resources.receives import InOrder, LeaseMs, ReceiveNumber, ReceiveResult
 from bridge.port import commands
 
 SUBPROTOCOL = "rmq.v1.json"
@@ -97,6 +97,7 @@ class ReceiveFrame(ClientFrame, frozen=True, kw_only=True):
     lease_ms: LeaseMs = DEFAULT_LEASE_MS
     filter: Expression = "*"
     filter_type: Literal["tag", "sql92"] = "tag"
+    in_order: InOrder = False
 
 
 class Acknowledge(ClientFrame, frozen=True, kw_only=True):

@@ -18,6 +18,9 @@ class PopMessage(Command, frozen=True):
     A ``queue_id`` below 0 means all queues. The messages are invisible for ``invisible_ms``. A new group begins at the
     first message, with ``from_max`` at the last one, unless the first is still in memory. Without an ``expression``,
     every message matches. With ``report_hold``, a pop that is held is answered Held first.
+
+    With ``order``, a queue is handed out again only when the messages of its last pop are acknowledged or visible
+    again, or to a pop with the same ``attempt_id``, which repeats the last one. The retry topic is not popped then.
     """
 
     topic: str
@@ -30,18 +33,23 @@ class PopMessage(Command, frozen=True):
     expression: str = ""
     expression_type: str = "TAG"
     order: bool = False
+    attempt_id: str = ""
     client_id: str = ""
     protocol: Protocol = "http"
     report_hold: bool = False
 
 
 class PoppedQueue(Shape, frozen=True):
-    """The messages of one queue in a Popped, with their queue offsets. ``start_offset`` names their check point."""
+    """The messages of one queue in a Popped, with their queue offsets. ``start_offset`` names their check point.
+
+    ``counts``: how often messages were popped in order before, by offset; one that is missing was not.
+    """
 
     topic: str
     queue_id: int
     start_offset: int
     offsets: list[int]
+    counts: dict[int, int] = field(default_factory=dict)
 
 
 class Popped(Reply, frozen=True):
@@ -63,7 +71,7 @@ class Popped(Reply, frozen=True):
 
 
 class AckMessage(Command, frozen=True):
-    """Acknowledge messages of one check point. -> Acknowledged
+    """Acknowledge messages of one check point, or of one pop in order (``order``). -> Acknowledged
 
     ``topic`` is that of the queue: the retry topic for a message from there.
     """
@@ -74,6 +82,7 @@ class AckMessage(Command, frozen=True):
     start_offset: int
     pop_time_ms: int
     offsets: list[int]
+    order: bool = False
 
 
 class Acknowledged(Reply, frozen=True):
@@ -88,7 +97,8 @@ class ChangeInvisibleTime(Command, frozen=True):
     """Make a popped message invisible for ``invisible_ms`` from now on. -> InvisibleTimeChanged; Failed NO_MESSAGE if
     it is not invisible any more.
 
-    ``unseen``: no consumer got the message, so this delivery is not counted as one of its attempts.
+    ``unseen``: no consumer got the message, so this delivery is not counted as one of its attempts. ``order``: it was
+    popped in order.
     """
 
     consumer_group: str
@@ -99,10 +109,14 @@ class ChangeInvisibleTime(Command, frozen=True):
     offset: int
     invisible_ms: int
     unseen: bool = False
+    order: bool = False
 
 
 class InvisibleTimeChanged(Reply, frozen=True):
-    """The message has a check point of its own now, whose ``start_offset`` is the message's offset."""
+    """The message has a check point of its own now, whose ``start_offset`` is the message's offset.
+
+    A message that was popped in order keeps its ``pop_time_ms``, and ``invisible_ms`` counts from there.
+    """
 
     pop_time_ms: int
     invisible_ms: int
@@ -112,13 +126,15 @@ class InvisibleTimeChanged(Reply, frozen=True):
 class Notification(Command, frozen=True):
     """NOTIFICATION: wait up to ``poll_ms`` until the group could pop a message. -> Notified
 
-    A ``queue_id`` below 0 means all queues.
+    A ``queue_id`` below 0 means all queues. ``order`` and ``attempt_id`` as in PopMessage.
     """
 
     topic: str
     consumer_group: str
     queue_id: int = -1
     poll_ms: int = 0
+    order: bool = False
+    attempt_id: str = ""
     client_id: str = ""
     protocol: Protocol = "remoting"
 

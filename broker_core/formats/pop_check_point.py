@@ -15,6 +15,10 @@ CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 OFFSETS_GROUP = "CID_RMQ_SYS_GLASSMQ_POPPED"
+POP_ORDER_REVIVE_QUEUE = 999
+"""The revive queue in the extraInfo of a message that was popped in order."""
+ORDER_ACK_TAG = "orderAck"
+"""GlassMQ's own: the group has consumed a queue up to the offset of this AckMsg. RocketMQ passes over such a record."""
 REVIVE_QUEUES = 8
 """RocketMQ's reviveQueueNum."""
 

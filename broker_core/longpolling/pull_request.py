@@ -48,7 +48,8 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
 class Pop(msgspec.Struct, frozen=True, gc=False):
     """What is needed to run a pop, again too. A ``queue_id`` of -1 means all queues.
 
-    With ``notify``, it only reports whether there are messages. It may be held for ``poll_ms``.
+    With ``notify``, it only reports whether there are messages. It may be held for ``poll_ms``. With ``order``, it
+    takes nothing from a queue that is handed out to a pop with another ``attempt_id``.
     """
 
     topic: str
@@ -62,6 +63,8 @@ class Pop(msgspec.Struct, frozen=True, gc=False):
     from_max: bool = False
     notify: bool = False
     poll_ms: int = 0
+    order: bool = False
+    attempt_id: str = ""
 
 
 class PopRequest(PullRequest, eq=False, gc=False, kw_only=True):

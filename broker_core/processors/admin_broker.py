@@ -173,6 +173,7 @@ def remove_topic(context: Context, topic: str, now: Now) -> None:
     context.stats.forget_topic(topic)
     context.offsets.remove_topic(topic)
     context.check_points.remove_topic(topic)
+    context.order_infos.remove_where(lambda of_topic, _: of_topic == topic)
     context.request_modes.remove_topic(topic)
     context.store.delete_topic(topic)
     context.round_robin.pop(topic, None)

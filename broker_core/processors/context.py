@@ -13,6 +13,7 @@ from broker_core.codes import ResponseCode
 from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, ReportFollowing, WakeCause
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
+from broker_core.consumers.consumer_order_info_manager import ConsumerOrderInfoManager
 from broker_core.consumers.leases import Leases
 from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
 from broker_core.consumers.pop_check_points import PopCheckPoints
@@ -144,6 +145,7 @@ class Context:
         "locks",
         "offsets",
         "options",
+        "order_infos",
         "postponed",
         "prefix_of_ids",
         "producers",
@@ -175,6 +177,7 @@ class Context:
         offsets: ConsumerOffsetManager,
         subscription_groups: SubscriptionGroupManager,
         request_modes: MessageRequestModeManager,
+        order_infos: ConsumerOrderInfoManager,
         clock: Clock,
         unique_key: Callable[[int], str],
     ) -> None:
@@ -184,6 +187,7 @@ class Context:
         self.offsets = offsets
         self.subscription_groups = subscription_groups
         self.request_modes = request_modes
+        self.order_infos = order_infos
         self.clock = clock
         self.unique_key = unique_key
         self.started = clock.now()

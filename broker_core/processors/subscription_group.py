@@ -128,6 +128,7 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
     if command.clean_offset:
         context.offsets.remove_group(command.group)
         context.check_points.remove_group(command.group)
+        context.order_infos.remove_where(lambda _, group: group == command.group)
         context.pulls.remove_group(command.group)
         context.refused_pulls.remove_group(command.group)
     return Done()

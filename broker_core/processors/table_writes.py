@@ -18,6 +18,9 @@ OFFSETS_A_TURN = 50_000
 """Consumed offsets copied in one turn for the next write of consumerOffset.json, or freed: about a millisecond."""
 
 
+ORDER_INFOS = "consumerOrderInfo"
+
+
 class TableWrites:
     """The writes of one engine. A changed table is written soon, those that change all the time at their intervals.
 
@@ -29,6 +32,7 @@ class TableWrites:
         self._context = context
         self._deletions = deletions
         self._next_offsets_write_ns = self._next_delayed_write_ns = self._next_timers_write_ns = 0
+        self._next_orders_write_ns = 0
         self._offsets: dict[str, Any] | None = None
         self._offsets_need = 0
         self._tables: dict[str, SubscriptionGroupManager | MessageRequestModeManager] = {
@@ -47,6 +51,11 @@ class TableWrites:
             if table.dirty:
                 table.dirty = False
                 return context.store.table_write(name, table.as_table())
+        orders = context.order_infos
+        if orders.dirty and now.mono_ns >= self._next_orders_write_ns:
+            orders.dirty = False
+            self._next_orders_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
+            return context.store.table_write(ORDER_INFOS, orders.copy_table())
         is_due = offsets.urgent or now.mono_ns >= self._next_offsets_write_ns
         if self._offsets is None and offsets.dirty and not offsets.has_work and is_due:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
@@ -60,6 +69,10 @@ class TableWrites:
         if self._offsets is not None and self._offsets_need <= context.store.flushed_offset:
             copy, self._offsets = self._offsets, None
             return context.store.table_write("consumerOffset", copy)
+        return self._next_of_delayed(now)
+
+    def _next_of_delayed(self, now: Now) -> TableWrite | None:
+        context = self._context
         if now.mono_ns >= self._next_delayed_write_ns:
             work = context.store.delayed.next_write(context.store.flushed_offset, now)
             if work is not None:
@@ -77,6 +90,7 @@ class TableWrites:
         context.offsets.urgent |= work.name == "consumerOffset" and bool(context.deletions)
         context.topics.dirty |= work.name == "topics"
         context.offsets.dirty |= work.name == "consumerOffset"
+        context.order_infos.dirty |= work.name == ORDER_INFOS
         if work.name in self._tables:
             self._tables[work.name].dirty = True
         context.store.timers.counts.changed |= work.name == TIMER_METRICS
@@ -92,6 +106,8 @@ class TableWrites:
         write("subscriptionGroup", context.subscription_groups.as_table()).run()
         if context.request_modes.dirty:
             write("messageRequestMode", context.request_modes.as_table()).run()
+        if context.order_infos.dirty:
+            write(ORDER_INFOS, context.order_infos.copy_table()).run()
         write("consumerOffset", context.offsets.as_table()).run()
         if context.store.timers.counts.is_to_write:
             table = context.store.timers.metrics_table(context.clock.now().wall_ms)

@@ -12,15 +12,17 @@ from broker_core.formats.rocketmq_json import RocketmqJsonError
 from broker_core.store.files import Files
 
 Table = TypeVar("Table")
+TableValue = dict[Any, Any] | Callable[[], dict[Any, Any]]
 
 
 class TableWrite:
-    """RocketMQ's ConfigManager.persist: one table to be written. ``value`` must not change any more.
+    """RocketMQ's ConfigManager.persist: one table to be written. ``value`` must not change any more; a function returns
+    it in the thread that writes.
 
     ``run`` may be called in another thread, because it touches only the table's own files.
     """
 
-    def __init__(self, files: Files, folder: Path, name: str, value: dict[Any, Any], suffix: str = ".json") -> None:
+    def __init__(self, files: Files, folder: Path, name: str, value: TableValue, suffix: str = ".json") -> None:
         self._files = files
         self._path = folder / f"{name}{suffix}"
         self._value = value
@@ -28,7 +30,8 @@ class TableWrite:
 
     def run(self) -> "TableWrite":
         """Write the table. At every moment the file or its ``.bak`` is complete. OSError when the disk refuses."""
-        replace_file(self._files, self._path, rocketmq_json.encode(self._value).encode())
+        value = self._value if isinstance(self._value, dict) else self._value()
+        replace_file(self._files, self._path, rocketmq_json.encode(value).encode())
         return self
 
 

@@ -20,6 +20,7 @@ from broker_core.formats.pop_check_point import (
     BATCH_ACK_TAG,
     CK_TAG,
     OFFSETS_GROUP,
+    ORDER_ACK_TAG,
     REVIVE_GROUP,
     REVIVE_QUEUES,
     AckMsg,
@@ -56,8 +57,8 @@ def check_point_message(context: Context, point: CheckPoint, now: Now, *, again:
     return _message(context, point, pop_check_point.encode(body), CK_TAG, point.start_offset, due_ms, now)
 
 
-def ack_message(context: Context, point: CheckPoint, offsets: Sequence[int], now: Now) -> PendingMessage:
-    """The record that acknowledges messages of a check point."""
+def ack_message(context: Context, point: CheckPoint, offsets: Sequence[int], now: Now, tag: str = "") -> PendingMessage:
+    """The record that acknowledges messages of a check point; with ORDER_ACK_TAG, all up to the one in ``offsets``."""
     is_one = len(offsets) == 1
     body = AckMsg(
         offset=offsets[0] if is_one else -1,
@@ -69,7 +70,7 @@ def ack_message(context: Context, point: CheckPoint, offsets: Sequence[int], now
         start_offset=point.start_offset,
         topic=point.topic,
     )
-    tag = ACK_TAG if is_one else BATCH_ACK_TAG
+    tag = tag or (ACK_TAG if is_one else BATCH_ACK_TAG)
     return _message(context, point, pop_check_point.encode(body), tag, offsets[0], point.revive_time, now)
 
 
@@ -143,6 +144,7 @@ def load_check_points(context: Context, now: Now) -> list[tuple[str, str]]:
         end = store.max_offset(name, queue_id)
         if end:
             _load_queue(context, name, queue_id, end, now)
+    context.order_infos.keep_existing(store.max_offset)
     if not points.messages:
         return []
     return [("pop", f"{points.messages} popped messages are not acknowledged")]
@@ -170,31 +172,13 @@ def _load_record(context: Context, record: CommitLogRecord, known: int, now: Now
     points = context.check_points
     tag = message_properties.find(record.properties, TAGS)
     if tag == CK_TAG:
-        stored = pop_check_point.decode_check_point(record.body)
-        if stored is None:
-            return
-        waiting = stored.waiting()
-        if not waiting or not _is_of_this_topic(context, stored, waiting[0], record.physical_offset):
-            return
-        if record.queue_offset >= known and stored.put_again is None:
-            _move_offset(context, stored, waiting[-1] + 1)
-        points.add(
-            CheckPoint(
-                group=stored.group,
-                topic=stored.topic,
-                queue_id=stored.queue_id,
-                start_offset=stored.start_offset,
-                pop_time=stored.pop_time,
-                invisible_ms=stored.invisible_ms,
-                waiting=waiting,
-                revive_queue=record.queue_id,
-                revive_offset=record.queue_offset,
-            ),
-            now,
-        )
-    elif tag in (ACK_TAG, BATCH_ACK_TAG):
+        _load_check_point(context, record, known, now)
+    elif tag in (ACK_TAG, BATCH_ACK_TAG, ORDER_ACK_TAG):
         ack = pop_check_point.decode_ack(record.body)
         if ack is None:
+            return
+        if tag == ORDER_ACK_TAG:
+            _load_order_ack(context, ack, record, known)
             return
         point = points.find(ack.group, ack.topic, (ack.queue_id, ack.start_offset, ack.pop_time))
         if point is not None:
@@ -202,23 +186,53 @@ def _load_record(context: Context, record: CommitLogRecord, known: int, now: Now
                 points.acknowledge(point, offset)
 
 
-def _is_of_this_topic(context: Context, stored: PopCheckPoint, offset: int, physical_offset: int) -> bool:
-    """Whether the messages of a check point can be those that its queue has now.
+def _load_check_point(context: Context, record: CommitLogRecord, known: int, now: Now) -> None:
+    stored = pop_check_point.decode_check_point(record.body)
+    if stored is None:
+        return
+    waiting = stored.waiting()
+    place = stored.topic, stored.queue_id, waiting[0] if waiting else -1
+    if not waiting or not _is_of_this_topic(context, place, record.physical_offset):
+        return
+    if record.queue_offset >= known and stored.put_again is None:
+        _move_offset(context, (stored.group, stored.topic, stored.queue_id), waiting[-1] + 1)
+    context.check_points.add(
+        CheckPoint(
+            group=stored.group,
+            topic=stored.topic,
+            queue_id=stored.queue_id,
+            start_offset=stored.start_offset,
+            pop_time=stored.pop_time,
+            invisible_ms=stored.invisible_ms,
+            waiting=waiting,
+            revive_queue=record.queue_id,
+            revive_offset=record.queue_offset,
+        ),
+        now,
+    )
 
-    ``offset`` is the first in the check point, which is at ``physical_offset``. A message is stored before its check
-    point. If the queue ends earlier, or has a later message at that offset, the topic was deleted after the pop, and
-    what has its name now was created later.
+
+def _load_order_ack(context: Context, ack: AckMsg, record: CommitLogRecord, known: int) -> None:
+    place = ack.topic, ack.queue_id, ack.offset
+    if record.queue_offset >= known and _is_of_this_topic(context, place, record.physical_offset):
+        _move_offset(context, (ack.group, ack.topic, ack.queue_id), ack.offset + 1)
+
+
+def _is_of_this_topic(context: Context, place: tuple[str, int, int], physical_offset: int) -> bool:
+    """Whether a popped message, at this topic, queue id and offset, can be the one that its queue has now.
+
+    The record about the pop is at ``physical_offset``. A message is stored before it. If the queue ends earlier, or has
+    a later message at that offset, the topic was deleted after the pop, and what has its name now was created later.
     """
-    store, topic, queue_id = context.store, stored.topic, stored.queue_id
+    store, (topic, queue_id, offset) = context.store, place
     if offset >= store.max_offset(topic, queue_id):
         return False
     units = store.reader.queue_units(topic, queue_id, offset, 1)
     return not units or units[0][0] < physical_offset  # no unit: retention deleted the message
 
 
-def _move_offset(context: Context, stored: PopCheckPoint, end: int) -> None:
-    """The group had popped up to ``end`` when the broker was killed."""
-    place = stored.group, stored.topic, stored.queue_id
+def _move_offset(context: Context, place: tuple[str, str, int], end: int) -> None:
+    """The group had popped up to ``end`` when the broker was killed. ``place``: group, topic, queue id."""
     offset = context.offsets.query(*place)
-    if offset is None or offset < end <= context.store.max_offset(stored.topic, stored.queue_id):
+    if offset is None or offset < end <= context.store.max_offset(*place[1:]):
         context.offsets.commit(*place, end)

@@ -68,13 +68,13 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
 
 def wake_next(context: Context, pop: Pop) -> None:
     """More messages are left: wake the next hold of the group that they concern."""
-    _wake(context, pop.topic, pop.group, pop.queue_id)
+    wake_one(context, pop.topic, pop.group, pop.queue_id)
 
 
 def wake_for_rest(context: Context, pop: Pop, queues: list[tuple[str, int]]) -> None:
     """Messages are left in these queues (topic, queue id): wake the group's next hold that waits for one of them."""
     for topic, queue_id in queues:
-        if _wake(context, pop.topic, pop.group, queue_id if topic == pop.topic else -1):
+        if wake_one(context, pop.topic, pop.group, queue_id if topic == pop.topic else -1):
             return
 
 
@@ -82,10 +82,11 @@ def wake_freed(context: Context) -> None:
     """Wake the pops that may read again, because fewer messages are in flight."""
     freed = context.check_points.freed
     while freed:
-        _wake(context, *freed.popleft())
+        wake_one(context, *freed.popleft())
 
 
-def _wake(context: Context, topic: str, group: str, queue_id: int) -> bool:
+def wake_one(context: Context, topic: str, group: str, queue_id: int) -> bool:
+    """Wake the oldest hold of the group that waits for this queue, or for all. Returns whether there is one."""
     held = context.holds.take_pop(topic, group, queue_id)
     if held is not None:
         context.waking.append(Waking(held, "arrival"))

@@ -13,8 +13,8 @@ from broker_core.processors.context import Context, Request, Waking
 from broker_core.processors.outcome import failed, pull_refused
 from broker_core.processors.pop.check_point_log import require_loaded
 from broker_core.processors.pop.pop_hold import hold, wake_next
-from broker_core.processors.pop.pop_look import Found, first_offset, look, queues_of, require_queue
-from broker_core.processors.pop.pop_message import answer, check_access
+from broker_core.processors.pop.pop_look import Found, first_offset, is_handed_out, look, queues_of, require_queue
+from broker_core.processors.pop.pop_message import answer, check_access, require_attempt_id
 from broker_core.processors.pull_message import release
 from broker_core.topics import validate_group
 
@@ -68,7 +68,7 @@ def _look(context: Context, pop: Pop, is_shutdown: bool, now: Now) -> Found:
     check_access(context, pop.group, pop.topic, pop.queue_id, now)
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
     if pop.notify:
-        return Found([], messages=int(_has_message(context, pop)))
+        return Found([], messages=int(_has_message(context, pop, now)))
     return look(context, pop, now)
 
 
@@ -116,6 +116,7 @@ def notification(context: Context, request: Request, now: Now) -> Reply | None:
     context.require_writable()
     check_access(context, validate_group(command.consumer_group), command.topic, command.queue_id, now)
     require_loaded(context)
+    require_attempt_id(command.attempt_id)
     pop = Pop(
         topic=command.topic,
         group=intern(command.consumer_group),
@@ -123,8 +124,10 @@ def notification(context: Context, request: Request, now: Now) -> Reply | None:
         client_id=intern(command.client_id or context.client_id_of(request.connection)),
         protocol=command.protocol,
         notify=True,
+        order=command.order,
+        attempt_id=command.attempt_id if command.order else "",
     )
-    if _has_message(context, pop):
+    if _has_message(context, pop, now):
         return Notified(has_message=True)
     if command.poll_ms <= 0 or context.draining:
         return Notified(has_message=False)
@@ -133,13 +136,15 @@ def notification(context: Context, request: Request, now: Now) -> Reply | None:
     return None
 
 
-def _has_message(context: Context, pop: Pop) -> bool:
-    """Whether a queue has messages behind the group's offset. As in RocketMQ, no filter is applied."""
+def _has_message(context: Context, pop: Pop, now: Now) -> bool:
+    """Whether a queue has messages behind the group's offset that it may pop. As in RocketMQ, no filter is applied."""
     for topic, queue_id in queues_of(context, pop):
         offset = context.offsets.query(pop.group, topic, queue_id)
         if offset is None:
             offset = first_offset(context, pop, topic, queue_id)
-        if context.store.max_offset(topic, queue_id) > offset:
+        if context.store.max_offset(topic, queue_id) > offset and not (
+            pop.order and is_handed_out(context, pop, topic, queue_id, offset, now)
+        ):
             return True
     return False
 

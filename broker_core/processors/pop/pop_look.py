@@ -82,7 +82,7 @@ def queues_of(context: Context, pop: Pop) -> list[tuple[str, int]]:
         own = [*range(first, count), *range(first)]
     queues = [(pop.topic, queue_id) for queue_id in own]
     retries: list[tuple[str, int]] = []
-    for name in pop_retry_topics(pop.topic, pop.group):
+    for name in () if pop.order else pop_retry_topics(pop.topic, pop.group):
         retry = context.topics.get(name)
         if retry is not None and retry.perm & PERM_READ:
             retries += [(name, queue_id) for queue_id in range(retry.read_queue_nums)]
@@ -114,12 +114,16 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
             commit_offset(context, group, topic, queue_id, offset, pop.client_id, now)
         if context.offsets.pending_reset(group, topic, queue_id) is not None:
             context.offsets.erase_reset(group, topic, queue_id)  # a pop reads from the group's offset anyway
-        if offset == end:
+        if offset == end or (pop.order and is_handed_out(context, pop, topic, queue_id, offset, now)):
             continue
         left = pop.max_msg_nums - found.messages
-        room = min(
-            MAX_IN_FLIGHT_OF_QUEUE - context.check_points.in_flight(group, topic, queue_id),
-            MAX_IN_FLIGHT - context.check_points.messages - found.messages,
+        room = (
+            left
+            if pop.order
+            else min(
+                MAX_IN_FLIGHT_OF_QUEUE - context.check_points.in_flight(group, topic, queue_id),
+                MAX_IN_FLIGHT - context.check_points.messages - found.messages,
+            )
         )
         if room <= 0:
             found.rest += max(0, end - offset)
@@ -129,6 +133,11 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
         else:
             _read(context, pop, topic, queue_id, offset, min(left, room), found, now)
     return found
+
+
+def is_handed_out(context: Context, pop: Pop, topic: str, queue_id: int, offset: int, now: Now) -> bool:
+    """Whether another pop in order of the group, which reads from ``offset``, has this queue."""
+    return context.order_infos.is_blocked(pop.group, topic, queue_id, offset, pop.attempt_id, now.mono_ns)
 
 
 def _is_over(found: Found) -> bool:

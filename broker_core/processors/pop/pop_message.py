@@ -16,12 +16,13 @@ from broker_core.events import MessagesDelivered, PullAnswered, PullReceived
 from broker_core.filters.filter_factory import make_filter
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats import commit_log_record, message_properties
-from broker_core.formats.pop_check_point import ExtraInfo, kind_of
+from broker_core.formats.pop_check_point import POP_ORDER_REVIVE_QUEUE, ExtraInfo, kind_of
 from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
 from broker_core.processors.pop.pop_hold import hold, poll_time, wake_for_rest, wake_next
+from broker_core.processors.pop.pop_in_order import hand_out
 from broker_core.processors.pop.pop_look import Found, look, offsets_of, require_queue
 from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.get_message import NO_MATCHED_MESSAGE, NO_MESSAGE_IN_QUEUE, GetMessageResult
@@ -29,6 +30,7 @@ from broker_core.topics import PERM_READ, validate_group
 
 MAX_MESSAGES = 32
 MAX_INVISIBLE_MS = 12 * 3_600_000
+MAX_ATTEMPT_ID = 128
 POP_CK = "POP_CK"
 
 
@@ -49,6 +51,8 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
         invisible_ms=command.invisible_ms,
         from_max=command.from_max,
         poll_ms=max(0, poll_time(command.poll_ms)),
+        order=command.order,
+        attempt_id=command.attempt_id if command.order else "",
     )
     found = look(context, pop, now)
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
@@ -76,15 +80,10 @@ def _check(context: Context, command: PopMessage, now: Now) -> MessageFilter | N
     require_invisible_time(command.invisible_ms, 1)
     group = validate_group(command.consumer_group)
     check_access(context, group, topic, command.queue_id, now)
-    if command.order:
-        raise RequestError(
-            "this broker does not pop in order; let the group pull",
-            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            pointer="/order",
-        )
+    require_attempt_id(command.attempt_id)
     require_room(context, group)
     require_loaded(context)
-    if context.check_points.messages >= MAX_IN_FLIGHT:
+    if context.check_points.messages >= MAX_IN_FLIGHT and not command.order:
         raise UnavailableError(
             f"{MAX_IN_FLIGHT} popped messages are not acknowledged, which is this broker's limit",
             code=ResponseCode.FLOW_CONTROL,
@@ -113,6 +112,14 @@ def check_access(context: Context, group: str, topic: str, queue_id: int, now: N
         raise RequestError(f"subscription group no permission, {group}", code=ResponseCode.NO_PERMISSION)
 
 
+def require_attempt_id(attempt_id: str) -> None:
+    """RequestError for an attempt id that is too long to be kept."""
+    if len(attempt_id) > MAX_ATTEMPT_ID:
+        raise RequestError(
+            f"the attempt id has {len(attempt_id)} characters; it may have {MAX_ATTEMPT_ID}", pointer="/attempt_id"
+        )
+
+
 def require_invisible_time(invisible_ms: int, least_ms: int) -> None:
     """RequestError for an invisible time that is out of range."""
     if not least_ms <= invisible_ms <= MAX_INVISIBLE_MS:
@@ -135,6 +142,26 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
     context.counters.pass_over(found.passed_over, by_sql=found.work > 0)
     if not found.messages:
         return _nothing(context, pop, ResponseCode.POLLING_TIMEOUT, found, outcome, now)
+    pop_time, queues, records = (hand_out if pop.order else _hide)(context, pop, found, now)
+    for topic, queue_id, result in found.queues:
+        _report(context, pop, topic, queue_id, result, outcome, now)
+    context.check_points.note_given(pop.group, pop.topic, found.messages, now.mono_ns)
+    wake_for_rest(context, pop, found.left)
+    return Popped(
+        code=ResponseCode.SUCCESS,
+        pop_time_ms=pop_time,
+        invisible_ms=pop.invisible_ms,
+        revive_queue_id=POP_ORDER_REVIVE_QUEUE if pop.order else 0,
+        rest=found.rest,
+        queues=queues,
+        consumer_group=pop.group,
+        records=b"".join(records),
+        hold=outcome,
+    )
+
+
+def _hide(context: Context, pop: Pop, found: Found, now: Now) -> tuple[int, list[PoppedQueue], list[bytes]]:
+    """Store the check points. Returns the time of the pop in ms, the queues and the records of each."""
     places = [(topic, queue_id, result.first_offset) for topic, queue_id, result in found.queues]
     pop_time = free_pop_time(context, pop.group, places, now)
     points = [
@@ -150,20 +177,7 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
         commit_offset(context, pop.group, topic, queue_id, result.next_begin_offset, pop.client_id, now)
         queues.append(PoppedQueue(topic=topic, queue_id=queue_id, start_offset=point.start_offset, offsets=offsets))
         records.append(result.records if topic == pop.topic else _retries(context, pop, point, result.records))
-        _report(context, pop, topic, queue_id, result, outcome, now)
-    context.check_points.note_given(pop.group, pop.topic, found.messages, now.mono_ns)
-    wake_for_rest(context, pop, found.left)
-    return Popped(
-        code=ResponseCode.SUCCESS,
-        pop_time_ms=points[0].pop_time,
-        invisible_ms=pop.invisible_ms,
-        revive_queue_id=0,
-        rest=found.rest,
-        queues=queues,
-        consumer_group=pop.group,
-        records=b"".join(records),
-        hold=outcome,
-    )
+    return pop_time, queues, records
 
 
 def _nothing(
@@ -194,7 +208,7 @@ def _nothing(
         code=code,
         pop_time_ms=now.wall_ms,
         invisible_ms=pop.invisible_ms,
-        revive_queue_id=0,
+        revive_queue_id=POP_ORDER_REVIVE_QUEUE if pop.order else 0,
         rest=found.rest,
         queues=[],
         hold=outcome,

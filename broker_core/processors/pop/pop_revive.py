@@ -18,6 +18,7 @@ from broker_core.formats.message_properties import ORIGIN_MESSAGE_ID, RETRY_TOPI
 from broker_core.formats.pop_check_point import pop_retry_topic
 from broker_core.processors.consumer_manage import commit_offset
 from broker_core.processors.context import Context
+from broker_core.processors.pop import pop_in_order
 from broker_core.processors.pop.check_point_log import ack_message, append, check_point_message
 from broker_core.processors.pop.pop_hold import wake_freed
 from broker_core.processors.retry_message import (
@@ -47,7 +48,8 @@ ORIGIN_GROUP = "ORIGIN_GROUP"
 
 
 def tick(context: Context, now: Now) -> None:
-    """Give the messages again whose invisible time is over, a turn's worth."""
+    """Give the messages again whose invisible time is over, a turn's worth; and queues that were handed out."""
+    pop_in_order.tick(context, now)
     points = context.check_points
     due_ns = points.next_due_ns()
     if due_ns is None or context.draining or points.paused_until_ns > now.mono_ns:

@@ -28,7 +28,7 @@ from broker_core.commands import (
     SetMessageRequestMode,
 )
 from broker_core.errors import RequestError
-from broker_core.formats.pop_check_point import NORMAL, RETRY, RETRY_V2, kind_of, popped_topic
+from broker_core.formats.pop_check_point import NORMAL, POP_ORDER_REVIVE_QUEUE, RETRY, RETRY_V2, kind_of, popped_topic
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import (
     Header,
@@ -42,8 +42,6 @@ from broker_core.remoting.requests.headers import (
 )
 from broker_core.remoting.requests.request_type import Identity, Peer
 
-ORDER_QUEUE = 999
-"""The revive queue in the extraInfo of a message that was popped in order."""
 MAX_ACKS = 1000
 """Check points in one BATCH_ACK_MESSAGE."""
 MAX_BITS = 512
@@ -83,6 +81,7 @@ def decode_pop_message(request: RemotingCommand, peer: Peer) -> PopMessage:
         expression=header.exp,
         expression_type=header.exp_type or "TAG",
         order=header.order,
+        attempt_id=header.attempt_id,
         client_id=peer.client_id,
         protocol="remoting",
     )
@@ -97,6 +96,7 @@ class PopMessageResponseHeader(Header):
     rest_num: Long
     start_offset_info: str = ""
     msg_offset_info: str = ""
+    order_count_info: str | None = None
 
 
 def encode_popped(reply: Popped, request: RemotingCommand, identity: Identity) -> RemotingCommand:
@@ -110,9 +110,23 @@ def encode_popped(reply: Popped, request: RemotingCommand, identity: Identity) -
         rest_num=reply.rest,
         start_offset_info=";".join(f"{place}{queue.start_offset}" for place, queue in places),
         msg_offset_info=";".join(place + ",".join(map(str, queue.offsets)) for place, queue in places),
+        order_count_info=_order_count_info(reply) if reply.revive_queue_id == POP_ORDER_REVIVE_QUEUE else None,
     )
     remark = "FOUND" if reply.records else "NO_MESSAGE_IN_QUEUE"
     return request.response(reply.code, remark, write_header(header), reply.records)
+
+
+def _order_count_info(reply: Popped) -> str:
+    """How often messages were popped in order before: ``0 qo2%100 1`` is once for offset 100 of queue 2.
+
+    Old clients read the last entry of each queue, ``0 2 0``: the least of its messages.
+    """
+    entries: list[str] = []
+    for queue in reply.queues:
+        entries += [f"{NORMAL} qo{queue.queue_id}%{offset} {count}" for offset, count in queue.counts.items()]
+        least = min(queue.counts.get(offset, 0) for offset in queue.offsets)
+        entries.append(f"{NORMAL} {queue.queue_id} {least}")
+    return ";".join(entries)
 
 
 class PeekMessageRequestHeader(Header):
@@ -138,10 +152,11 @@ def decode_peek_message(request: RemotingCommand, peer: Peer) -> PeekMessage:
 
 
 class CheckPointPlace(NamedTuple):
-    """What a message's extraInfo says about its check point."""
+    """What a message's extraInfo says about its check point, or about its pop in order."""
 
     start_offset: int
     pop_time_ms: int
+    order: bool
 
 
 def read_extra_info(text: str) -> CheckPointPlace:
@@ -153,13 +168,7 @@ def read_extra_info(text: str) -> CheckPointPlace:
         raise RequestError(
             f"extraInfo {text[:100]!r} is not what a pop was answered with: it has 7 or 8 words, the first 4 numbers"
         ) from error
-    _require_unordered(revive_queue)
-    return CheckPointPlace(start_offset, pop_time)
-
-
-def _require_unordered(revive_queue: int) -> None:
-    if revive_queue == ORDER_QUEUE:
-        raise RequestError("this broker does not pop in order", code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    return CheckPointPlace(start_offset, pop_time, revive_queue == POP_ORDER_REVIVE_QUEUE)
 
 
 class AckMessageRequestHeader(Header):
@@ -182,6 +191,7 @@ def decode_ack_message(request: RemotingCommand, peer: Peer) -> AckMessage:
         start_offset=info.start_offset,
         pop_time_ms=info.pop_time_ms,
         offsets=[header.offset],
+        order=info.order,
     )
 
 
@@ -218,20 +228,18 @@ def decode_batch_ack_message(request: RemotingCommand, peer: Peer) -> list[Comma
     body = read_body(_batch_ack_message_request_body, request.body)
     if not 0 < len(body.acks) <= MAX_ACKS:
         raise RequestError(f"a batch acknowledges 1 to {MAX_ACKS} check points", code=ResponseCode.NO_MESSAGE)
-    commands: list[Command] = []
-    for ack in body.acks:
-        _require_unordered(ack.rq)
-        commands.append(
-            AckMessage(
-                consumer_group=ack.c,
-                topic=_topic(ack),
-                queue_id=ack.q,
-                start_offset=ack.so,
-                pop_time_ms=ack.pt,
-                offsets=_offsets(ack),
-            )
+    return [
+        AckMessage(
+            consumer_group=ack.c,
+            topic=_topic(ack),
+            queue_id=ack.q,
+            start_offset=ack.so,
+            pop_time_ms=ack.pt,
+            offsets=_offsets(ack),
+            order=ack.rq == POP_ORDER_REVIVE_QUEUE,
         )
-    return commands
+        for ack in body.acks
+    ]
 
 
 def _topic(ack: _BatchAck) -> str:
@@ -269,6 +277,7 @@ def decode_change_invisible_time(request: RemotingCommand, peer: Peer) -> Change
         pop_time_ms=info.pop_time_ms,
         offset=header.offset,
         invisible_ms=header.invisible_time,
+        order=info.order,
     )
 
 
@@ -309,6 +318,8 @@ def decode_notification(request: RemotingCommand, peer: Peer) -> Notification:
         consumer_group=header.consumer_group,
         queue_id=header.queue_id,
         poll_ms=max(0, header.poll_time),
+        order=header.order,
+        attempt_id=header.attempt_id,
         client_id=peer.client_id,
     )
 

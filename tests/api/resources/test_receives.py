@@ -48,6 +48,23 @@ async def test_a_received_message_is_hidden_until_it_is_acknowledged(client: htt
     assert [message["body"] for message in await receive(client)] == ["c"]
 
 
+async def test_a_queue_is_received_in_order_by_one_consumer(client: httpx.AsyncClient, bench: Bench) -> None:
+    bench.send("orders", b"a", b"b", b"c")
+    first, second = await receive(client, in_order=True, n=2, lease_ms=5000)
+    assert await receive(client, in_order=True) == []
+    await post(client, "ack", receipts=[first["receipt"]])
+    await post(client, "lease", receipts=[second["receipt"]], lease_ms=20_000)
+    bench.tick(10_000)
+    assert await receive(client, in_order=True) == []
+    bench.tick(11_000)
+    again = await receive(client, in_order=True)
+    assert [(message["body"], message["reconsume_times"]) for message in again] == [("b", 1), ("c", 0)]
+    outcomes = (await post(client, "ack", receipts=[second["receipt"]]))["outcomes"]
+    assert outcomes[0]["outcome"] == "late", "it was received again"
+    await post(client, "ack", receipts=[message["receipt"] for message in again])
+    assert bench.context.offsets.query("g", "orders", 0) == 3
+
+
 async def test_nothing_to_receive_is_no_error(client: httpx.AsyncClient, bench: Bench) -> None:
     bench.call(commands.UpdateAndCreateTopic(topic="orders"))
     answer = await post(client, "receive", wait_ms=0)

@@ -32,11 +32,26 @@ def test_a_pop() -> None:
         poll_ms=15_000,
         from_max=True,
         expression="*",
+        attempt_id="a",
         client_id=PEER.client_id,
         protocol="remoting",
     )
-    ordered = decoded(Q.POP_MESSAGE, order="true")
-    assert isinstance(ordered, c.PopMessage) and ordered.order, "the engine refuses it"
+    ordered = decoded(Q.POP_MESSAGE, order="true", attemptId="b")
+    assert isinstance(ordered, c.PopMessage) and (ordered.order, ordered.attempt_id) == (True, "b")
+
+
+def test_the_answer_to_a_pop_in_order() -> None:
+    """As RocketMQ 5.4.0 answers it."""
+    queues = [
+        c.PoppedQueue(topic="T", queue_id=0, start_offset=4, offsets=[4, 5, 6], counts={4: 1, 5: 1}),
+        c.PoppedQueue(topic="T", queue_id=1, start_offset=1, offsets=[1, 2], counts={1: 2, 2: 1}),
+    ]
+    reply = c.Popped(code=0, pop_time_ms=17, invisible_ms=60_000, revive_queue_id=999, rest=1, queues=queues)
+    fields = answer(Q.POP_MESSAGE, reply).ext_fields
+    assert fields["orderCountInfo"] == "0 qo0%4 1;0 qo0%5 1;0 0 0;0 qo1%1 2;0 qo1%2 1;0 1 1"
+    assert fields["reviveQid"] == "999"
+    nothing = c.Popped(code=210, pop_time_ms=17, invisible_ms=60_000, revive_queue_id=999, rest=0, queues=[])
+    assert answer(Q.POP_MESSAGE, nothing).ext_fields["orderCountInfo"] == ""
 
 
 def test_the_answer_to_a_pop() -> None:
@@ -78,8 +93,14 @@ def test_extra_info_that_no_pop_was_answered_with(info: str) -> None:
 
 
 def test_an_acknowledgement_of_what_was_popped_in_order() -> None:
-    reply = decoded(Q.ACK_MESSAGE, extraInfo="7 1700000000000 60000 999 0 broker-a 0 8")
-    assert isinstance(reply, c.Failed) and reply.code == 3
+    info = "7 1700000000000 60000 999 0 broker-a 0 8"
+    command = decoded(Q.ACK_MESSAGE, extraInfo=info)
+    assert isinstance(command, c.AckMessage) and command.order
+    changed = decoded(Q.CHANGE_MESSAGE_INVISIBLETIME, extraInfo=info)
+    assert isinstance(changed, c.ChangeInvisibleTime) and changed.order
+    body = EXAMPLES[Q.BATCH_ACK_MESSAGE][1].replace(b'"rq":0', b'"rq":999')
+    (command,) = decoded(Q.BATCH_ACK_MESSAGE, body=body)  # type: ignore[misc]
+    assert command.order
 
 
 def test_a_batch_of_acknowledgements() -> None:
@@ -115,7 +136,6 @@ def test_a_batch_acknowledges_up_to_32_messages_that_are_up_to_4096_apart() -> N
         (b'"b":"BQ=="', b'"b":"%b"' % (b"A" * 1028), 29),
         (b'"b":"BQ=="', b'"b":"/////w8="', 29),
         (b'"r":"1"', b'"r":"3"', 29),
-        (b'"rq":0', b'"rq":999', 3),
         (b'"so":7', b'"so":"x"', 1),
     ],
 )
@@ -148,7 +168,7 @@ def test_a_change_of_the_invisible_time() -> None:
 
 
 def test_a_notification() -> None:
-    expected = c.Notification(topic="T", consumer_group="g", poll_ms=15_000, client_id=PEER.client_id)
+    expected = c.Notification(topic="T", consumer_group="g", poll_ms=15_000, attempt_id="a", client_id=PEER.client_id)
     assert decoded(Q.NOTIFICATION) == expected
     fields = answer(Q.NOTIFICATION, c.Notified(has_message=False, polling_full=True)).ext_fields
     assert fields == {"hasMsg": "false", "pollingFull": "true"}

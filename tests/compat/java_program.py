@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.compat.program import Program
-from tests.compat.real_rocketmq import cache_folder, jars, maven, only_one
+from tests.compat.real_rocketmq import VERSION, cache_folder, jars, maven, only_one
 
 SOURCES = Path(__file__).resolve().parent / "java"
 KEPT_STATES = 5
@@ -49,8 +49,14 @@ def classes() -> Path:
     return folder / state
 
 
-def command(program: str, *arguments: str, home: str = "{home}", options: Iterable[str] = ()) -> list[str]:
-    """What to execute. ``options`` are the JVM's; logs and local offsets go below ``home``."""
+def command(
+    program: str, *arguments: str, home: str = "{home}", options: Iterable[str] = (), version: str = VERSION
+) -> list[str]:
+    """What to execute. ``options`` are the JVM's; logs and local offsets go below ``home``.
+
+    With another ``version`` the classes that were compiled for RocketMQ 5.4.0 run with the jars of that release. A case
+    that uses what the release lacks fails.
+    """
     return [
         "java",
         *HEAP,
@@ -58,19 +64,23 @@ def command(program: str, *arguments: str, home: str = "{home}", options: Iterab
         *options,
         f"-Duser.home={home}",
         "-cp",
-        f"{classes()}:{jars()}/*",
+        f"{classes()}:{jars(version)}/*",
         "glassmq.compat.Main",
         program,
         *arguments,
     ]
 
 
-def start_program(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Program:
+def start_program(
+    program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800, version: str = VERSION
+) -> Program:
     """One that runs."""
-    return Program(command(program, *arguments, options=options), seconds)
+    return Program(command(program, *arguments, options=options, version=version), seconds)
 
 
-def run(program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800) -> Iterator[dict[str, Any]]:
+def run(
+    program: str, *arguments: str, options: Iterable[str] = (), seconds: float = 1800, version: str = VERSION
+) -> Iterator[dict[str, Any]]:
     """The JSON lines that a program prints, as they come; RuntimeError with its last words when it fails."""
-    with start_program(program, *arguments, options=options, seconds=seconds) as running:
+    with start_program(program, *arguments, options=options, seconds=seconds, version=version) as running:
         yield from running

@@ -26,7 +26,12 @@ from pathlib import Path
 from tests.fakes.ports import unused_broker_port, unused_ports
 
 VERSION = "5.4.0"
-ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools")
+OLD_VERSION = "4.9.8"
+"""The last release of RocketMQ 4: its clients are still in use."""
+ARTIFACTS = {
+    VERSION: ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools"),
+    OLD_VERSION: ("rocketmq-client", "rocketmq-tools"),  # Maven has no brokers of it
+}
 START_SECONDS = 120
 STOP_SECONDS = 30
 
@@ -121,17 +126,17 @@ def maven(*arguments: str, folder: Path) -> None:
         raise CannotRun(f"mvn {' '.join(arguments)} failed:\n{done.stdout[-3000:]}")
 
 
-def jars() -> Path:
-    """The folder with RocketMQ's jars and those they need, fetched if they are not there yet."""
+def jars(version: str = VERSION) -> Path:
+    """The folder with the jars of a release of RocketMQ and those they need, fetched if they are not there yet."""
     missing = missing_java_tools()
     if missing:
         raise CannotRun(f"not on the PATH: {', '.join(missing)}")
-    folder = cache_folder() / f"rocketmq-{VERSION}"
+    folder = cache_folder() / f"rocketmq-{version}"
     with only_one(folder.with_suffix(".lock")):
         if not (folder / "lib").is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(folder / "part", ignore_errors=True)
-            dependencies = "\n".join(DEPENDENCY.format(name, VERSION) for name in ARTIFACTS)
+            dependencies = "\n".join(DEPENDENCY.format(name, version) for name in ARTIFACTS[version])
             (folder / "pom.xml").write_text(POM.format(dependencies))
             maven(
                 "dependency:copy-dependencies",

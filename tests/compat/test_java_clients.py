@@ -1,4 +1,7 @@
-"""The stock Java client, RocketMQ 5.4.0's, unmodified. The cases are in ``java/``; each holds for RocketMQ itself."""
+"""The stock Java client, RocketMQ 5.4.0's and 4.9.8's, unmodified.
+
+The cases are in ``java/``; each holds for RocketMQ itself.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -12,6 +15,7 @@ from broker_core.codes import RequestCode
 from tests.compat import java_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import Address, glassmq
+from tests.compat.real_rocketmq import OLD_VERSION
 
 BINARY = (
     "producer.sync",
@@ -26,6 +30,48 @@ BINARY = (
     "pull.statuses",
     "group.join_and_leave",
     "query.by_key",
+)
+
+NOT_FOR_4 = (
+    *(
+        "codes.clients",
+        "codes.name_server",
+        "codes.offsets",
+        "codes.pull",
+        "codes.queries",
+        "codes.send",
+        "codes.send_back",
+        "codes.send_batch",
+        "codes.unknown_requests",
+        "group.members_by_38",
+        "group.queues_shared_by_the_broker",
+        "group.reset_one_queue_to_an_offset",
+        "group.reset_while_offline",
+        "group.reset_while_online_to_a_time",
+        "group.reset_while_online_to_the_beginning",
+        "group.unregister_producer",
+        "lite.commit_and_continue",
+        "orderly.locks",
+        "pop.failed_message_comes_back",
+        "pop.members_share_the_messages",
+        "producer.compressed_lz4",
+        "producer.compressed_zlib",
+        "producer.compressed_zstd",
+        "push.broadcast",
+        "push.heartbeat_v2",
+        "push.message_between_the_first_questions",
+        "push.two_topics_and_unsubscribe",
+        "timer.delay_ms",
+        "timer.delay_sec",
+        "timer.deliver_ms",
+        "timer.recall",
+        "timer.too_far_away",
+        "transport.garbage_harms_nobody",
+        "transport.offset_id_names_the_broker",
+    ),  # use classes or methods of RocketMQ 5
+    # what the old client does otherwise, at each broker
+    "producer.unknown_topic_without_template",
+    "pull.offsets",
 )
 
 TLS = ("producer.sync", "producer.largest", "push.held_pull_is_woken", "push.orderly", "group.join_and_leave")
@@ -91,6 +137,15 @@ def test_members_can_be_told_of_a_reset(server: Address, everything: bool) -> No
     names = ("group.reset_while_online_to_the_beginning", "group.reset_while_online_to_a_time")
     with changed_option(server, "useServerSideResetOffset", "false", "true"):
         assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, *names), len(names))
+
+
+def test_the_old_client_goes_on(server: Address, everything: bool) -> None:
+    """The Java client of RocketMQ 4.9.8."""
+    if not everything:
+        pytest.skip("takes 2 minutes; --compat runs it")
+    needs(java_program.classes)
+    rows = java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "16", version=OLD_VERSION)
+    assert_all_hold((row for row in rows if row["name"] not in NOT_FOR_4), 90)
 
 
 def test_headers_may_be_binary(server: Address) -> None:

@@ -1,8 +1,8 @@
 package glassmq.compat;
 
-import com.alibaba.fastjson2.JSON;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 
 /** Lines of JSON on the standard output, which carries nothing else. */
 final class Json {
@@ -18,7 +18,7 @@ final class Json {
     }
 
     static synchronized void print(Object... namesAndValues) {
-        Main.OUT.println(JSON.toJSONString(object(namesAndValues)));
+        Main.OUT.println(RemotingSerializable.toJson(object(namesAndValues), false));
         Main.OUT.flush();
     }
 }

@@ -105,7 +105,12 @@ final class World implements AutoCloseable {
     /** A topic with so many queues, known to the name server. */
     String topic(int queues) throws Exception {
         String topic = name("t");
-        producer().createTopic("TBW102", topic, queues, new HashMap<>());
+        try {
+            producer().createTopic("TBW102", topic, queues, new HashMap<>());
+        } catch (NoSuchMethodError inRocketmq4) {
+            DefaultMQProducer.class.getMethod("createTopic", String.class, String.class, int.class)
+                .invoke(producer(), "TBW102", topic, queues);
+        }
         routed(topic, queues);
         return topic;
     }

@@ -123,12 +123,12 @@ def _offset_id(record: bytes) -> str:
     return encode_offset_message_id(stored.store_host, stored.store_port, stored.physical_offset)
 
 
-def query_message(context: Context, request: Request, now: Now) -> Reply:
+def query_message(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: QueryMessage = request.command
     context.topics.require(command.topic)
     if not 0 < len(command.key) <= MAX_KEY_LENGTH:
         raise RequestError(f"a key has 1 to {MAX_KEY_LENGTH} characters", pointer="/key")
-    records = context.store.query_message(
+    records = yield from context.store.query.by_key(
         command.topic,
         command.key,
         min(command.max_num, MAX_MSGS_NUM_BATCH),

@@ -54,7 +54,6 @@ WEIGHTS: dict[type[Command], int] = {
     commands.HeartBeat: 32,
     commands.DeleteTopic: 128,
     commands.UpdateAndCreateTopic: 8,
-    commands.QueryMessage: 128,
     commands.GetQueues: 128,
     commands.GetTopicStats: 128,
     commands.ResetConsumerOffset: 128,

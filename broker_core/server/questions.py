@@ -35,6 +35,7 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.GetEvents,
     commands.QueryCorrectionOffset,
     commands.GetMessageTimeline,
+    commands.QueryMessage,
     commands.QueryMessageByTime,
     commands.GetMetrics,
     commands.GetHistorySample,

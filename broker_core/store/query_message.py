@@ -11,8 +11,9 @@ from broker_core.formats.index_unit import key_hash
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.index.index_file import PAUSE
 from broker_core.store.index.index_service import TAG_KEY, IndexService, index_words
-from broker_core.walk import Steps, pieces_of
+from broker_core.walk import Steps, finish, pieces_of
 
 QUEUES_SEARCHED = 10
 """Queues of a piece in which a time is looked for: some 50 microseconds each."""
@@ -46,6 +47,12 @@ class MessageQuery:
     def query_message(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
     ) -> list[bytes]:
+        """The result of ``by_key``, in one piece: for a key that few messages have."""
+        return finish(self.by_key(topic, key, max_num, begin_ms, end_ms, max_bytes))
+
+    def by_key(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
+    ) -> Steps[list[bytes]]:
         """Records with this key and a store time from ``begin_ms`` to ``end_ms``, in log order.
 
         Returns the newest ``max_num``, or fewer: the record that reaches ``max_bytes`` is the last one taken.
@@ -56,9 +63,13 @@ class MessageQuery:
         records: dict[int, bytes] = {}
         size = 0
         name = topic.encode("utf-8", "surrogatepass")
-        for physical_offset in self._index.find(key_hash(topic, key), begin_ms, end_ms):
+        for looked_at, physical_offset in enumerate(self._index.find(key_hash(topic, key), begin_ms, end_ms), 1):
             if len(records) >= max_num or size >= max_bytes:
                 break
+            if physical_offset == PAUSE or not looked_at % UNITS_READ:
+                yield
+            if physical_offset == PAUSE:
+                continue
             record = self._log.record(physical_offset)
             if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
                 continue

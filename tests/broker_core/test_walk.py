@@ -52,6 +52,7 @@ QUESTIONS: list[c.Command] = [
     c.GetEvents(after=3),
     c.ViewMessage(message_id="none"),
     c.ConsumeMessageDirectly(group="g", client_id="x-client", message_id="none"),
+    c.QueryMessage(topic="b", key="k"),
     c.QueryMessageByTime(topic="b"),
     c.GetPulls(topic="b"),
     c.GetMessageTimeline(message_id="none"),

@@ -24,6 +24,10 @@ from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 
 ALLOCATE_CHUNK = 1 << 20
+PAUSE = -1
+LOOKED_AT = 500
+"""Entries of other keys or other times that are looked at in one piece: under a millisecond."""
+
 AMPLE_ENTRIES = 512
 """Entries that the keys of a batch are expected to need at most."""
 
@@ -107,17 +111,22 @@ class IndexFile:
         return IndexEntry(*ENTRY.unpack_from(self.file.buffer, self._entries_at + number * ENTRY_SIZE))
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Physical offsets of entries with this hash in a time window, newest first.
+        """Physical offsets of entries with this hash in a time window, newest first; PAUSE after LOOKED_AT others.
 
         Entries record whole seconds, so up to a second more on each side is included.
         """
         number = SLOT.unpack_from(self.file.buffer, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)[0]
         limit = self.header.index_count  # each entry points to an older one; a damaged chain must not loop
+        others = 0
         while 0 < number < limit:
             entry = self.entry(number)
             stored_ms = self.header.begin_timestamp + entry.time_diff * 1000
             if entry.key_hash == key_hash and begin_ms < stored_ms + 1000 and stored_ms <= end_ms:
                 yield entry.physical_offset
+            else:
+                others += 1
+                if others % LOOKED_AT == 0:
+                    yield PAUSE
             limit, number = number, entry.previous
 
     def cut(self, physical_end: int, known_count: int | None) -> int:

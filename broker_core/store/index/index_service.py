@@ -134,13 +134,21 @@ class IndexService:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Physical offsets of messages with this hash, newest first. Other keys may share the hash."""
-        for file in reversed(self.index_files):
+        """Physical offsets of messages with this hash, newest first. Other keys may share the hash.
+
+        PAUSE is no offset: here the caller may let other work be done. Files that expire meanwhile are left out.
+        """
+        for file in self.index_files[::-1]:
             header = file.header
+            if file not in self.index_files:
+                return
             if header.index_count <= 1:
                 continue
             if header.begin_timestamp <= end_ms and header.end_timestamp + 1000 > begin_ms:
-                yield from file.find(key_hash, begin_ms, end_ms)
+                for physical_offset in file.find(key_hash, begin_ms, end_ms):
+                    yield physical_offset
+                    if file not in self.index_files:
+                        return
             if header.begin_timestamp < begin_ms:
                 return
 

@@ -25,6 +25,26 @@ def test_by_key() -> None:
     assert [record.body for record in decode_all(reply.records)] == [b"1", b"2"]
 
 
+def test_a_query_looks_at_many_messages_with_its_key_in_pieces() -> None:
+    """The index has all messages of a key in one chain, the newest first."""
+    bench = Bench()
+    bench.send("orders", b"first", properties=encode({"KEYS": "k"}))
+    end_ms = bench.clock.now().wall_ms
+    bench.tick(10_000)
+    later = [c.OutgoingMessage(body=b"later", queue_id=0, properties=encode({"KEYS": "k"})) for _ in range(2000)]
+    bench.call(c.SendMessage(topic="orders", messages=later))
+    walk = bench.engine.walk(c.QueryMessage(topic="orders", key="k", end_ms=end_ms), bench.clock.now())
+    pieces = 0
+    while True:
+        try:
+            next(walk)
+            pieces += 1
+        except StopIteration as end:
+            reply = end.value
+            break
+    assert pieces >= 4 and [record.body for record in decode_all(reply.records)] == [b"first"]
+
+
 def test_by_unique_key_in_any_topic() -> None:
     bench = Bench()
     message_id = bench.send("orders", b"1").messages[0].message_id

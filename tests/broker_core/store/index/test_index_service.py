@@ -52,6 +52,15 @@ def test_files_roll_and_are_searched_from_the_newest() -> None:
     assert again.max_physical_offset == 2900
 
 
+def test_a_search_ends_at_files_that_expire_between_its_pieces() -> None:
+    service = make(SimulatedFiles())
+    service.put([request(number, "KEYS\x01all\x02") for number in range(30)])
+    search = service.find(key_hash("T", "all"), 0, 1 << 40)
+    assert next(search) == 2900
+    assert service.take_expired(2000) and service.index_files
+    assert list(search) == [number * 100 for number in range(28, 19, -1)]
+
+
 def test_tags_are_indexed_but_not_rolled_back_messages() -> None:
     service = make(SimulatedFiles())
     service.put([request(1, tag="a"), request(2, "X\x01y\x02"), request(3, indexed=False)])

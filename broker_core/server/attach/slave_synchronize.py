@@ -36,6 +36,8 @@ TOPICS_A_ROUND = GROUPS_A_ROUND = 20
 ROUNDS = 16
 """Rounds in which all groups have their turn: 80 s. A member that is not confirmed for 120 s is removed."""
 MEMBERS_OF_A_GROUP = 1000
+NAMES = 3
+"""So many topics are named in a sentence."""
 
 
 class _Connection(msgspec.Struct, rename="camel"):
@@ -64,6 +66,7 @@ class SlaveSynchronize:
     """RocketMQ's SlaveSynchronize. ``tables_ms`` and ``members_ms``: wall times of the last complete rounds, or None.
 
     ``problem`` says why a part could not be fetched, such as a refusal by access control; the log goes on without it.
+    It also names topics that a copy cannot show as their broker does.
     """
 
     def __init__(self, cluster: ClusterClient, engine: EngineCalls, clock: Clock) -> None:
@@ -76,6 +79,8 @@ class SlaveSynchronize:
         self._due_ns: dict[RequestCode, int] = {}
         self._versions: dict[RequestCode, tuple[Any, int]] = {}
         self._offsets: dict[str, dict[int, int]] = {}
+        self._batch_topics: list[str] = []
+        """Those with batch consume queues."""
         self._topics_asked: set[str] = set()
         """The topics whose ends are known."""
         self._topic_names: list[str] | None = None
@@ -112,7 +117,7 @@ class SlaveSynchronize:
             await self._all_members(address)
         except (OSError, MQClientException, EngineRefused, msgspec.ValidationError) as error:
             problems.append(("members", error))
-        self.problem = _text(problems)
+        self.problem = "; ".join([*_texts(problems), *_about_batches(self._batch_topics)])
 
     # --- Tables -----------------------------------------------------------------------------------------------
 
@@ -126,11 +131,13 @@ class SlaveSynchronize:
         return False
 
     async def _topics(self, table: dict[str, Any]) -> None:
-        self._topic_names = sorted(table["topicConfigTable"] or {})
+        configs = table["topicConfigTable"] or {}
+        self._topic_names = sorted(configs)
+        self._batch_topics = sorted(name for name, entry in configs.items() if _has_batches(entry))
         self._topics_asked &= set(self._topic_names)
         if self._is_known(RequestCode.GET_ALL_TOPIC_CONFIG, table):
             return
-        entries = [{"topicName": name} | _present(entry) for name, entry in (table["topicConfigTable"] or {}).items()]
+        entries = [{"topicName": name} | _present(entry) for name, entry in configs.items()]
         await self._engine.call(ReplicateTables(begin_topics=True))
         for part in _parts(entries, ENTRIES_A_TURN):
             await self._engine.call(ReplicateTables(topics=part))
@@ -235,14 +242,28 @@ class SlaveSynchronize:
                 await self._engine.call(CloseConnection(), connection)
 
 
-def _text(problems: list[tuple[str, Exception]]) -> str:
+def _has_batches(entry: Any) -> bool:
+    """Whether a topic's configuration asks for batch consume queues."""
+    attributes = entry.get("attributes") if isinstance(entry, dict) else None
+    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"
+
+
+def _about_batches(topics: list[str]) -> list[str]:
+    """What a copy shows of these topics, which have batch consume queues; empty without any."""
+    if not topics:
+        return []
+    names = ", ".join(topics[:NAMES]) + (f" and {len(topics) - NAMES} more" if len(topics) > NAMES else "")
+    return [f"each batch counts as one message in topics with queue.type=BatchCQ: {names}"]
+
+
+def _texts(problems: list[tuple[str, Exception]]) -> list[str]:
     """Why parts could not be fetched. What access control refuses is one sentence."""
     texts = [f"{what}: {error}" for what, error in problems if not isinstance(error, AccessRefused)]
     refused = [error for _, error in problems if isinstance(error, AccessRefused)]
     if refused:
         names = dict.fromkeys(error.request.name for error in refused)
         texts.append(f"the log is followed without {', '.join(names)}: {refused[0]}")
-    return "; ".join(texts)
+    return texts
 
 
 def _present(entry: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,10 @@
-"""The chapters of the guide, which are the files of docs/, as HTML."""
+"""The chapters of the guide, which are the files of docs/, as HTML.
 
+In another language than English each paragraph is translated by its text, so one that has changed is English until it
+is translated again. The catalog is ``locale/LANGUAGE/LC_MESSAGES/guide.po``.
+"""
+
+import gettext
 import re
 from functools import lru_cache
 from itertools import pairwise
@@ -8,12 +13,14 @@ from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.utils.safestring import SafeString
+from django.utils.translation import to_locale
 from markdown_it import MarkdownIt
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+LOCALES = Path(__file__).resolve().parent / "locale"
 FIRST = "dashboard"
 _OUTSIDE = re.compile(r"^(?:https?:|#)")
 _CHAPTER = re.compile(r"^(?P<name>[^#]+)\.md(?P<anchor>#.*)?$")
@@ -33,23 +40,37 @@ def names() -> list[str]:
     return sorted(found, key=lambda name: ("/" in name, name))
 
 
-@lru_cache(64)
-def chapter(name: str) -> Chapter:
-    """The chapter with this name, one of ``names()``. KeyError for any other."""
+@lru_cache(128)
+def chapter(name: str, language: str = "en") -> Chapter:
+    """The chapter with this name, one of ``names()``, in one of the languages of pages. KeyError for any other name."""
     if name not in names():
         raise KeyError(name)
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse((DOCS / f"{name}.md").read_text(encoding="utf-8"))
     title = name
     for token, following in pairwise(tokens):
-        if token.type == "heading_open":
+        if token.type == "heading_open":  # the id is that of the English heading, so links lead there in any language
             token.attrSet("id", anchor(following.content))
             if token.tag == "h1":
-                title = following.content
+                title = translated(following.content, language)
     for token in tokens:
+        if token.type == "inline" and (text := translated(token.content, language)) != token.content:
+            token.children = markdown.parseInline(text)[0].children
         if token.children:
             token.children = _follow_links(token.children, name)
     return Chapter(title, SafeString(markdown.renderer.render(tokens, markdown.options, {})))
+
+
+def translated(paragraph: str, language: str) -> str:
+    """A paragraph's Markdown in this language; as it is if there is no translation of it."""
+    key = " ".join(paragraph.split())
+    found = _catalog(language).gettext(key)
+    return paragraph if found == key else found
+
+
+@lru_cache(8)
+def _catalog(language: str) -> gettext.NullTranslations:
+    return gettext.translation("guide", LOCALES, [to_locale(language)], fallback=True)
 
 
 def anchor(heading: str) -> str:

@@ -50,7 +50,7 @@ export function formatTime(ms, now) {
 export function describeRun({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null, broker = null }, now) {
   const time = from === null && to === null ? t("all stored data") : from === null ? t("until {0} UTC", formatTime(to, now))
     : to === null ? t("since {0} UTC", formatTime(from, now)) : t("{0} to {1} UTC", formatTime(from, now), formatTime(to, now));
-  return [time, topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(", ");
+  return [time, topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(t(", "));
 }
 
 const twoDecimals = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });

@@ -45,3 +45,17 @@ def test_the_header_links_to_the_guide_from_anywhere() -> None:
         Context({"request": RequestFactory().get("/topics/orders")})
     )
     assert 'href="/guide/dashboard"' in header.render(Context())
+
+
+def test_a_chapter_in_chinese_has_the_same_places_code_and_links() -> None:
+    for name in ("alerts", "dashboard"):
+        english, chinese = guide.chapter(name), guide.chapter(name, "zh-hans")
+        assert chinese.title != english.title and chinese.html != english.html
+        for pattern in ('id="[^"]+"', "<code>[^<]+</code>", 'href="[^"]+"'):
+            assert sorted(re.findall(pattern, chinese.html)) == sorted(re.findall(pattern, english.html))
+
+
+def test_a_paragraph_without_translation_stays_english() -> None:
+    assert guide.translated("The\ndashboard", "zh-hans") == "控制台"
+    assert guide.translated("Something\nnew", "zh-hans") == "Something\nnew"
+    assert guide.translated("The dashboard", "de") == guide.translated("The dashboard", "en") == "The dashboard"

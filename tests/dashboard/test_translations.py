@@ -110,7 +110,7 @@ def test_a_translation_has_the_same_places_and_markup(domain: str) -> None:
             assert '"' not in entry.translation, entry
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("domain", [*DOMAINS, "guide"])
 def test_the_compiled_catalog_is_that_of_the_texts(domain: str) -> None:
     with (CATALOGS / f"{domain}.mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)
@@ -127,6 +127,47 @@ def test_the_scripts_know_each_verdict_and_advice_of_the_server() -> None:
     fixed = {situation.advice for situation in CATALOGUE.values()} - {CATALOGUE["listener_blocked"].advice}
     others = re.findall(r'advice="([^"]*)"', (PROJECT / "broker_core/verdicts/judge.py").read_text())
     assert {json.loads(text) for text in known} == fixed | set(clients._ADVICE.values()) | set(others)
+
+
+WHOLE_TEMPLATE = re.compile(r"`((?:(?!\$\{)[^`])*)`")
+NOT_SHOWN = {
+    "(prefers-color-scheme: dark)",
+    "(prefers-reduced-motion: reduce)",
+    "11px system-ui, sans-serif",
+    ".run-error span",
+    "input, textarea, select, [contenteditable]",
+    "use strict",
+    "make demo",  # commands
+    "falling behind",  # words of the API
+    "catching up",
+    "invalid record",
+    "several brokers",
+}
+
+
+def strings_of(source: str) -> Iterator[str]:
+    """The strings of a script that are not translated, with | for the values in them."""
+    source = re.sub(r"/\*.*?\*/|(?:^|\s)//[^\n]*", "", source, flags=re.DOTALL)
+    source = COUNTED.sub("", TRANSLATED.sub("", source))
+    yield from (text[1:-1] for text in re.findall(LITERAL, source))
+    for line in re.sub(LITERAL, '""', source).splitlines():
+        rest, before = line, ""
+        while rest != before:  # a template in a value of another one comes first
+            before, rest = rest, re.sub(r"\$\{[^{}`]*\}", "|", rest)
+            yield from WHOLE_TEMPLATE.findall(rest)
+            rest = WHOLE_TEMPLATE.sub("", rest)
+
+
+@pytest.mark.parametrize("folder", ["", "pages", "panels", "text"])
+def test_a_script_has_no_sentence_outside_translations(folder: str) -> None:
+    styles = "".join(path.read_text(encoding="utf-8") for path in (PROJECT / "static" / "css").glob("*.css"))
+    classes = {*re.findall(r"\.([a-z][\w-]*)", styles)}
+    for path in (PROJECT / "static" / "js" / folder).glob("*.js"):
+        for text in strings_of(path.read_text(encoding="utf-8")):
+            is_shown = re.search("[A-Za-z]{2,}[,;:]? [a-z]{2,}", text) and not text.startswith("curl ")
+            is_shown = is_shown and text not in NOT_SHOWN
+            are_classes = all(word in classes or "-" in word for word in text.strip("|").split())
+            assert not is_shown or are_classes, f"{path.name} does not translate {text!r}"
 
 
 TAGS = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}|<(?:script|style|code|pre|textarea)\b.*?</\w+>|<[^<>]*>", re.DOTALL)

@@ -53,7 +53,7 @@ function aboutPanel() {
     render({ answer }) {
       if (!answer) return;
       showMissing("");
-      const about = [SETTINGS[answer.message_model], SETTINGS[answer.consume_from_where]].filter(Boolean).join("; ");
+      const about = [SETTINGS[answer.message_model], SETTINGS[answer.consume_from_where]].filter(Boolean).join(t("; "));
       setText(part("about"), about ? `${about[0].toUpperCase()}${about.slice(1)}.` : "");
     },
   };

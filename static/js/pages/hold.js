@@ -33,7 +33,7 @@ function show(timeline) {
     el("span", { class: "step-time mono", title: isoTime(at) }, clockTime(at)), el("span", { class: "chip", "data-tone": tone }, word),
     el("span", { class: "step-text" }, visible(text)))));
   setText(part("note"), [steps.length > MOST_STEPS ? t("the last {0} of {1} steps", MOST_STEPS, steps.length) : "",
-    complete ? "" : t("not all of its events are kept, so steps are missing")].filter(Boolean).join("; "));
+    complete ? "" : t("not all of its events are kept, so steps are missing")].filter(Boolean).join(t("; ")));
   part("content").hidden = false;
 }
 

@@ -108,7 +108,7 @@ function showTimeLine(message, timeline) {
       el("span", { class: "step-text" }, visible(text)));
   }));
   const left = steps.length > MOST_STEPS ? t("the first {0} of {1} steps", count(MOST_STEPS), count(steps.length)) : "";
-  setText(part("note", "time-line"), [left, timeline.complete ? "" : t("older events are no longer kept, so steps may be missing")].filter(Boolean).join("; "));
+  setText(part("note", "time-line"), [left, timeline.complete ? "" : t("older events are no longer kept, so steps may be missing")].filter(Boolean).join(t("; ")));
   const groups = groupsOf(message, events, timeline.complete);
   part("rows", "groups").replaceChildren(...groups.map(({ group, word, tone, text }) => el("li", { "data-message-group": group },
     el("a", { href: groupHref(group) }, group), " ", el("span", { class: "chip", "data-tone": tone }, word), el("p", { class: "quiet" }, text))));

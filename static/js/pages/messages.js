@@ -182,7 +182,7 @@ function show() {
   const left = [leftOut && plural(leftOut, "{0} message is too large for this list", "{0} messages are too large for this list"),
     isCut && t("some messages between the listed ones, or before them, are not in this list"),
     next !== null && found.length >= MOST_ROWS && t("the list is full: choose a time range to see older messages")];
-  setText(part("left-out"), left.filter(Boolean).join("; "));
+  setText(part("left-out"), left.filter(Boolean).join(t("; ")));
 }
 
 function showProblem(text) {

@@ -22,6 +22,6 @@ export function showGlance(row, report, now) {
   setAttribute(row, "data-status", newest?.status ?? "never");
   setText(part("state"), stateText(newest));
   setText(part("figures"), figures);
-  setText(part("about"), [range, when].filter(Boolean).join(", "));
+  setText(part("about"), [range, when].filter(Boolean).join(t(", ")));
   row.querySelector("button").hidden = ACTIVE.has(newest?.status);
 }

@@ -134,7 +134,7 @@ export function holdsPanel({ isOwn }) {
     if (known && state.holdsTotal > state.holds.size) {
       left.push(plural(state.holdsTotal - state.holds.size, "{0} more pull is held; list them with /api/v1/holds?topic=", "{0} more pulls are held; list them with /api/v1/holds?topic="));
     }
-    setText(part("left-out"), left.join("; ") || (shown ? t("all held pulls are shown") : ""));
+    setText(part("left-out"), left.join(t("; ")) || (shown ? t("all held pulls are shown") : ""));
     part("more").hidden = shown >= matching;
     const empty = known && matching === 0;
     part("empty").hidden = !empty;

@@ -26,5 +26,5 @@ function detail({ status, reason, retryAt, knownAt, localNow }) {
   const known = age !== null && age > AGE_SHOWN_AFTER_MS ? t("data is {0} old", span(age)) : "";
   const retry = status === "disconnected" && retryAt !== null && reason
     ? t("reconnecting in {0}", seconds(Math.max(0, retryAt - localNow))) : "";
-  return [reason, known, retry].filter(Boolean).join("; ");
+  return [reason, known, retry].filter(Boolean).join(t("; "));
 }

@@ -86,7 +86,7 @@ export function queuesPanel() {
     if (known && state.queuesTotal > state.queues.size) {
       left.push(plural(state.queuesTotal - state.queues.size, "{0} more queue exists; see /api/v1/topics", "{0} more queues exist; see /api/v1/topics"));
     }
-    setText(part("left-out"), left.join("; ") || (matching ? t("all queues are shown") : ""));
+    setText(part("left-out"), left.join(t("; ")) || (matching ? t("all queues are shown") : ""));
     part("empty").hidden = !known || matching > 0;
     setText(part("empty-title"), visible ? t("No queue matches this filter.") : t("No queues yet."));
   }

@@ -69,5 +69,5 @@ export function showLeftOut(node, { shown, matching, total, all, hasMore = false
   if (matching < total) left.push(t("{0} of {1} match", count(matching), count(total)));
   if (shown < matching) left.push(t("showing {0} of {1}; filter to see others", count(shown), count(matching)));
   if (hasMore) left.push(t("the first {0} by name; the others are not looked at", count(total)));
-  setText(node, left.join("; ") || (total ? all : ""));
+  setText(node, left.join(t("; ")) || (total ? all : ""));
 }

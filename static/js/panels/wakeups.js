@@ -60,7 +60,7 @@ export function wakeupsPanel() {
     if (chosen.cause) parts.push(t("{0} by {1}", count(shown.length), cause(chosen.cause).word));
     if (chosen.paused) parts.push(t("paused, {0}{1} newer", newer >= MAX_WAKEUPS ? t("over ") : "", count(newer)));
     if (state.dropped > 0) parts.push(t("{0} not shown, too many at once", count(state.dropped)));
-    setText(part("count"), known ? parts.join("; ") : t("unknown"));
+    setText(part("count"), known ? parts.join(t("; ")) : t("unknown"));
     part("empty").hidden = !known || shown.length > 0;
     setText(part("empty-title"), list.length ? t("No wake-up with this cause.") : t("No held pull has ended yet."));
   }

@@ -76,7 +76,7 @@ export function explainPull(hold, wakeUs, roundTripMs) {
   const parts = [t("held {0}", millis(hold.held_ms)), t("woken by {0}", cause(hold.wake_cause).word)];
   if (wakeUs !== null && wakeUs > 0) parts.push(t("{0} after the arrival", micros(wakeUs)));
   if (roundTripMs !== null) parts.push(t("{0} from Publish to this page", millis(roundTripMs)));
-  return parts.join(", ");
+  return parts.join(t(", "));
 }
 
 /** What switching long polling on or off does to the pulls that are held now. `state` is the page's. */

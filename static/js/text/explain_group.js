@@ -15,8 +15,8 @@ const LATE_HEARTBEAT_MS = 45_000;
 /** "a", "a and b", "a, b, c, d and 3 more". */
 export function joinNames(names) {
   const shown = names.slice(0, NAMED_AT_MOST);
-  if (names.length > NAMED_AT_MOST) return t("{0} and {1} more", shown.join(", "), count(names.length - NAMED_AT_MOST));
-  return shown.length < 2 ? shown.join("") : t("{0} and {1}", shown.slice(0, -1).join(", "), shown.at(-1));
+  if (names.length > NAMED_AT_MOST) return t("{0} and {1} more", shown.join(t(", ")), count(names.length - NAMED_AT_MOST));
+  return shown.length < 2 ? shown.join("") : t("{0} and {1}", shown.slice(0, -1).join(t(", ")), shown.at(-1));
 }
 
 /** An age in at most two units; "12 s" under a minute. */
@@ -62,7 +62,7 @@ export function explainQueue(queue, heldMs, filtered = false) {
   if (uncommitted > 0) parts.push(filtered ? plural(uncommitted, "{0} message is pulled, or skipped by the filter, but not committed yet.", "{0} messages are pulled, or skipped by the filter, but not committed yet.")
     : plural(uncommitted, "{0} message is pulled but not committed yet.", "{0} messages are pulled but not committed yet."));
   if (isPolledByAnother(queue)) parts.push(t("{0} pulls from it, although it is assigned to {1}.", queue.polled_by, queue.assigned_to));
-  return parts.filter(Boolean).join(" ");
+  return parts.filter(Boolean).join(language === "en" ? " " : "");
 }
 
 /** The broker's sentence, without the owner's name at its start: the row shows the name already. */

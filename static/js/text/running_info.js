@@ -61,5 +61,5 @@ export function askedText({ brokers, problems }) {
     return t("{0} ({1}) asked {2}", broker, source, whom);
   });
   const away = Object.entries(problems ?? {}).map(([broker, problem]) => `${broker}: ${problem}`);
-  return [...members, ...away].join("; ");
+  return [...members, ...away].join(t("; "));
 }

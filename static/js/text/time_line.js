@@ -94,7 +94,7 @@ function outcome({ delivered, committed, sentBack, resent, dead }, stored, compl
   if (sentBack) parts.push(plural(sentBack, "sent back once", "sent back {0} times"));
   if (resent) parts.push(plural(resent, "sent again once after it was dead", "sent again {0} times after it was dead"));
   if (committed !== null) parts.push(t("committed {0}", after(committed)));
-  const text = capitalize(`${parts.join("; ")}.`);
+  const text = capitalize(t("{0}.", parts.join(t("; "))));
   if (dead !== null) return { word: t("dead"), tone: "bad", text };
   if (committed !== null && !delivered.length && !sentBack && !resent) return passed(after(committed), complete);
   if (committed !== null) return { word: sentBack ? t("sent back") : t("committed"), tone: sentBack ? "warn" : "good", text };

@@ -1,6 +1,7 @@
 /** Calls to the public API. A failure is an Error with a sentence for the reader as its message. */
 
 import { withBroker } from "./brokers.js";
+import { serverText } from "./text/server/texts.js";
 import { t } from "./text/translate.js";
 
 export class Problem extends Error {
@@ -73,9 +74,9 @@ function problemOf(response, problem) {
 
 /** The sentence of an RFC 9457 problem, with its code and its first field error; null when it has no text. */
 export function problemSentence(problem) {
-  const detail = problem?.detail || problem?.title;
+  const detail = serverText(problem?.detail || problem?.title);
   if (!detail) return null;
-  const first = Array.isArray(problem.errors) && problem.errors[0]?.detail ? ` ${problem.errors[0].detail}` : "";
+  const first = Array.isArray(problem.errors) && problem.errors[0]?.detail ? ` ${serverText(problem.errors[0].detail)}` : "";
   const code = problem.code ? ` (${problem.code})` : "";
   return `${detail}${first === ` ${detail}` ? "" : first}${code}`;
 }

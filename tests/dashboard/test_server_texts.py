@@ -34,6 +34,23 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "alerts/sending.py": ("send", "_receiver", "_post", "_mail"),
         "alerts/service.py": ("round",),
     },
+    "errors.js": {
+        "alerts/reports.py": ("check_figure",),
+        "alerts/rules.py": (
+            "check_rule",
+            "_check_states",
+            "_check_report",
+            "_check_text",
+            "_check_pattern",
+            "check_silence",
+            "check_channel",
+            "check_url",
+        ),
+        "bridge/batching_port.py": ("_time_out",),
+        "bridge/port.py": ("get_ports",),
+        "broker_core/topics.py": ("not_exist", "validate_name", "validate_topic", "validate_group"),
+        "spark_jobs/hosting/schedules.py": ("add", "crontab_of", "_refuse_twice"),
+    },
     "report_notes.js": {
         "spark_jobs/hosting/lake_state.py": ("_read_stored", "lake_state"),
         "spark_jobs/hosting/runs.py": ("end_attempt",),

@@ -3,6 +3,7 @@
 
 import { language, noop, t } from "../translate.js";
 import { ALERTS } from "./alerts.js";
+import { ERRORS } from "./errors.js";
 import { QUEUES } from "./queues.js";
 import { REFUSALS } from "./refusals.js";
 import { REPORT_NAMES } from "./report_names.js";
@@ -14,7 +15,7 @@ const MOST_REMEMBERED = 1_000;
 const PLACE = /\{\d\}/;
 const DURATIONS = [noop("{0} µs"), noop("{0} ms"), noop("{0} s"), noop("{0} min"), noop("{0} h"), noop("{0} d")];
 
-const TEMPLATES = [...ALERTS, ...QUEUES, ...REFUSALS, ...REPORT_NAMES, ...REPORT_NOTES, ...REPORT_WORDS];
+const TEMPLATES = [...ALERTS, ...ERRORS, ...QUEUES, ...REFUSALS, ...REPORT_NAMES, ...REPORT_NOTES, ...REPORT_WORDS];
 const fixed = new Set(TEMPLATES.filter((template) => !PLACE.test(template)));
 const amounts = new Set([...DURATIONS, ...COUNTED]);
 const remembered = new Map();

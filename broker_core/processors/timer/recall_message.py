@@ -74,8 +74,11 @@ def _illegal(remark: str) -> RequestError:
 
 
 def get_timer_metrics(context: Context, request: Request, now: Now) -> Reply:
-    """What waits in the timer wheel."""
+    """What waits in the timer wheel. Raises UnavailableError while that is not known."""
     timers = context.store.timers
+    if not timers.loaded or not timers.counts.is_complete:
+        what = "being counted after the start" if timers.loaded else "not loaded"
+        raise UnavailableError(f"the timer messages are {what}; ask again later", code=ResponseCode.SYSTEM_ERROR)
     return TimerMetrics(
         time_ms=now.wall_ms,
         messages=timers.counts.pending + timers.behind,

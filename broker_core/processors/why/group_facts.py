@@ -37,6 +37,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import group_detail, is_known_group
 from broker_core.processors.retry_message import RETRY_PREFIX
 from broker_core.processors.why.live_state import returned_messages, unacknowledged_pops
+from broker_core.store.timer.next_due import first_due_ms
 from broker_core.topics import PERM_READ
 from broker_core.walk import Steps
 
@@ -60,7 +61,7 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
         raise not_exist(group)
     detail = yield from group_detail(context, group, frozenset(), context.events.seq, now)
     recent = yield from _recent_messages(context, detail)
-    delayed = yield from _delayed(context, detail)
+    delayed = yield from _delayed(context, detail, now)
     info, config = context.consumers.get(group), context.subscription_groups.get(group)
     changed_ns = info.changed_ns if info is not None else 0
     return GroupFacts(
@@ -92,23 +93,26 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
     )
 
 
-def _delayed(context: Context, detail: ConsumerGroupDetail) -> Steps[list[DelayedMessages]]:
+def _delayed(context: Context, detail: ConsumerGroupDetail, now: Now) -> Steps[list[DelayedMessages]]:
     """The messages of subscribed topics that are not due, by topic."""
     if not detail.subscriptions:
         return []
     is_all = yield from context.postponed.count()
     found = []
-    timer_counts = context.store.timers.counts
+    timers = context.store.timers
+    are_timers_counted = timers.loaded and timers.counts.is_complete and not timers.behind
     for subscription in detail.subscriptions[:MAX_TOPICS]:
         waiting = context.postponed.noted_for(subscription.topic, is_all=is_all)
-        timed = max(timer_counts.by_topic.get(subscription.topic, 0), 0)
+        timed = max(timers.counts.by_topic.get(subscription.topic, 0), 0)
         if waiting.messages or timed:
+            timed_due_ms = (yield from first_due_ms(timers, subscription.topic, now)) if timed else None
+            known = [due_ms for due_ms in (waiting.next_due_ms, timed_due_ms) if due_ms is not None]
             found.append(
                 DelayedMessages(
                     topic=subscription.topic,
                     messages=waiting.messages + timed,
-                    next_due_ms=waiting.next_due_ms,
-                    counted=waiting.is_all and timer_counts.is_complete,
+                    next_due_ms=None if timed and timed_due_ms is None else min(known, default=None),
+                    counted=waiting.is_all and are_timers_counted,
                 )
             )
     return found

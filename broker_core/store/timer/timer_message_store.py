@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker_core.clock import Now
+from broker_core.formats.commit_log_record import Buffer
 from broker_core.formats.consume_queue_unit import is_hole
 from broker_core.formats.message_properties import TIMER_OUT_MS, find
 from broker_core.formats.tags_code import tags_code
@@ -99,7 +100,7 @@ class TimerMessageStore:
         self.precision_ms = options().timer_precision_ms
         self.wheel = TimerWheel(files, maps, root, self.precision_ms)
         self.timer_log = TimerLog(files, maps, root, options().mapped_file_size_timer_log)
-        self.counts = TimerCounts(self.wheel, self.timer_log, self._message_of)
+        self.counts = TimerCounts(self.wheel, self.timer_log, self.message_of)
         self.dirty = False
         """Whether something changed that ``take_dirty`` has not returned."""
         self.version = (0, 0)
@@ -266,7 +267,7 @@ class TimerMessageStore:
         if is_open is not None:
             if unit.deletes:
                 is_open.deletes[deletes] = position
-                message = self._message_of(unit)
+                message = self.message_of(unit)
                 self.counts.add(message.real_topic if message is not None else "", 1)
             else:
                 is_open.add(unit.due_ms, position)
@@ -285,9 +286,13 @@ class TimerMessageStore:
         version = {"counter": self.version[1], "stateVersion": self.version[0], "timestamp": wall_ms}
         return {"dataVersion": version, "timingCount": counts}
 
-    def _message_of(self, unit: TimerLogUnit) -> TimerMessage | None:
+    def record_of(self, unit: TimerLogUnit) -> Buffer | None:
+        """An entry's record; None if it is missing."""
+        return self._log.record(unit.physical_offset)
+
+    def message_of(self, unit: TimerLogUnit) -> TimerMessage | None:
         """An entry's message; None if its record is missing."""
-        record = self._log.record(unit.physical_offset)
+        record = self.record_of(unit)
         return timer_message.read(record, self.precision_ms) if record is not None else None
 
     def recalls_at(self, slot_ms: int) -> int:
@@ -339,7 +344,7 @@ class TimerMessageStore:
         if unit.due_ms and not unit.deletes:
             slot.note(unit.due_ms, position)
             return 1
-        message = self._message_of(unit)
+        message = self.message_of(unit)
         if not unit.deletes:  # RocketMQ wrote it
             exact_ms = message.due_ms if message is not None and not unit.rolls else unit.slot_ms + self.precision_ms
             slot.note(exact_ms, position)
@@ -388,7 +393,7 @@ class TimerMessageStore:
         """A message of this real topic was delivered, put back into the timer queue, recalled, or is lost."""
         deletes = bool(timer.unit.magic & MAGIC_DELETE)
         self.counts.add(topic, 1 if deletes else -1)
-        if deletes and timer.unit.rolls and (message := self._message_of(timer.unit)) is not None:
+        if deletes and timer.unit.rolls and (message := self.message_of(timer.unit)) is not None:
             self.counts.add_rolled_recall(message, -1)
 
     # --- the disk -------------------------------------------------------------------------------------------------

@@ -238,3 +238,17 @@ def test_recalls_beyond_the_roll_window_are_limited_too_also_after_a_kill(monkey
         bench.tick(1000)
     bench.tick(10_000)
     assert len(read(bench)) == 2 and bench.context.store.timers.counts.rolled_recalls == {}
+
+
+def test_timer_metrics_are_refused_while_they_are_not_known() -> None:
+    bench = Bench()
+    sent(bench, timed(TIMER_DELAY_MS=5000))
+    bench.tick()
+    timers = bench.context.store.timers
+    timers.loaded = False
+    answer = bench.call(c.GetTimerMetrics())
+    assert isinstance(answer, c.Failed) and (answer.code, "not loaded" in answer.remark) == (1, True)
+    timers.loaded = True
+    timers.counts.begin(0, 1)
+    answer = bench.call(c.GetTimerMetrics())
+    assert isinstance(answer, c.Failed) and "being counted" in answer.remark

@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from broker_core import commands as c
 from broker_core.events import DelayedMessagesLost, DelayElapsed, MessagesDelayed
 from broker_core.formats.message_properties import decode
 from broker_core.processors.timer import timer_delivery
@@ -213,3 +214,22 @@ def test_a_message_whose_record_is_gone_is_reported_as_lost() -> None:
     (lost,) = events(bench, DelayedMessagesLost)
     assert lost.level == 0 and "missing" in lost.reason
     assert bench.engine.next_deadline() is None
+
+
+@pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_message_whose_topic_was_deleted_is_delivered_also_after_a_kill(mode: str) -> None:
+    bench = Bench(flush_disk_type=mode)
+    bench.call(c.UpdateAndCreateTopic(topic="orders"))
+    (request,) = bench.submit(timed(TIMER_DELAY_MS=5000))
+    bench.flush()
+    assert isinstance(bench.final(request), c.Sent)
+    bench.tick(1000)
+    assert isinstance(bench.call(c.DeleteTopic(topic="orders")), c.Done)
+    bench.files.kill()
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2, flush_disk_type=mode)
+    bench.tick(3999)
+    assert bench.context.topics.get("orders") is None
+    bench.tick(1)
+    bench.flush()
+    bench.tick(0)
+    assert read(bench) == [b"x"] and bench.engine.counters.timer_messages_now == 0

@@ -488,9 +488,11 @@ def test_messages_that_producers_delayed_to_an_exact_time() -> None:
     join(bench, "A")
     pull(bench, "A", 0)
     (delayed,) = facts_of(bench).delayed
-    assert (delayed.topic, delayed.messages, delayed.next_due_ms, delayed.counted) == ("orders", 1, None, True)
+    due_ms = bench.clock.now().wall_ms + 60_000
+    assert (delayed.topic, delayed.messages, delayed.next_due_ms, delayed.counted) == ("orders", 1, due_ms, True)
     (verdict,) = [verdict for verdict in why(bench).verdicts if verdict.id == "delayed_pending"]
-    assert verdict.sentence == "1 delayed message of orders is not due yet."
+    assert verdict.sentence.startswith("1 delayed message of orders is not due yet, the next at 20")
+    assert verdict.evidence["next_due_ms"] == due_ms
     bench.tick(60_001)
     assert "delayed_pending" not in ids(why(bench)), "it was delivered"
 

@@ -9,14 +9,13 @@ from broker_core import commands as c
 from spark_jobs.hosting import runs
 from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.job import BrokerStore, Job
-from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.reports import load
 from spark_jobs.run import run_report
 from tests.fakes.engine import ROOT
 from tests.fakes.followed import SEGMENT, append, blocks_of, follower, log_of, master
 from tests.fakes.name_server import topic_config
 from tests.spark_jobs.driven import Driven, copy
-from tests.spark_jobs.lake.test_sync import run_here
+from tests.spark_jobs.lakes import fill
 from tests.spark_jobs.test_run import now
 
 if TYPE_CHECKING:
@@ -122,5 +121,4 @@ def test_reports_and_lakes_read_copies_of_attached_brokers(
     assert sorted(read.messages.groupBy("broker").count().collect()) == sorted(counts.items())
     assert [row[:4] for row in read.offsets().collect()] == [(name, "g", "orders", 1) for name in counts]
     for name, store in runs.stores():
-        filled = sync(Wanted(str(store), tmp_path / "lakes"), run_here, lambda: 1, lambda percent, doing: None)
-        assert filled.messages == counts[name]
+        assert fill(store, tmp_path / "lakes").messages == counts[name]

@@ -21,16 +21,15 @@ from spark_jobs.hosting.lake_state import (
 )
 from spark_jobs.hosting.runs import RunActiveError
 from spark_jobs.hosting.schedules import BadCronError
-from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.folders import brokers, lake_name, notes_path
 from spark_jobs.lake.notes import Dropped, Rows
-from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.models import ReportRun, Status
+from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import Written, make_store, publish_end
 
 pytestmark = pytest.mark.django_db
-NOW = 1_700_000_000_000
+NOW = lakes.NOW
 
 
 @pytest.fixture
@@ -42,12 +41,7 @@ def store(settings: Any, tmp_path: Path) -> Written:
 
 
 def fill(root: Path) -> None:
-    sync(
-        Wanted(str(root / "store"), root / "lakes"),
-        lambda works: [lake_tasks.carry_out(work) for work in works],
-        lambda: NOW,
-        lambda percent, doing: None,
-    )
+    lakes.fill(root / "store", root / "lakes")
 
 
 def state() -> LakeState:
@@ -119,12 +113,7 @@ def test_the_state_counts_dropped_rows_and_files_not_removed_yet(store: Written,
     assert (state().notes.dropped, state().notes.retired_bytes) == (Dropped(), 0)
     size = state().notes.messages.size
     later = NOW + 9 * 86_400_000
-    sync(
-        Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=2),
-        lambda works: [],
-        lambda: later,
-        lambda percent, doing: None,
-    )
+    lakes.fill(tmp_path / "store", tmp_path / "lakes", now_ms=later, keep_days=2)
     found = state()
     assert found.notes.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
     assert (found.notes.messages, found.notes.position) == (Rows(0, 0, 0), store.end)

@@ -10,8 +10,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import lake_name, notes_path
 from spark_jobs.lake.lake import Fit, find_lake, fit, record_at
 from spark_jobs.lake.notes import LastRecord, Notes
-from spark_jobs.lake.sync import Wanted, sync
-from spark_jobs.lake.tasks import carry_out
+from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store, segment_path, tear
 
@@ -20,15 +19,7 @@ from tests.spark_jobs.stores import make_store, segment_path, tear
 def fill(tmp_path: Path) -> Callable[[], str]:
     """Fills the lake of the store in this process; returns the broker's name."""
 
-    def run() -> str:
-        return sync(
-            Wanted(str(tmp_path / "store"), tmp_path / "lakes"),
-            lambda works: [carry_out(work) for work in works],
-            lambda: 7,
-            lambda percent, doing: None,
-        ).broker
-
-    return run
+    return lambda: lakes.fill(tmp_path / "store", tmp_path / "lakes").broker
 
 
 def test_a_lake_has_rows_files_and_positions(tmp_path: Path, fill: Callable[[], str]) -> None:
@@ -36,8 +27,7 @@ def test_a_lake_has_rows_files_and_positions(tmp_path: Path, fill: Callable[[], 
     make_journal(tmp_path / "store", [entry(number) for number in range(12)])
     assert find_lake(tmp_path / "lakes", tmp_path / "store") is None
     broker = fill()
-    lake = find_lake(tmp_path / "lakes", tmp_path / "store")
-    assert lake is not None
+    lake = lakes.lake_of(tmp_path / "store", tmp_path / "lakes")
     assert (lake.folder, lake.broker) == (str(tmp_path / "lakes"), broker)
     assert lake.position == lake.notes.position == written.end
     assert (sum(file.rows for file in lake.messages), sum(file.rows for file in lake.polls)) == (20, 12)

@@ -19,7 +19,8 @@ from spark_jobs.lake.storage import Location
 from spark_jobs.lake.tasks import Done, Work
 from spark_jobs.sources.poll_journal_files import survey
 from tests.spark_jobs.journals import entry, make_journal
-from tests.spark_jobs.lake.test_sync import fill, lake_of, rows, run_here, written
+from tests.spark_jobs.lake.test_sync import fill, lake_of, rows, written
+from tests.spark_jobs.lakes import run_here
 from tests.spark_jobs.stores import Written, make_store, publish_end, tear
 
 __all__ = ["written"]

@@ -11,9 +11,8 @@ from spark_jobs import inputs as report_inputs
 from spark_jobs.errors import LakeError
 from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake import delta
-from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.folders import lake_name, notes_path
-from spark_jobs.lake.lake import Lake, find_lake
+from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.notes import LogGap
 from spark_jobs.lake.report_lake import (
     LAKE_SEGMENT,
@@ -23,7 +22,6 @@ from spark_jobs.lake.report_lake import (
     lake_notes,
     with_lake,
 )
-from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tables import lake_messages
 from spark_jobs.lake.tasks import MESSAGE_COLUMNS
 from spark_jobs.reports import load
@@ -33,27 +31,11 @@ from spark_jobs.sources.poll_journal_files import find_files, survey
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.lakes import fill, lake_of
 from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def fill(store: Path, lakes: Path) -> None:
-    """Fill a lake in this process."""
-    sync(
-        Wanted(str(store), lakes),
-        lambda works: [lake_tasks.carry_out(work) for work in works],
-        lambda: 5,
-        lambda percent, doing: None,
-    )
-
-
-def lake_of(root: Path) -> Lake:
-    """What the lake has of the store."""
-    lake = find_lake(root / "lakes", root / "store")
-    assert lake is not None
-    return lake
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +50,7 @@ def half(driven: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
         for share in (8, 4, 3, 2):
             publish_end(store, first[len(first) // share].start)
             fill(store, root / "lakes")
-    lake = find_lake(root / "lakes", store)
-    assert lake is not None and lake.notes.retired_bytes > 0
+    assert lake_of(store, root / "lakes").notes.retired_bytes > 0
     (store / "safe_end").write_bytes(whole)
     return store, root / "lakes"
 
@@ -117,7 +98,7 @@ def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
 
     messages, polls = read(driven, None)
     assert (len(messages), len(polls)) == ((8, 9) if from_ms is None else (0, 5))
-    assert read(store, find_lake(lakes, store)) == [messages, polls]
+    assert read(store, lake_of(store, lakes)) == [messages, polls]
 
 
 def test_the_lake_of_rocketmqs_store_has_every_column_and_figure_of_its_log(
@@ -125,8 +106,7 @@ def test_the_lake_of_rocketmqs_store_has_every_column_and_figure_of_its_log(
 ) -> None:
     store = golden / "clean-shutdown"
     fill(store, tmp_path)
-    lake = find_lake(tmp_path, store)
-    assert lake is not None
+    lake = lake_of(store, tmp_path)
     of_log = spark.read.format("rocketmq_commitlog").schema(pruned(*MESSAGE_COLUMNS)).load(str(store))
     assert lake_messages(spark, lake, MESSAGE_COLUMNS).toArrow().sort_by("physical_offset") == (
         of_log.toArrow().sort_by("physical_offset")
@@ -158,7 +138,7 @@ def test_a_note_names_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> 
     publish_end(tmp_path / "store", written.end)
     second = int(segment_path(tmp_path / "store", 1).name)
     segment_path(tmp_path / "store", 0).unlink()
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     plan = plan_log(tmp_path / "store", start=position)
     assert lake_described(lake, plan, 3)["gap_bytes"] == second - position
     (note,) = lake_notes(lake, plan, reads_polls=False)
@@ -168,7 +148,7 @@ def test_a_note_names_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> 
 def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     lake.notes.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
     lake.notes.missing_journal_files = [4, 5]
     plan = plan_log(tmp_path / "store", start=lake.position or 0)
@@ -182,13 +162,13 @@ def test_a_note_names_dropped_messages_if_the_window_begins_before_them(tmp_path
     store, lakes, now = tmp_path / "store", tmp_path / "lakes", 1_700_000_000_000 + 60 * 3_600_000
     make_store(store, 60, step_ms=3_600_000)
     fill(store, lakes)
-    sync(Wanted(str(store), lakes, keep_days=1), lambda works: [], lambda: now, lambda percent, doing: None)
+    fill(store, lakes, now_ms=now, keep_days=1)
     midnight = now // 86_400_000 * 86_400_000 - 86_400_000
     note = (
         "The lake has dropped what it had of before 2023-11-16 (UTC), as GLASSMQ_LAKE_KEEP_DAYS "
         "says; that is missing here."
     )
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     plan = plan_log(store, start=lake.position or 0)
     assert lake_described(lake, plan, 0)["dropped_before_ms"] == midnight
     for from_ms, notes in ((None, [note]), (midnight - 60_000, [note]), (midnight, [])):
@@ -201,7 +181,7 @@ def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
     torn = written.records[-1][2]
     tear(tmp_path / "store", torn, 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
@@ -210,7 +190,7 @@ def test_a_note_names_damage_that_the_lake_has_passed_over(tmp_path: Path) -> No
     written = make_store(tmp_path / "store", 60)
     tear(tmp_path / "store", written.records[20][2], 20)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     assert sum(file.rows for file in lake.messages) == 59
     (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
     size = written.records[20][3]
@@ -264,7 +244,7 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
     make_journal(store, [entry(number) for number in range(20)])
     whole = survey(store)
     fill(store, lakes)
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     tail = survey(store, known_of_journal(lake))
     assert (tail.entries, tail.files) == (0, 1)
     assert with_lake(tail, store, lake) == whole
@@ -281,7 +261,7 @@ def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
     fill(store, lakes)
     for file in find_files(store)[0]:
         Path(file.path).unlink()
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     found = with_lake(survey(store, known_of_journal(lake)), store, lake)
     assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 2)
     assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
@@ -295,7 +275,7 @@ def test_records_that_the_lake_left_out_are_counted_in_the_notes_of_reports(tmp_
         data[written.records[index][2] + place] ^= 0x40
     path.write_bytes(data)
     fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path)
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     assert sum(file.rows for file in lake.messages) == 17
     assert lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False) == [
         "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1)."

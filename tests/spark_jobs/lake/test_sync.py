@@ -24,26 +24,20 @@ from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
 from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
 from spark_jobs.sources import commit_log_segments
 from spark_jobs.sources.commit_log_bounds import Bounds
+from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.lakes import NOW, run_here
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
 
-NOW = 1_700_000_000_000
 HOUR = 3_600_000
 
 
-def run_here(works: Sequence[Work]) -> list[Done]:
-    """All works in this process, the last one first."""
-    return [carry_out(work) for work in reversed(works)]
-
-
 def fill(root: Path, run: Callable[[Sequence[Work]], list[Done]] = run_here, **more: Any) -> Synced:
-    return sync(Wanted(str(root / "store"), root / "lakes", **more), run, lambda: NOW, lambda percent, doing: None)
+    return lakes.fill(root / "store", root / "lakes", run, **more)
 
 
 def lake_of(root: Path) -> Lake:
-    found = find_lake(root / "lakes", root / "store")
-    assert found is not None
-    return found
+    return lakes.lake_of(root / "store", root / "lakes")
 
 
 def rows(root: Path, table: str = "messages") -> list[dict[str, Any]]:
@@ -109,10 +103,9 @@ def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Wr
     real = fill(tmp_path)
     publish_end(tmp_path / "store", written.end)
     told = (tmp_path / "store" / "lakePosition").read_bytes()
-    trial = Wanted(str(tmp_path / "store"), tmp_path / "trial")
 
     def try_it() -> Synced:
-        return sync(trial, run_here, lambda: NOW, lambda percent, doing: None)
+        return lakes.fill(tmp_path / "store", tmp_path / "trial")
 
     assert try_it().awaited_lake == notes_path(real.lake, real.broker)
     assert (tmp_path / "store" / "lakePosition").read_bytes() == told
@@ -477,8 +470,7 @@ def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) ->
     before_ms = (now // DAY_MS - 1) * DAY_MS
 
     def keep_one_day() -> Synced:
-        wanted = Wanted(str(tmp_path / "store"), tmp_path / "lakes", keep_days=1)
-        return sync(wanted, run_here, lambda: now, lambda percent, doing: None)
+        return fill(tmp_path, keep_days=1, now_ms=now)
 
     old = sum(NOW + HOUR * number < before_ms for number in range(60))
     assert keep_one_day().dropped_messages == old > 0
@@ -492,8 +484,7 @@ def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) ->
 def test_two_brokers_share_the_tables(tmp_path: Path, written: Written) -> None:
     fill(tmp_path)
     make_store(tmp_path / "other", 5)
-    other = Wanted(str(tmp_path / "other"), tmp_path / "lakes")
-    assert sync(other, run_here, lambda: NOW, lambda percent, doing: None).messages == 5
+    assert lakes.fill(tmp_path / "other", tmp_path / "lakes").messages == 5
     assert offsets(tmp_path) == expected(written)[:40]
-    found = find_lake(tmp_path / "lakes", tmp_path / "other")
-    assert found is not None and sum(file.rows for file in found.messages) == 5
+    found = lakes.lake_of(tmp_path / "other", tmp_path / "lakes")
+    assert sum(file.rows for file in found.messages) == 5

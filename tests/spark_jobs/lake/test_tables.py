@@ -15,11 +15,11 @@ from spark_jobs.lake import delta
 from spark_jobs.lake import tables as lake_tables
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.sync import Wanted, sync
 from spark_jobs.lake.tables import fill, lake_messages, lake_polls
-from spark_jobs.lake.tasks import MESSAGE_COLUMNS, POLL_COLUMNS, carry_out
+from spark_jobs.lake.tasks import MESSAGE_COLUMNS, POLL_COLUMNS
 from spark_jobs.spark.failures import sentence
 from tests.fakes.s3_server import s3_server
+from tests.spark_jobs import lakes
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import make_store, publish_end
@@ -32,9 +32,7 @@ MINUTE = 60_000
 
 def filled(spark: "SparkSession", root: Path, **more: Any) -> Lake:
     fill(spark, str(root / "store"), root / "lakes", lambda: 7, lambda percent, doing: None, **more)
-    lake = find_lake(root / "lakes", root / "store")
-    assert lake is not None
-    return lake
+    return lakes.lake_of(root / "store", root / "lakes")
 
 
 def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) -> None:
@@ -53,15 +51,13 @@ def test_spark_reads_the_same_before_and_after_days_are_compacted(
 ) -> None:
     written = make_store(tmp_path / "store", 40, step_ms=60 * MINUTE)
     make_journal(tmp_path / "store", *([entry(number, at_ms=BEGIN_MS + 60 * MINUTE * number)] for number in range(40)))
-    wanted = Wanted(str(tmp_path / "store"), tmp_path / "lakes")
     with monkeypatch.context() as patch:
         patch.setattr(delta, "FEW", 1 << 30)
         patch.setattr(delta, "MANY", 1 << 30)
         for hours in range(4, 40, 4):
             publish_end(tmp_path / "store", written.records[hours][2])
-            sync(wanted, lambda works: [carry_out(work) for work in works], lambda: 7, lambda percent, doing: None)
-    before = find_lake(tmp_path / "lakes", tmp_path / "store")
-    assert before is not None
+            lakes.fill(tmp_path / "store", tmp_path / "lakes", now_ms=7)
+    before = lakes.lake_of(tmp_path / "store", tmp_path / "lakes")
     after = filled(spark, tmp_path)
     assert len(after.messages) < len(before.messages)
     assert len(after.polls) < len(before.polls)
@@ -82,7 +78,7 @@ def test_a_report_reads_a_busy_bucket_and_a_fill_writes_it(
         for name, value in os.environ.items():  # of Spark's tasks too
             if name.startswith("AWS_"):
                 monkeypatch.setitem(spark.sparkContext.environment, name, value)
-        sync(Wanted(str(store), url), lambda works: [carry_out(work) for work in works], lambda: 7, lambda *_: None)
+        lakes.fill(store, url, now_ms=7)
         publish_end(store, written.end)
         where = ("--store", str(store), "--lake", url)
         window = ("--from", "2023-11-15T16:00", "--to", "2023-11-15T20:00")
@@ -90,9 +86,7 @@ def test_a_report_reads_a_busy_bucket_and_a_fill_writes_it(
             "report", "run", "throughput", *where, *window, "--out", str(out), stdout=StringIO(), stderr=StringIO()
         )
         call_command("lake", "sync", *where, stdout=StringIO(), stderr=StringIO())
-        lake = find_lake(url, store)
-        assert lake is not None
-        assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [
+        assert sorted(rows(lake_messages(spark, lakes.lake_of(store, url), ("physical_offset",)))) == [
             (at,) for _, _, at, _ in written.records
         ]
     summary = json.loads((out / "summary.json").read_text())
@@ -163,8 +157,7 @@ def test_files_that_a_task_writes_after_its_fill_has_failed_are_deleted_later(
 
 
 def lake_rows(spark: "SparkSession", root: Path) -> list[int]:
-    lake = find_lake(root / "lakes", root / "store")
-    assert lake is not None
+    lake = lakes.lake_of(root / "store", root / "lakes")
     return sorted(at for (at,) in rows(lake_messages(spark, lake, ("physical_offset",))))
 
 

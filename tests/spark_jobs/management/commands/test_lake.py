@@ -3,19 +3,17 @@
 import json
 import re
 from io import StringIO
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from spark_jobs.lake.sync import Wanted, sync
-from spark_jobs.lake.tasks import carry_out
 from spark_jobs.management.commands import lake
 from spark_jobs.management.commands.lake import in_words
 from spark_jobs.spark import session
 from tests.fakes import golden_store
+from tests.spark_jobs import lakes
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 from tests.spark_jobs.stores import make_store
 
@@ -55,7 +53,7 @@ def test_a_lake_at_an_unsupported_url_is_refused(action: str, tmp_path: Path, mo
 
 def test_a_lake_at_a_file_url_is_its_folder(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 3)
-    sync(Wanted(str(tmp_path / "store"), tmp_path / "my lakes"), lambda works: map(carry_out, works), lambda: 0, print)
+    lakes.fill(tmp_path / "store", tmp_path / "my lakes")
     url = f"file://{tmp_path}/my%20lakes"
     assert called("lake", "status", "--store", str(tmp_path / "store"), "--lake", url).startswith(
         f"{tmp_path}/my lakes"
@@ -79,18 +77,13 @@ def test_one_file_is_written_in_the_singular() -> None:
 
 
 def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
-    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    store, folder = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 20)
-    done = sync(
-        Wanted(str(store), lakes),
-        lambda works: [carry_out(work) for work in works],
-        lambda: 5,
-        lambda percent, doing: None,
-    )
+    done = lakes.fill(store, folder)
     more = Path(done.lake) / "messages" / "date=2023-11-14" / f"broker={done.broker}" / "of-a-killed-writer.parquet"
     more.write_bytes(b"")
     for table, count in (("messages", 1), ("polls", 0)):
-        printed = called("lake", "files", table, "--store", str(store), "--lake", str(lakes)).splitlines()
+        printed = called("lake", "files", table, "--store", str(store), "--lake", str(folder)).splitlines()
         assert len(printed) == count
         assert all(Path(path).is_file() and Path(done.lake) / table in Path(path).parents for path in printed)
         assert str(more) not in printed
@@ -99,16 +92,11 @@ def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
 
 
 def test_status_shows_dropped_rows_and_files_not_removed_yet(tmp_path: Path) -> None:
-    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    store, folder = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 20)
-    for now in (repeat(5), repeat(1_701_000_000_000)):
-        sync(
-            Wanted(str(store), lakes, keep_days=3),
-            lambda works: [carry_out(work) for work in works],
-            now.__next__,
-            lambda percent, doing: None,
-        )
-    *_, dropped, retired = called("lake", "status", "--store", str(store), "--lake", str(lakes)).splitlines()
+    for now_ms in (5, 1_701_000_000_000):
+        lakes.fill(store, folder, now_ms=now_ms, keep_days=3)
+    *_, dropped, retired = called("lake", "status", "--store", str(store), "--lake", str(folder)).splitlines()
     assert dropped.startswith("The lake has dropped what it had of before 2023-11-23 (UTC), as GLASSMQ_LAKE_KEEP_DAYS")
     assert re.fullmatch(r"[\d,]+ bytes of files are unused, and deleted by a later fill\.", retired)
 

@@ -130,6 +130,11 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(tmp_path: Path, na
     assert name in refusal(tmp_path, **{name: value})
 
 
+def test_the_language_of_the_instance(tmp_path: Path) -> None:
+    assert read(tmp_path, "LANGUAGE_CODE") == {"LANGUAGE_CODE": "en"}
+    assert read(tmp_path, "LANGUAGE_CODE", GLASSMQ_LANGUAGE="zh-hans") == {"LANGUAGE_CODE": "zh-hans"}
+
+
 def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
     settings = read(tmp_path, "GLASSMQ_WEB_PORT", "GLASSMQ_ENGINE", GLASSMQ_WEB_PORT="", GLASSMQ_REDIS_URL=" ")
     assert settings == {"GLASSMQ_WEB_PORT": 8000, "GLASSMQ_ENGINE": "child"}

@@ -1,6 +1,7 @@
 """The texts of the pages and their translations. Nothing here needs GNU gettext."""
 
 import gettext
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -215,6 +216,21 @@ def test_the_cookie_decides_before_the_browsers_languages(headers: dict[str, str
     answer = get("/groups", **headers)
     assert f'<html lang="{language}"' in answer.content.decode()
     assert "Accept-Language" in answer.headers["Vary"]
+
+
+PAGES = ["/", "/groups", "/groups/a", "/groups/a/dead-letters", "/topics", "/topics/a", "/messages", "/messages/A"]
+PAGES += ["/connections", "/alerts", "/reports", "/holds/1", "/there/is/nothing"]
+SENTENCE = re.compile("(?:[A-Za-z']+[,;:]? ){2,}[A-Za-z']+")
+"""Three words or more."""
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_in_chinese_has_no_english_sentence(path: str) -> None:
+    text = get(path, accept_language="zh-CN").content.decode()
+    shown = re.findall(r'\b(?:title|aria-label|placeholder)="([^"]*)"', text)
+    text = re.sub(r"<(script|style|code|pre|textarea)\b.*?</\1>", "", text, flags=re.DOTALL)
+    for part in [*shown, *re.split(r"<[^>]*>", text)]:
+        assert not SENTENCE.search(html.unescape(part)), part
 
 
 @pytest.mark.parametrize(

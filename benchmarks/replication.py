@@ -35,6 +35,8 @@ BODY = bytes(300)
 TOPIC = "replication-benchmark"
 SEGMENT = str(64 << 20)
 SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "slaveTimeout": "5000"}
+BUSY_MACHINE = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
+"""RocketMQ refuses no send while other work keeps the machine busy; GlassMQ has the first of these options, too."""
 SLAVE_SECONDS = 60
 ALONE, WITH_SLAVE = "without a slave", "SYNC_MASTER with a slave"
 
@@ -87,7 +89,8 @@ class Sender:
 @contextmanager
 def rocketmq(folder: Path, namesrv: str, **conf: str) -> Iterator[int]:
     """Apache RocketMQ as a broker of this role; its port."""
-    server = broker(folder, namesrv, None, stock=True, brokerIP2="127.0.0.1", mappedFileSizeCommitLog=SEGMENT, **conf)
+    conf |= {"brokerIP2": "127.0.0.1", "mappedFileSizeCommitLog": SEGMENT} | BUSY_MACHINE
+    server = broker(folder, namesrv, None, stock=True, **conf)
     try:
         server.start()
         server.wait_ready()

@@ -41,6 +41,7 @@ from broker_core.remoting.requests.headers import (
     write_header,
 )
 from broker_core.remoting.requests.request_type import Identity, Peer
+from broker_core.remoting.requests.response_template import ResponseTemplate
 
 MAX_ACKS = 1000
 """Check points in one BATCH_ACK_MESSAGE."""
@@ -195,10 +196,15 @@ def decode_ack_message(request: RemotingCommand, peer: Peer) -> AckMessage:
     )
 
 
+_ACKNOWLEDGED = ResponseTemplate(b"")
+
+
 def encode_acknowledged(
     reply: Acknowledged | list[Acknowledged], request: RemotingCommand, identity: Identity
-) -> RemotingCommand:
+) -> RemotingCommand | bytes:
     """As in RocketMQ, a message that is not invisible any more makes no difference."""
+    if request.serialize_type == "JSON":
+        return _ACKNOWLEDGED.frame(request, ResponseCode.SUCCESS, "", ())
     return request.response(ResponseCode.SUCCESS)
 
 

@@ -13,13 +13,14 @@ _HEAD = Struct(">II")
 
 
 class ResponseTemplate:
-    """Responses with a JSON header whose extFields are ``ext_fields``: JSON with a ``%d`` or ``%b`` for each value."""
+    """Responses with a JSON header whose extFields are ``ext_fields``: JSON with a ``%d`` or ``%b`` for each value.
+    Empty: they have none."""
 
     __slots__ = ("_bare", "_remarked")
 
     def __init__(self, ext_fields: bytes) -> None:
-        front = b'{"code":%%d,"extFields":{%b},"flag":%d,"language":"%b","opaque":%%d' % (
-            ext_fields,
+        front = b'{"code":%%d%b,"flag":%d,"language":"%b","opaque":%%d' % (
+            b',"extFields":{%b}' % ext_fields if ext_fields else b"",
             RESPONSE_FLAG,
             LANGUAGE.encode(),
         )

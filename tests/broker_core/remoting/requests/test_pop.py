@@ -16,8 +16,10 @@ def decoded(code: int, body: bytes | None = None, **fields: str) -> object:
     return decode(command_of(java(code, example | fields, body=example_body if body is None else body)), PEER)
 
 
-def answer(code: int, reply: c.Reply) -> RemotingCommand:
+def answer(code: int, reply: c.Reply | list[c.Reply]) -> RemotingCommand:
     response = encode(reply, RemotingCommand.request(code, EXAMPLES[code][0], opaque=9), IDENTITY)
+    if isinstance(response, bytes):
+        response = command_of(response)
     assert isinstance(response, RemotingCommand)
     return response
 
@@ -116,10 +118,7 @@ def test_a_batch_of_acknowledgements() -> None:
     normal = EXAMPLES[Q.BATCH_ACK_MESSAGE][1].replace(b'"r":"1"', b'"r":"0"')
     (command,) = decoded(Q.BATCH_ACK_MESSAGE, body=normal)  # type: ignore[misc]
     assert command.topic == "T"
-    response = encode(
-        [c.Acknowledged(messages=1)], RemotingCommand.request(Q.BATCH_ACK_MESSAGE, {}, opaque=9), IDENTITY
-    )
-    assert isinstance(response, RemotingCommand) and response.code == 0
+    assert answer(Q.BATCH_ACK_MESSAGE, [c.Acknowledged(messages=1)]).code == 0
 
 
 def test_a_batch_acknowledges_up_to_32_messages_that_are_up_to_4096_apart() -> None:

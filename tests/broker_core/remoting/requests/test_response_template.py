@@ -10,6 +10,12 @@ INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 TEMPLATE = ResponseTemplate(b'"number":"%d","text":"%b"')
 
 
+@given(INT32, INT32)
+def test_a_frame_without_fields(code: int, opaque: int) -> None:
+    request = RemotingCommand.request(11, {}, opaque=opaque)
+    assert ResponseTemplate(b"").frame(request, code, "", ()) == request.response(code).encode()
+
+
 @given(
     INT32,
     INT32,

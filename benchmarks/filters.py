@@ -3,30 +3,41 @@
     python benchmarks/filters.py [--messages N]
 
 One message in 1,000 matches. A consumer reads the whole queue by pulls, as often with each filter. Goal: SQL92 takes at
-most 3 times as long as a tag filter.
+most 3 times as long as a tag filter. Each SQL92 filter is measured twice: with bitmaps (enableCalcFilterBitMap and
+enableConsumeQueueExt, the default) and without.
 
-Below is what the bitmaps of RocketMQ's consume queue extension would cost: writing one for each message, and testing it
-instead of evaluating the filter.
+Below is what bitmaps cost when messages are sent: the processor time of a send to a topic that a group filters, less
+that of a send to a topic that nobody filters.
 """
 
 import argparse
 import gc
-import mmap
 import time
 from collections.abc import Sequence
 
 from common import engine, title
 
 from broker_core.clock import SystemClock
-from broker_core.commands import OutgoingMessage, Pulled, PullMessage, SendMessage, UpdateAndCreateTopic
+from broker_core.commands import (
+    ConsumerData,
+    HeartBeat,
+    OpenConnection,
+    OutgoingMessage,
+    Pulled,
+    PullMessage,
+    SendMessage,
+    SubscriptionData,
+    UpdateAndCreateTopic,
+)
 from broker_core.engine import Engine
 from broker_core.formats.commit_log_record import decode_all
-from broker_core.formats.consume_queue_ext_unit import HEAD, SIZE_MIN
 
 CLOCK = SystemClock()
 RUNS = 15
 GOAL = 3
 BATCH = 500
+SINGLE = 200
+"""Messages of a round that are sent one by one."""
 BODY = b"x" * 256
 FILTERS = {
     "tags": ("TAG", "rare"),
@@ -37,7 +48,9 @@ FILTERS = {
     "SQL92, three with OR": ("SQL92", "size > 1000 OR section = 'rare' OR section IS NULL"),
     "SQL92, BETWEEN and IN": ("SQL92", "size BETWEEN 1001 AND 2000 AND section IN ('rare', 'never')"),
 }
-"""Each of them selects the same messages."""
+"""Each of them selects the same messages. Each has a topic of its own, and a group that subscribes to it."""
+
+TOPICS = {name: f"topic-{number}" for number, name in enumerate(FILTERS)}
 
 
 def message(number: int) -> OutgoingMessage:
@@ -56,24 +69,65 @@ def message(number: int) -> OutgoingMessage:
     return OutgoingMessage(body=BODY, properties=text, queue_id=0)
 
 
-def fill(broker: Engine, count: int) -> None:
-    broker.handle_batch([("p", 0, UpdateAndCreateTopic(topic="orders", read_queues=1, write_queues=1))], CLOCK.now())
+def subscribe(broker: Engine) -> None:
+    """Create the topics, and have a group subscribe to each."""
+    broker.handle_batch([("c", 0, OpenConnection(client_id="", protocol="remoting", remote="c"))], CLOCK.now())
+    for topic in TOPICS.values():
+        created = UpdateAndCreateTopic(topic=topic, read_queues=1, write_queues=1)
+        broker.handle_batch([("p", 0, created)], CLOCK.now())
+    consumers = [
+        ConsumerData(
+            group=TOPICS[name],
+            subscriptions=[
+                SubscriptionData(topic=TOPICS[name], sub_string=expression, expression_type=kind, sub_version=1)
+            ],
+        )
+        for name, (kind, expression) in FILTERS.items()
+    ]
+    broker.handle_batch([("c", 0, HeartBeat(client_id="c", protocol="remoting", consumers=consumers))], CLOCK.now())
+
+
+def send(broker: Engine, topic: str, messages: list[OutgoingMessage]) -> float:
+    """Send messages as one request; returns the processor time in ns."""
+    command, now = SendMessage(topic=topic, messages=messages), CLOCK.now()
+    began = time.thread_time_ns()
+    broker.handle_batch([("p", 0, command)], now)
+    return time.thread_time_ns() - began
+
+
+def fill(broker: Engine, count: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Fill the topics side by side. Returns the processor time for each message (ns), by filter: in the fastest batch,
+    and in the fastest round of messages that were sent one by one."""
+    batches: dict[str, float] = dict.fromkeys(TOPICS, 1e9)
+    singles: dict[str, float] = dict.fromkeys(TOPICS, 1e9)
     for start in range(0, count, BATCH):
         messages = [message(number) for number in range(start, min(start + BATCH, count))]
-        broker.handle_batch([("p", 0, SendMessage(topic="orders", messages=messages))], CLOCK.now())
+        for name, topic in TOPICS.items():
+            if start % (10 * BATCH) == 0:
+                one_by_one, messages_left = messages[:SINGLE], messages[SINGLE:]
+                taken = sum(send(broker, topic, [each]) for each in one_by_one)
+                singles[name] = min(singles[name], taken / len(one_by_one))
+                if messages_left:
+                    send(broker, topic, messages_left)
+            else:
+                batches[name] = min(batches[name], send(broker, topic, messages) / len(messages))
+            broker.tick(CLOCK.now())
+    return batches, singles
 
 
-def read_all(broker: Engine, kind: str, expression: str, count: int) -> tuple[float, int, int]:
+def read_all(broker: Engine, name: str, count: int) -> tuple[float, int, int]:
     """Pull the whole queue: (processor time for each message passed over in ns, how many matched, pulls)."""
     offset = pulls = 0
+    kind, expression = FILTERS[name]
     records: list[bytes] = []
     gc.collect()
     began = time.thread_time_ns()
     while offset < count:
         command = PullMessage(
-            topic="orders",
+            topic=TOPICS[name],
             queue_id=0,
             queue_offset=offset,
+            consumer_group=TOPICS[name],
             subscription=expression,
             expression_type=kind,
             protocol="remoting",
@@ -95,58 +149,59 @@ def fastest_of(name: str, runs: Sequence[float], unit: str) -> float:
     return min(runs)
 
 
-def bitmap_costs() -> None:
-    """Print the processor time to write a unit of the extension and to test its bitmap."""
-    units, bitmap, room = 100_000, bytes(14), mmap.mmap(-1, 48 << 20)
-    bits = 1 << 20 | 1 << 27 | 1 << 68
-
-    def write() -> None:
-        position = 0
-        for _ in range(units):
-            unit = HEAD.pack(SIZE_MIN + 14, 5, 1_700_000_000_000, 14) + bitmap
-            room[position : position + len(unit)] = unit
-            position += len(unit)
-
-    def test() -> int:
-        position = matched = 0
-        for _ in range(units):
-            size, _, _, length = HEAD.unpack_from(room, position)
-            start = position + SIZE_MIN
-            if length == 14 and int.from_bytes(room[start : start + length], "little") & bits == bits:
-                matched += 1
-            position += size
-        return matched
-
-    for name, work in (("writing a bitmap", write), ("testing a bitmap", test)):
-        runs = []
-        for _ in range(RUNS):
-            began = time.thread_time_ns()
-            work()
-            runs.append((time.thread_time_ns() - began) / units)
-        fastest_of(name, runs, "ns for each message")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--messages", type=int, default=60_000)
     count = parser.parse_args().messages
     title(f"Filters that select one of 1,000 of {count:,} messages")
-    with engine() as broker:
-        fill(broker, count)
-        runs: dict[str, list[float]] = {name: [] for name in FILTERS}
-        last: dict[str, tuple[float, int, int]] = {}
+    measure(count)
+
+
+def measure(count: int) -> None:
+    """Fill two brokers, one with bitmaps and one without, read all their queues, and print the costs."""
+    runs: dict[tuple[str, bool], list[float]] = {}
+    pulls: dict[tuple[str, bool], int] = {}
+    with engine() as with_bitmaps, engine(enable_calc_filter_bit_map=False) as without:
+        sent = {}
+        for broker, bitmaps in ((with_bitmaps, True), (without, False)):
+            subscribe(broker)
+            sent[bitmaps] = fill(broker, count)
         for _ in range(RUNS):  # in turn, so that whatever else the machine does concerns all of them
-            for name, (kind, expression) in FILTERS.items():
-                last[name] = read_all(broker, kind, expression, count)
-                assert last[name][1] == count // 1000, f"{name} selected {last[name][1]} messages"
-                runs[name].append(last[name][0])
-    by_tag = 0.0
-    for name in FILTERS:
-        fastest = fastest_of(f"{name}, {last[name][2]} pulls", runs[name], "ns for each message passed over")
-        by_tag = by_tag or fastest
+            for name in FILTERS:
+                for broker, bitmaps in ((with_bitmaps, True), (without, False)):
+                    taken, matched, pulls[name, bitmaps] = read_all(broker, name, count)
+                    assert matched == count // 1000, f"{name} selected {matched} messages"
+                    runs.setdefault((name, bitmaps), []).append(taken)
+        assert with_bitmaps.counters.messages_passed_over_by_bitmap > 0
+        assert without.counters.messages_passed_over_by_bitmap == 0
+    report_reading(runs, pulls)
+    report_sending(sent)
+
+
+def report_reading(runs: dict[tuple[str, bool], list[float]], pulls: dict[tuple[str, bool], int]) -> None:
+    """Print what each filter costs for a message that a pull passes over."""
+    by_tag = min(runs["tags", True])
+    for (name, bitmaps), each in runs.items():
+        if FILTERS[name][0] == "TAG" and not bitmaps:
+            continue
+        how = ("" if FILTERS[name][0] == "TAG" else ", bitmaps" if bitmaps else ", no bitmaps") + ","
+        fastest = fastest_of(f"{name}{how} {pulls[name, bitmaps]} pulls", each, "ns for each message passed over")
         if FILTERS[name][0] == "SQL92":
-            print(f"    {fastest / by_tag:.1f} times the tag filter; goal: {GOAL}", flush=True)
-    bitmap_costs()
+            goal = f"; goal: {GOAL}" if bitmaps else ""
+            print(f"    {fastest / by_tag:.2f} times the tag filter{goal}", flush=True)
+
+
+def report_sending(sent: dict[bool, tuple[dict[str, float], dict[str, float]]]) -> None:
+    """Print what the bitmaps for each filter cost when a message is sent."""
+    print("\nSending, processor time for each message:")
+    for kind, number in (("batches of 500", 0), ("one by one", 1)):
+        base = sent[True][number]["tags"]
+        print(
+            f"  {kind}, topic without SQL92 filters: {base:,.0f} ns (bitmaps off: {sent[False][number]['tags']:,.0f})"
+        )
+        for name, (filter_type, _) in FILTERS.items():
+            if filter_type == "SQL92":
+                print(f"    {name}: {sent[True][number][name] - base:,.0f} ns more", flush=True)
 
 
 if __name__ == "__main__":

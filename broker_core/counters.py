@@ -84,6 +84,7 @@ class Counters:
         "messages_dispatched",
         "messages_invisible_now",
         "messages_passed_over",
+        "messages_passed_over_by_bitmap",
         "messages_passed_over_by_sql",
         "messages_recalled",
         "messages_sent_back",
@@ -92,6 +93,7 @@ class Counters:
         "pulls_answered_at_once",
         "pulls_held",
         "pulls_passed_over",
+        "pulls_passed_over_by_bitmap",
         "pulls_passed_over_by_sql",
         "pulls_read",
         "pulls_received",
@@ -127,6 +129,7 @@ class Counters:
         self.messages_invisible_now = 0
         self.messages_delivered = 0
         self.messages_passed_over = 0
+        self.messages_passed_over_by_bitmap = 0
         self.messages_passed_over_by_sql = 0
         self.pulls_received = 0
         self.pulls_refused = 0
@@ -134,6 +137,7 @@ class Counters:
         self.pulls_answered_at_once = 0
         self.pulls_held = 0
         self.pulls_passed_over = 0
+        self.pulls_passed_over_by_bitmap = 0
         self.pulls_passed_over_by_sql = 0
         self.released = 0
         self.half_messages_stored = 0
@@ -163,11 +167,12 @@ class Counters:
         self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)
         self.held_ms = Buckets(HELD_MS_BOUNDS)
 
-    def pass_over(self, messages: int, *, by_sql: bool) -> None:
-        """A pull's filter rejected so many messages."""
+    def pass_over(self, messages: int, by_bitmap: int, *, by_sql: bool) -> None:
+        """A pull's filter rejected so many messages. ``by_bitmap``: how many of them without their properties."""
         self.messages_passed_over += messages
-        if by_sql:
+        if by_sql or by_bitmap:
             self.messages_passed_over_by_sql += messages
+            self.messages_passed_over_by_bitmap += by_bitmap
 
     @property
     def unsettled(self) -> int:

@@ -19,6 +19,7 @@ import msgspec
 from broker_core import commands
 from broker_core.clock import Clock, Now
 from broker_core.commands import Command, QueueView, Reply, Snapshot
+from broker_core.consumers.consumer_filter_manager import ConsumerFilterManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.consumer_order_info_manager import ConsumerOrderInfoManager
 from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
@@ -115,10 +116,12 @@ class Engine:
             groups = load_as(*tables, "subscriptionGroup", lambda table: SubscriptionGroupManager(options, table, now))
             modes = load_as(*tables, "messageRequestMode", MessageRequestModeManager)
             orders = load_as(*tables, "consumerOrderInfo", lambda table: ConsumerOrderInfoManager(table, now))
+            filters = load_as(*tables, "consumerFilter", lambda table: ConsumerFilterManager(options, table, now))
         except StoreCorruptError:
             store.close(now)
             raise
         unknown = topics.adopt_unknown(store.queues(), now)
+        store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
         context = Context(
             options=options,
             store=store,
@@ -129,8 +132,10 @@ class Engine:
             subscription_groups=groups,
             request_modes=modes,
             order_infos=orders,
+            filters=filters,
         )
-        store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
+        if store.calc_bit_map.is_enabled and not (store.read_only or store.follows):
+            filters.set_filters = store.calc_bit_map.set_filters
         engine = cls(context)
         engine._report_recovery(now)
         return engine
@@ -455,8 +460,7 @@ class Engine:
 
         A disk error is logged, and the next start recovers the store. Requests that wait are answered in any case.
         """
-        context = self._context
-        is_written = True
+        context, is_written = self._context, True
         try:
             check_transaction.end_before_stop(context, now)
             if not context.store.read_only:

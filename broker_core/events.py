@@ -79,15 +79,19 @@ class PullHeld(Event, frozen=True):
     filter: str
 
 
+RejectedBy = Literal["tags", "properties", "bitmap"]
+
+
 class PullPassedOver(Event, frozen=True):
-    """Messages arrived in the queue, but the hold's filter rejected all of them, by their tags or their properties."""
+    """Messages arrived in the queue, but the hold's filter rejected all of them: by their tags, by their properties, or
+    by the bitmaps that say which SQL92 filters match a message."""
 
     hold_id: int
     topic: str
     queue_id: int
     from_offset: int
     to_offset: int
-    by: Literal["tags", "properties"]
+    by: RejectedBy
 
 
 class PullWoken(Event, frozen=True):
@@ -124,7 +128,8 @@ class PullAnswered(Event, frozen=True):
     """``hold_id`` is 0 for a pull answered at once. After a hold, this event follows its PullWoken in the same turn.
 
     ``granted_ms`` is how long the pull was allowed to wait. ``oldest_store_ms`` is the store time of the first message
-    in the answer, -1 without one. The filter rejected ``passed_over`` messages that were read.
+    in the answer, -1 without one. The filter rejected ``passed_over`` messages, ``passed_over_by_bitmap`` of them
+    without reading their properties.
     """
 
     topic: str
@@ -143,6 +148,7 @@ class PullAnswered(Event, frozen=True):
     granted_ms: int
     oldest_store_ms: int
     passed_over: int
+    passed_over_by_bitmap: int
 
 
 class MessagesDelivered(Event, frozen=True):

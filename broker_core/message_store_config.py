@@ -30,6 +30,16 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=rocke
             ge=2000, le=600_000_000, description="Size of a consume queue file, bytes; rounded up to a multiple of 20."
         ),
     ] = 6_000_000
+    enable_consume_queue_ext: Annotated[
+        bool,
+        Meta(
+            description="Write the extension of consume queues, for topics that groups filter by SQL92. RocketMQ's "
+            "default is false."
+        ),
+    ] = True
+    mapped_file_size_consume_queue_ext: Annotated[
+        int, Meta(ge=65_536, le=1 << 31, description="Size of a file of the extension of a consume queue, bytes.")
+    ] = 48 * MIB
     max_hash_slot_num: Annotated[int, Meta(ge=1, description="Number of hash slots in an index file.")] = 5_000_000
     max_index_num: Annotated[int, Meta(ge=1, description="Number of entries in an index file.")] = 20_000_000
     message_index_enable: Annotated[

@@ -177,6 +177,31 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
             extra_json_schema=CHANGEABLE,
         ),
     ] = True
+    enable_calc_filter_bit_map: Annotated[
+        bool,
+        Meta(
+            description="Note for each message which SQL92 filters match it, so that pulls pass over the others "
+            "without reading them. Needs enableConsumeQueueExt. RocketMQ's default is false."
+        ),
+    ] = True
+    expect_consumer_num_use_filter: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="For how many groups of a topic enableCalcFilterBitMap works. The filters of further groups "
+            "are evaluated when they pull.",
+        ),
+    ] = 32
+    max_error_rate_of_bloom_filter: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=99,
+            description="Percent of messages that pass the bitmap although their filter rejects them, when "
+            "expectConsumerNumUseFilter filters match. They are then evaluated.",
+        ),
+    ] = 20
 
     estimate_accumulation: Annotated[
         bool,

@@ -2,7 +2,7 @@
 
     offset  bytes  field (big-endian, signed)
     ------  -----  ----------------------------------------------
-         0      2  size of the unit; -1 ends the file
+         0      2  size of the unit; -1 ends the file, whose last 4 bytes are never part of a unit
          2      8  tagsCode
         10      8  store time, ms
         18      2  length of the bitmap, bytes
@@ -20,6 +20,9 @@ from broker_core.formats.commit_log_record import Buffer
 HEAD = Struct(">hqqh")
 SIZE_MIN = 20
 ADDRESS_BASE = -(1 << 63)
+END_OF_FILE = b"\xff\xff"
+END_BLANK = 4
+"""Bytes at the end of a file that stay free for ``END_OF_FILE``. RocketMQ's END_BLANK_DATA_LENGTH."""
 
 
 class ConsumeQueueExtUnit(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 from broker_core.clock import Now
 from broker_core.counters import Counters
 from broker_core.event_log import EventLog
-from broker_core.events import MessagesDispatched, PullPassedOver
+from broker_core.events import MessagesDispatched, PullPassedOver, RejectedBy
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import Arrival, PropertiesOf, PullRequestHold
 
@@ -23,19 +23,29 @@ def notify_message_arriving(
     """
     counters.messages_dispatched += arrival.to_offset - arrival.from_offset
     events.emit(MessagesDispatched, now, arrival.topic, arrival.queue_id, arrival.from_offset, arrival.to_offset)
-    woken, passed_over = holds.arrive(arrival, properties_of, wake=wake)
+    woken, passed_over, by_bitmap = holds.arrive(arrival, properties_of, wake=wake)
     for request in passed_over:
         by_sql = request.message_filter is not None and request.message_filter.reads_properties
-        counters.pulls_passed_over += 1
         counters.pulls_passed_over_by_sql += by_sql
-        events.emit(
-            PullPassedOver,
-            now,
-            request.hold_id,
-            arrival.topic,
-            arrival.queue_id,
-            arrival.from_offset,
-            arrival.to_offset,
-            "properties" if by_sql else "tags",
-        )
+        _report(request, arrival, "properties" if by_sql else "tags", events, counters, now)
+    for request in by_bitmap:
+        counters.pulls_passed_over_by_sql += 1
+        counters.pulls_passed_over_by_bitmap += 1
+        _report(request, arrival, "bitmap", events, counters, now)
     return woken
+
+
+def _report(
+    request: PullRequest, arrival: Arrival, by: RejectedBy, events: EventLog, counters: Counters, now: Now
+) -> None:
+    counters.pulls_passed_over += 1
+    events.emit(
+        PullPassedOver,
+        now,
+        request.hold_id,
+        arrival.topic,
+        arrival.queue_id,
+        arrival.from_offset,
+        arrival.to_offset,
+        by,
+    )

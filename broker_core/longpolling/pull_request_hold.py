@@ -14,9 +14,9 @@ these and *returns* them; the caller runs their pulls again.
 Why no wake-up can be lost. The engine does one thing at a time. Reading a pull, and holding it if there is no message,
 are one step; each arrival is another step. So every message of a queue is dispatched either before that step, and the
 read finds it, or after it, and its arrival finds the hold in the table. A hold leaves the table only by a call below,
-and the caller of each must answer it. Whether an arrival matches a hold is decided from the offsets and tag hashes in
-the arrival and the records themselves, never from a copy that could be outdated. ``check`` tests this at run time: for
-every held pull, it compares the queue's end in the store with what the arrivals reported.
+and the caller of each must answer it. Whether an arrival matches a hold is decided from the offsets, tag hashes and
+bitmaps in the arrival and the records themselves, never from a copy that could be outdated. ``check`` tests this at run
+time: for every held pull, it compares the queue's end in the store with what the arrivals reported.
 """
 
 from bisect import bisect_right
@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from broker_core.commands import ReleaseCause
+from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
 from broker_core.formats.pop_check_point import pop_retry_topics
 from broker_core.longpolling.deadline_wheel import DeadlineWheel
@@ -34,13 +35,16 @@ EVALUATED_BYTES_MAX = 1 << 20
 """Bytes that evaluating the filters of holds may read in one turn. After that, each hold whose filter reads properties
 is woken, and its pull evaluates the filter."""
 
+BITMAP_BYTES = 64
+"""To test a bitmap takes as long as to read so many bytes."""
+
 PropertiesOf = Callable[[int], bytes]
 """Returns the property string of the record at a physical offset."""
 
 
 class Arrival(Protocol):
     """Messages of a queue from ``from_offset`` up to, but not including, ``to_offset``, with their tagsCodes and
-    physical offsets."""
+    physical offsets, and, if groups filter the topic by SQL92, their bitmaps."""
 
     topic: str
     queue_id: int
@@ -52,6 +56,9 @@ class Arrival(Protocol):
 
     @property
     def physical_offsets(self) -> Sequence[int]: ...
+
+    @property
+    def bitmaps(self) -> Sequence[int] | None: ...
 
 
 LeaveCause = ReleaseCause | Literal["shutdown"]
@@ -214,25 +221,27 @@ class PullRequestHold:
 
     def arrive(
         self, arrival: Arrival, properties_of: PropertiesOf, *, wake: bool = True
-    ) -> tuple[list[PullRequest], list[PullRequest]]:
-        """Messages were dispatched. Returns (holds that one of them may match, holds that none of them matches).
+    ) -> tuple[list[PullRequest], list[PullRequest], list[PullRequest]]:
+        """Messages were dispatched. Returns (holds that one of them may match, holds that none of them matches, the
+        same by the bitmaps of the messages alone).
 
-        The former are removed from the table. With ``wake`` False (longPollingEnable off) no hold is woken. Only the
+        The first are removed from the table. With ``wake`` False (longPollingEnable off) no hold is woken. Only the
         queue's end moves, and holds with new messages are marked ``short``: short polling answers them, even if
         longPollingEnable is turned on before their time.
         """
         queues = self._table.get(arrival.topic)
         many = queues.get(arrival.queue_id) if queues is not None else None
         if many is None:
-            return [], []
+            return [], [], []
         many.max_offset = to_offset = arrival.to_offset
         if not wake:
             many.mark_short()
-            return [], []
+            return [], [], []
         woken: list[PullRequest] = []
         passed: list[PullRequest] = []
+        by_bitmap: list[PullRequest] = []
         codes: Sequence[int] | None = None
-        answers: dict[tuple[int, int], bool] = {}
+        answers: dict[tuple[int, int], list[PullRequest]] = {}
         following = many.first
         while following is not None:
             request, following = following, following.next
@@ -246,8 +255,10 @@ class PullRequestHold:
             if wanted.reads_properties:
                 key = id(wanted), max(start - arrival.from_offset, 0)
                 if key not in answers:
-                    answers[key] = self._may_match(wanted, arrival.physical_offsets[key[1] :], properties_of)
-                (woken if answers[key] else passed).append(request)
+                    places = self._not_ruled_out(wanted, arrival, key[1])
+                    may_match = places and self._may_match(wanted, places, properties_of)
+                    answers[key] = woken if may_match else passed if places else by_bitmap
+                answers[key].append(request)
                 continue
             codes = arrival.tags_codes if codes is None else codes
             new = codes if start <= arrival.from_offset else codes[start - arrival.from_offset :]
@@ -257,12 +268,25 @@ class PullRequestHold:
                 passed.append(request)
         if woken:
             self._take_woken(many, woken)
-        return woken, passed
+        return woken, passed, by_bitmap
 
     def start_turn(self, now_ns: int) -> None:
         """Allow the filters of holds their work again, if this is the time of another turn."""
         if now_ns != self._turn_ns:
             self._turn_ns, self.work_left = now_ns, EVALUATED_BYTES_MAX
+
+    def _not_ruled_out(self, wanted: MessageFilter, arrival: Arrival, begin: int) -> Sequence[int]:
+        """The physical offsets of the messages from number ``begin`` on that their bitmaps do not rule out."""
+        places, bitmaps = arrival.physical_offsets[begin:], arrival.bitmaps
+        if bitmaps is None or self.work_left <= 0 or not isinstance(wanted, ConsumerFilterData):
+            return places
+        self.work_left -= BITMAP_BYTES * len(places)
+        bits, bitmaps_from = wanted.bits, wanted.bitmaps_from
+        return [
+            place
+            for place, bitmap in zip(places, bitmaps[begin:], strict=True)
+            if bitmap & bits == bits or place < bitmaps_from
+        ]
 
     def _may_match(self, wanted: MessageFilter, places: Sequence[int], properties_of: PropertiesOf) -> bool:
         """Whether a filter matches one of these records, or there is no time left to find out."""

@@ -195,6 +195,9 @@ def _register(
     if _lacks_retry_topic(context, data):
         _create_retry_topic(context, config, now)
     registration = context.consumers.register(client, data, now.mono_ns, without_sub=without_sub)
+    info = context.consumers.get(data.group)
+    if info is not None:
+        context.filters.register(data.group, info.subscriptions.values(), now)
     _report(context, client, data.group, registration, now)
     if context.store.follows:
         return registration.topics_changed  # its broker notifies the members
@@ -270,6 +273,8 @@ def expire_clients(context: Context, now: Now, limit: int) -> None:
 def _report_member_left(context: Context, group: str, client_id: str, cause: LeaveCause, now: Now) -> None:
     """A member was removed: notify the others, and free its locks."""
     members = context.consumers.members(group)
+    if not members:
+        context.filters.unregister(group, now)
     if context.store.follows:  # its broker notifies the others, and why it left is not known
         context.events.keep(GroupMemberLeft, now, group, client_id, "unlisted", len(members))
         return

@@ -11,6 +11,7 @@ from broker_core.broker_stats import BrokerStatsManager, BrokerTotals
 from broker_core.clock import Clock, Now
 from broker_core.codes import ResponseCode
 from broker_core.commands import HoldView, MessageQueue, QueueView, Reply, ReportFollowing, WakeCause
+from broker_core.consumers.consumer_filter_manager import ConsumerFilterManager
 from broker_core.consumers.consumer_manager import ConsumerManager
 from broker_core.consumers.consumer_offset import ConsumerOffsetManager
 from broker_core.consumers.consumer_order_info_manager import ConsumerOrderInfoManager
@@ -26,6 +27,7 @@ from broker_core.consumers.waiting_retries import WaitingRetries
 from broker_core.counters import Counters
 from broker_core.errors import StoreReadOnlyError, UnavailableError
 from broker_core.event_log import EventLog, Recorded
+from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats.message_id import offset_message_id_prefix
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
@@ -136,6 +138,7 @@ class Context:
         "draining",
         "epoch",
         "events",
+        "filters",
         "find_queues",
         "following",
         "ha_service",
@@ -178,6 +181,7 @@ class Context:
         subscription_groups: SubscriptionGroupManager,
         request_modes: MessageRequestModeManager,
         order_infos: ConsumerOrderInfoManager,
+        filters: ConsumerFilterManager,
         clock: Clock,
         unique_key: Callable[[int], str],
     ) -> None:
@@ -188,6 +192,7 @@ class Context:
         self.subscription_groups = subscription_groups
         self.request_modes = request_modes
         self.order_infos = order_infos
+        self.filters = filters
         self.clock = clock
         self.unique_key = unique_key
         self.started = clock.now()
@@ -250,6 +255,12 @@ class Context:
         self.subscription_groups.change_options(options)
         self.store.change_options(options)
         self.store.transactions.check_by(now.mono_ns + options.transaction_check_interval * 1_000_000)
+
+    def with_bitmaps(self, topic: str, group: str, wanted: MessageFilter | None) -> MessageFilter | None:
+        """The filter of a pull, as one that tests bitmaps if this is the filter of its group's subscription."""
+        if wanted is None or not wanted.reads_properties:
+            return wanted
+        return self.filters.with_bitmaps(topic, group, wanted)
 
     def require_writable(self) -> None:
         """StoreReadOnlyError if the store was not adopted, or is a copy."""

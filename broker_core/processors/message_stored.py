@@ -72,6 +72,7 @@ def dispatch(context: Context, now: Now) -> None:
     holds, wake, follows = context.holds, context.options.long_polling_enable, context.store.follows
     properties_of = context.store.reader.properties
     holds.start_turn(now.mono_ns)
+    context.store.calc_bit_map.start_turn(now.mono_ns)
     for arrival in context.store.reput(FOLLOWED_A_TURN if follows else DISPATCHED_A_TURN):
         if follows:
             _report_followed(context, arrival, now)

@@ -77,7 +77,7 @@ def pull_message(context: Context, request: Request, now: Now) -> Reply | None:
     context.events.emit(
         PullReceived, now, command.topic, command.queue_id, command.queue_offset, group, client_id, command.protocol
     )
-    message_filter = _check(context, command, now)
+    message_filter = context.with_bitmaps(command.topic, group, _check(context, command, now))
     reset = context.offsets.pending_reset(group, command.topic, command.queue_id)
     if reset is not None and context.consumers.is_member(group, request.connection):
         context.counters.pulls_answered_at_once += 1
@@ -172,15 +172,19 @@ def _check(context: Context, command: PullMessage, now: Now) -> MessageFilter | 
     if command.max_msg_nums < 1:
         raise RequestError("a pull asks for at least one message", pointer="/limit")
     property_filter = context.options.enable_property_filter
+    if config is not None and command.subscription is None:
+        return _subscribed_filter(context, config, command.topic, command.sub_version)
+    assert command.subscription is not None
     if config is None:
-        assert command.subscription is not None
         return make_filter(command.subscription, command.expression_type, property_filter=property_filter)
-    if command.subscription is None:
-        groups = context.subscription_groups
-        return subscribed_filter(
-            context.consumers, groups, config, command.topic, command.sub_version, property_filter=property_filter
-        )
     return make_client_filter(command.subscription, command.expression_type, property_filter=property_filter)
+
+
+def _subscribed_filter(
+    context: Context, config: SubscriptionGroupConfig, topic: str, sub_version: int
+) -> MessageFilter | None:
+    groups, property_filter = context.subscription_groups, context.options.enable_property_filter
+    return subscribed_filter(context.consumers, groups, config, topic, sub_version, property_filter=property_filter)
 
 
 def _check_access(
@@ -293,14 +297,8 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     try:
         config = _check_access(context, request.group if request.check_group else None, topic, queue_id, now)
         if request.subscribed and config is not None and context.consumers.get(request.group) is not None:
-            message_filter = subscribed_filter(
-                context.consumers,
-                context.subscription_groups,
-                config,
-                topic,
-                0,
-                property_filter=context.options.enable_property_filter,
-            )
+            message_filter = _subscribed_filter(context, config, topic, 0)
+        message_filter = context.with_bitmaps(topic, request.group, message_filter)
         result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None
         if result is None:
             result = context.store.get_message(
@@ -401,14 +399,14 @@ def _answer(
         granted,
         result.oldest_store_timestamp,
         result.passed_over,
+        result.by_bitmap,
     )
-    context.counters.pass_over(result.passed_over, by_sql=result.work > 0)
+    context.counters.pass_over(result.passed_over, result.by_bitmap, by_sql=result.work > 0)
     if count:
         context.counters.messages_delivered += count
         context.stats.found += 1
         if group:
             context.stats.group_get.add(((topic, group), count, len(result.records), now.mono_ns))
-        age_ms = now.wall_ms - result.oldest_store_timestamp
         context.events.emit(
             MessagesDelivered,
             now,
@@ -419,7 +417,7 @@ def _answer(
             result.first_offset,
             result.last_offset + 1,
             count,
-            age_ms if age_ms > 0 else 0,
+            max(0, now.wall_ms - result.oldest_store_timestamp),
         )
     return Pulled(
         code=code,

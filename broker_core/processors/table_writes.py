@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from broker_core.consumers.message_request_mode_manager import MessageRequestModeManager
     from broker_core.consumers.subscription_group_manager import SubscriptionGroupManager
 
+CONSUMER_FILTER = "consumerFilter"
+FILTERS_INTERVAL_NS = 10_000_000_000
 OFFSETS_A_TURN = 50_000
 """Consumed offsets copied in one turn for the next write of consumerOffset.json, or freed: about a millisecond."""
 
@@ -33,6 +35,7 @@ class TableWrites:
         self._deletions = deletions
         self._next_offsets_write_ns = self._next_delayed_write_ns = self._next_timers_write_ns = 0
         self._next_orders_write_ns = 0
+        self._next_filters_write_ns = 0
         self._offsets: dict[str, Any] | None = None
         self._offsets_need = 0
         self._tables: dict[str, SubscriptionGroupManager | MessageRequestModeManager] = {
@@ -47,15 +50,9 @@ class TableWrites:
             context.topics.dirty = False
             self._deletions.begin("topics")
             return context.store.table_write("topics", context.topics.as_table())
-        for name, table in self._tables.items():
-            if table.dirty:
-                table.dirty = False
-                return context.store.table_write(name, table.as_table())
-        orders = context.order_infos
-        if orders.dirty and now.mono_ns >= self._next_orders_write_ns:
-            orders.dirty = False
-            self._next_orders_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
-            return context.store.table_write(ORDER_INFOS, orders.copy_table())
+        table = self._next_table(now)
+        if table is not None:
+            return table
         is_due = offsets.urgent or now.mono_ns >= self._next_offsets_write_ns
         if self._offsets is None and offsets.dirty and not offsets.has_work and is_due:
             self._next_offsets_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
@@ -84,11 +81,29 @@ class TableWrites:
             return context.store.table_write(TIMER_METRICS, timers.metrics_table(now.wall_ms), suffix="")
         return None
 
+    def _next_table(self, now: Now) -> TableWrite | None:
+        context = self._context
+        for name, table in self._tables.items():
+            if table.dirty:
+                table.dirty = False
+                return context.store.table_write(name, table.as_table())
+        orders = context.order_infos
+        if orders.dirty and now.mono_ns >= self._next_orders_write_ns:
+            orders.dirty = False
+            self._next_orders_write_ns = now.mono_ns + context.options.flush_consumer_offset_interval * 1_000_000
+            return context.store.table_write(ORDER_INFOS, orders.copy_table())
+        if context.filters.dirty and now.mono_ns >= self._next_filters_write_ns:
+            self._next_filters_write_ns = now.mono_ns + FILTERS_INTERVAL_NS
+            context.filters.dirty = False
+            return context.store.table_write(CONSUMER_FILTER, context.filters.as_table(now))
+        return None
+
     def failed(self, work: TableWrite) -> None:
         """The table stays dirty, and is written again later."""
         context = self._context
         context.offsets.urgent |= work.name == "consumerOffset" and bool(context.deletions)
         context.topics.dirty |= work.name == "topics"
+        context.filters.dirty |= work.name == CONSUMER_FILTER
         context.offsets.dirty |= work.name == "consumerOffset"
         context.order_infos.dirty |= work.name == ORDER_INFOS
         if work.name in self._tables:
@@ -109,6 +124,8 @@ class TableWrites:
         if context.order_infos.dirty:
             write(ORDER_INFOS, context.order_infos.copy_table()).run()
         write("consumerOffset", context.offsets.as_table()).run()
+        if context.filters.dirty:
+            write(CONSUMER_FILTER, context.filters.as_table(context.clock.now())).run()
         if context.store.timers.counts.is_to_write:
             table = context.store.timers.metrics_table(context.clock.now().wall_ms)
             write(TIMER_METRICS, table, suffix="").run()

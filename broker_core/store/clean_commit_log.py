@@ -104,7 +104,9 @@ class CleanCommitLogService:
         if not segments:
             return None
         low = self._log.min_offset
-        others = self._queues.take_expired(low) + (self._index.take_expired(low) if self._index else [])
+        others = self._queues.take_expired(low, self._log.store_timestamp(low)) + (
+            self._index.take_expired(low) if self._index else []
+        )
         others += self._timer_log.take_expired(low)
         self._unfinished = Clean(self._files, segments, others, self._log.mapped_files.folder)
         return self._unfinished

@@ -91,7 +91,8 @@ class Arrival(msgspec.Struct, gc=False):
 
     It is created once, by the append. Dispatch, event and wake-up all use the same object. ``fields`` contains what
     the queue's units contain: physical offset, size and tagsCode of each message. ``store_timestamp`` is that of the
-    first message, ``size`` the bytes of all their records.
+    first message, ``size`` the bytes of all their records. ``bitmaps`` is None unless groups filter the topic by SQL92;
+    then it has an integer for each message.
     """
 
     queue: ConsumeQueue
@@ -102,6 +103,7 @@ class Arrival(msgspec.Struct, gc=False):
     store_timestamp: int
     size: int
     fields: list[int]
+    bitmaps: list[int] | None = None
 
     @property
     def tags_codes(self) -> list[int]:

@@ -1,16 +1,22 @@
 """The queue of one topic and queue id: the position of each of its messages in the commit log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, encode_units, is_hole, is_valid
+from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, decode_units, encode_units, is_hole, is_valid
+from broker_core.formats.tags_code import EXT_ADDRESS_MAX, is_ext_address
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
 
+if TYPE_CHECKING:
+    from broker_core.filters.consumer_filter_data import ConsumerFilterData
+
 ALLOCATE_CHUNK = 1 << 16
 FILES_CHECKED = 3
 HOLES_READ = 4096
+EXT_ADDRESSES_LOOKED_AT = 4096
 HOLES = HOLE * HOLES_READ
 
 
@@ -25,6 +31,7 @@ class ConsumeQueue:
         "_min_for",
         "_min_offset",
         "deleted",
+        "filters",
         "flushed_offset",
         "mapped_files",
         "max_offset",
@@ -42,6 +49,8 @@ class ConsumeQueue:
         self.max_offset = 0
         self.flushed_offset = 0
         self.deleted = False
+        self.filters: Sequence[ConsumerFilterData] = ()
+        """Those for which a bitmap of each message is computed when it is dispatched."""
         self._min_offset = 0
         self._min_for = 0
         self.reserved = 0
@@ -121,6 +130,15 @@ class ConsumeQueue:
             return (0, 0, 0)
         physical_offset, size, tags_code = UNIT.unpack_from(file.buffer, position - file.base)
         return physical_offset, size, tags_code
+
+    @property
+    def last_ext_address(self) -> int:
+        """The tagsCode of the last unit that refers to the extension; 0 if none of the last units does."""
+        units = self.read(
+            max(self.first_file_offset, self.max_offset - EXT_ADDRESSES_LOOKED_AT), EXT_ADDRESSES_LOOKED_AT
+        )
+        addresses = [code for code in decode_units(units)[2::3] if code <= EXT_ADDRESS_MAX]
+        return addresses[-1] if addresses else 0
 
     @property
     def max_physical_offset(self) -> int:
@@ -244,6 +262,29 @@ class ConsumeQueue:
             if is_hole(physical_offset, size) or physical_offset + size <= physical_end:
                 break
             end -= 1
+        self._cut(end)
+        return old_end - end
+
+    def drop_ext_addresses(self, physical_start: int) -> int:
+        """Drop the units from the first one of a record at or after ``physical_start`` on that refers to the extension.
+
+        After an unclean stop what they refer to may not be on the disk. Returns how many units were dropped.
+        """
+        end = old_end = self.max_offset
+        for offset in range(old_end - 1, self.first_file_offset - 1, -1):
+            physical_offset, size, tags_code = self.unit(offset)
+            if is_hole(physical_offset, size):
+                continue
+            if physical_offset < physical_start:
+                break
+            if is_ext_address(tags_code):
+                end = offset
+        if end < old_end:
+            self._cut(end)
+        return old_end - end
+
+    def _cut(self, end: int) -> None:
+        """End the queue at ``end``, and clear the files after it."""
         self._set_end(end)
         for file in self.mapped_files.all():
             if file.base + file.size > end * UNIT_SIZE:
@@ -251,7 +292,6 @@ class ConsumeQueue:
         # Units that a killed process wrote may not be on the disk yet: the next flush includes the last files again.
         units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
         self.flushed_offset = max(self.first_file_offset, end - units_checked)
-        return old_end - end
 
     def make_holes(self, start: int, is_lost: Callable[[int], bool]) -> int:
         """Replace the units of lost records from physical offset ``start`` on by holes; returns their number.

@@ -1,15 +1,18 @@
 """All consume queues of a store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from broker_core.errors import RequestError
+from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
+from broker_core.formats.consume_queue_unit import decode_units, encode_units
 from broker_core.formats.tags_code import is_ext_address
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_ext import ConsumeQueueExt
+from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.files import Files
-from broker_core.store.mapped_file import OpenMaps
+from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
 from broker_core.store.removed_folders import RemovedFolders
 
@@ -19,15 +22,19 @@ EXT_FILE_SIZE = 48 << 20
 class ConsumeQueueStore:
     """RocketMQ's ConsumeQueueStore: (topic, queue id) -> ConsumeQueue."""
 
-    def __init__(self, files: Files, maps: OpenMaps, root: Path, file_size: int) -> None:
+    def __init__(
+        self, files: Files, maps: OpenMaps, root: Path, file_size: int, ext_file_size: int = EXT_FILE_SIZE
+    ) -> None:
         self._files = files
         self._maps = maps
         self._folder = root / "consumequeue"
         self._ext_folder = root / "consumequeue_ext"
         self._file_size = file_size
+        self._ext_file_size = ext_file_size
         self._ext: dict[tuple[str, int], ConsumeQueueExt] = {}
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self._filters: dict[str, Sequence[ConsumerFilterData]] = {}
         self.removed_folders = RemovedFolders(files, root)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -43,6 +50,7 @@ class ConsumeQueueStore:
 
     def _add(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.table[topic, queue_id] = self._make(topic, queue_id)
+        queue.filters = self._filters.get(topic, ())
         self._by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -76,9 +84,36 @@ class ConsumeQueueStore:
     def _load_ext(self, topic: str, queue_id: int) -> None:
         folder = self._ext_folder / topic / str(queue_id)
         if self._files.names(folder):
-            self._ext[topic, queue_id] = ConsumeQueueExt(
-                MappedFileQueue(self._files, self._maps, folder, EXT_FILE_SIZE)
-            )
+            self._ext[topic, queue_id] = self._make_ext(folder)
+
+    def _make_ext(self, folder: Path) -> ConsumeQueueExt:
+        return ConsumeQueueExt(MappedFileQueue(self._files, self._maps, folder, self._ext_file_size))
+
+    def find_ext(self, queue: ConsumeQueue) -> ConsumeQueueExt:
+        """The extension of a queue, ready to be written. Its first file is created with its first unit."""
+        key = queue.topic, queue.queue_id
+        ext = self._ext.get(key)
+        if ext is None:
+            ext = self._ext[key] = self._make_ext(self._ext_folder / queue.topic / str(queue.queue_id))
+        if not ext.is_ready:
+            ext.begin(queue.last_ext_address, queue.max_offset)
+        return ext
+
+    def set_filters(self, topic: str, filters: Sequence[ConsumerFilterData]) -> None:
+        """Compute a bitmap with these filters for each message of a topic that is dispatched from now on."""
+        if filters:
+            self._filters[topic] = filters
+        else:
+            self._filters.pop(topic, None)
+        for queue in self._by_topic.get(topic, {}).values():
+            queue.filters = filters
+
+    def candidates(
+        self, queue: ConsumeQueue, codes: Sequence[int], wanted: ConsumerFilterData
+    ) -> tuple[Sequence[int], int]:
+        """``ConsumeQueueExt.candidates``. Without an extension these are all."""
+        ext = self._ext.get((queue.topic, queue.queue_id))
+        return (range(len(codes)), 0) if ext is None else ext.candidates(codes, wanted)
 
     def tags_code(self, queue: ConsumeQueue, tags_code: int) -> int | None:
         """The tagsCode of a unit; if the field points to an ext unit, that unit's, or None when it is gone."""
@@ -87,6 +122,26 @@ class ConsumeQueueStore:
         ext = self._ext.get((queue.topic, queue.queue_id))
         unit = ext.unit(tags_code) if ext else None
         return unit.tags_code if unit else None
+
+    def with_tags_codes(self, queue: ConsumeQueue, units: bytes) -> bytes:
+        """The units with their tagsCodes in place of addresses, if all of them can be had at once; else as they are."""
+        ext = self._ext.get((queue.topic, queue.queue_id))
+        if ext is None:
+            return units
+        fields = list(decode_units(units))
+        codes = ext.tags_codes_in_row(fields[2::3])
+        if codes is None:
+            return units
+        fields[2::3] = codes
+        return encode_units(fields)
+
+    def drop_ext_addresses(self, physical_start: int) -> int:
+        """``ConsumeQueue.drop_ext_addresses`` of all queues; returns how many units were dropped.
+
+        Those of delayed messages stay: RocketMQ's units contain delivery times by the delay levels that it had.
+        """
+        queues = (queue for queue in self.table.values() if queue.topic != SCHEDULE_TOPIC)
+        return sum(queue.drop_ext_addresses(physical_start) for queue in queues)
 
     def truncate(self, physical_end: int) -> int:
         """Drop the units of records that end after ``physical_end``, and flush; returns how many were dropped."""
@@ -128,17 +183,34 @@ class ConsumeQueueStore:
         for queue_id, queue in self._by_topic.pop(topic, {}).items():
             del self.table[topic, queue_id]
             queue.deleted = True
-            self._ext.pop((topic, queue_id), None)
+            ext = self._ext.pop((topic, queue_id), None)
+            if ext is not None:
+                ext.close_files()
             for file in queue.mapped_files.all():
                 queue.mapped_files.take_out(file)
         self.removed_folders.take(self._folder / topic)
         self.removed_folders.take(self._ext_folder / topic)
 
-    def take_expired(self, min_physical_offset: int) -> list[Path]:
-        """Queue files with units of expired records only. The caller removes them."""
-        return [
+    def take_dirty(self, touched: Iterable[ConsumeQueue]) -> list[tuple[MappedFile, int, int]]:
+        """Ranges of these queues, and of their extensions, that were written since the last call."""
+        ranges = []
+        for queue in touched:
+            if self._ext and (ext := self._ext.get((queue.topic, queue.queue_id))) is not None:
+                ranges += ext.take_dirty()
+            ranges += queue.take_dirty()
+        return ranges
+
+    def take_expired(self, min_physical_offset: int, earliest_store_time: int | None = None) -> list[Path]:
+        """Files of queues and extensions with units of expired records only. The caller removes them.
+
+        ``earliest_store_time``: that of the log's first message, ms; None without messages.
+        """
+        expired = [
             path
             for queue in self.table.values()
             if len(queue.mapped_files) > 1
             for path in queue.take_expired(min_physical_offset)
         ]
+        if earliest_store_time is not None:
+            expired += [path for ext in self._ext.values() for path in ext.take_expired(earliest_store_time)]
+        return expired

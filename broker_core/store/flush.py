@@ -14,13 +14,38 @@ from broker_core.formats.checkpoint import Checkpoint
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.formats.timer_checkpoint import TimerCheckpoint
 from broker_core.options import Options
+from broker_core.store.commit_log import CommitLog
+from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile
+from broker_core.store.reput_message import ReputMessageService
 from broker_core.store.store_checkpoint import StoreCheckpoint
 
 PAGE = 4096
 MS = 1_000_000
 Ranges = list[tuple[MappedFile, int, int]]
+Marks = tuple[Checkpoint, SafeEnd, TimerCheckpoint | None]
+
+
+def make_marks(
+    log: CommitLog,
+    queues: ConsumeQueueStore,
+    reput: ReputMessageService,
+    index_count: int,
+    timer_ms: int,
+    timer_checkpoint: TimerCheckpoint | None,
+) -> Marks:
+    """What the checkpoint files say once everything of now is on the disk."""
+    safe_end = SafeEnd(
+        log.max_offset,
+        reput.position,
+        log.min_offset,
+        queues.queue_count,
+        queues.unit_count,
+        timer_ms,
+        index_count,
+    )
+    return Checkpoint(log.last_store_timestamp, reput.last_store_timestamp), safe_end, timer_checkpoint
 
 
 class Flush:
@@ -41,7 +66,7 @@ class Flush:
         folders: set[Path],
         store_checkpoint: StoreCheckpoint,
         timers: Ranges,
-        marks: tuple[Checkpoint, SafeEnd, TimerCheckpoint | None] | None,
+        marks: Marks | None,
         flushed_offset: int,
     ) -> None:
         self._files = files

@@ -1,15 +1,16 @@
 """Reading from a queue: which messages a pull returns, and where the next pull begins."""
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
+from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.filters.message_filter import SEARCH_BYTES, MessageFilter
 from broker_core.formats.commit_log_record import properties_at, properties_within, store_timestamp_at
-from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT_SIZE, decode_units, is_hole, iter_units
+from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT, UNIT_SIZE, decode_units, is_hole, iter_units
 from broker_core.formats.tags_code import EXT_ADDRESS_MAX
 from broker_core.options import Options
 from broker_core.store.commit_log import Arrival, CommitLog
@@ -39,7 +40,8 @@ class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
 
     ``records`` are complete commit log records, back to back. ``first_offset`` and ``last_offset`` are the queue
     offsets of the first and last record, ``oldest_store_timestamp`` (ms) is that of the first; all -1 without records.
-    The filter rejected ``passed_over`` messages. ``work``: the bytes that evaluating it has read.
+    The filter rejected ``passed_over`` messages, ``by_bitmap`` of them by their bitmaps. ``work``: the bytes that
+    evaluating it has read.
     """
 
     status: str
@@ -53,6 +55,7 @@ class GetMessageResult(msgspec.Struct, frozen=True, gc=False):
     oldest_store_timestamp: int = -1
     passed_over: int = 0
     work: int = 0
+    by_bitmap: int = 0
 
 
 class _Picked(NamedTuple):
@@ -64,6 +67,7 @@ class _Picked(NamedTuple):
     places: list[tuple[int, int]]
     passed_over: int = 0
     work: int = 0
+    by_bitmap: int = 0
 
 
 class MessageReader:
@@ -263,20 +267,29 @@ class MessageReader:
         max_msg_bytes: int,
         message_filter: MessageFilter | None,
     ) -> _Picked:
-        """``_pick`` for a filter that evaluates properties. It ends when that becomes too much for one turn."""
+        """``_pick`` for a filter that evaluates properties. It ends when that becomes too much for one turn.
+
+        The bitmaps are tested first, if there are any.
+        """
         assert message_filter is not None
+        end, (candidates, work) = len(units) // UNIT_SIZE, self._candidates(queue, units, message_filter)
+        rows: Iterable[tuple[int, tuple[int, int, int]]] = enumerate(iter_units(units))
+        if candidates is not None:
+            rows = [(number, UNIT.unpack_from(units, number * UNIT_SIZE)) for number in candidates]
         matches, searches = message_filter.matches_record, message_filter.work
-        status, total, passed_over, work = NO_MATCHED_MESSAGE, 0, 0, 0
+        status, total, passed_over = NO_MATCHED_MESSAGE, 0, 0
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
         find, log_end = self._log.mapped_files.find, self._log.max_offset
         file, base, file_end = None, 0, 0  # the segment that the last record is in
-        for physical_offset, size, _ in iter_units(units):
+        for number, (physical_offset, size, _) in rows:
             if places:
                 count, byte_limit = self._limits(physical_offset, max_msg_nums, max_msg_bytes)
                 if len(places) >= count or total + size > byte_limit:
+                    end = number
                     break
             if work >= EVALUATED_BYTES_MAX:
+                end = number
                 break
             if not base <= physical_offset < file_end:
                 file = find(physical_offset)
@@ -287,14 +300,29 @@ class MessageReader:
                 properties = properties_within(file.buffer, physical_offset - base, size)
                 work += searches * (len(properties) + SEARCH_BYTES)
                 if matches(properties):
-                    offsets.append(offset)
+                    offsets.append(offset + number)
                     places.append((physical_offset, size))
                     total += size
                 else:
                     passed_over += 1
                     status = NO_MATCHED_MESSAGE if not places else status
-            offset += 1
-        return _Picked(FOUND if places else status, offset, offsets, places, passed_over, work)
+        by_bitmap = 0 if candidates is None else end - bisect_left(candidates, end)
+        passed_over += by_bitmap
+        return _Picked(FOUND if places else status, offset + end, offsets, places, passed_over, work, by_bitmap)
+
+    def _candidates(self, queue: ConsumeQueue, units: bytes, wanted: MessageFilter) -> tuple[Sequence[int] | None, int]:
+        """The numbers of the units whose messages may match by their bitmaps (None if there are no bitmaps), and the
+        work, as bytes read."""
+        if not isinstance(wanted, ConsumerFilterData) or wanted.topic != queue.topic:
+            return None, 0
+        fields = decode_units(units)
+        places = fields[0::3]
+        begin = wanted.bitmaps_from
+        if places[-1] < begin or HOLE_SIZE in fields[1::3]:
+            return None, 0
+        start = bisect_left(places, begin)
+        rest, work = self._queues.candidates(queue, fields[3 * start + 2 :: 3], wanted)
+        return (rest if not start else [*range(start), *(start + number for number in rest)]), work
 
     def _pick(
         self,
@@ -306,6 +334,7 @@ class MessageReader:
         message_filter: MessageFilter | None,
     ) -> _Picked:
         """Pick unit by unit."""
+        units = self._queues.with_tags_codes(queue, units)
         status, total, passed_over = NO_MATCHED_MESSAGE, 0, 0
         offsets: list[int] = []
         places: list[tuple[int, int]] = []
@@ -339,9 +368,11 @@ class MessageReader:
         return message_filter.matches_record(properties_at(buffer, start))
 
     def _result(self, picked: _Picked, low: int, high: int) -> GetMessageResult:
-        status, next_offset, offsets, places, passed_over, work = picked
+        status, next_offset, offsets, places, passed_over, work, by_bitmap = picked
         if not places:
-            return GetMessageResult(status, next_offset, low, high, passed_over=passed_over, work=work)
+            return GetMessageResult(
+                status, next_offset, low, high, passed_over=passed_over, work=work, by_bitmap=by_bitmap
+            )
         records = self._copy(places)
         return GetMessageResult(
             FOUND,
@@ -355,6 +386,7 @@ class MessageReader:
             store_timestamp_at(records, 0),
             passed_over,
             work,
+            by_bitmap,
         )
 
     def _copy(self, places: list[tuple[int, int]]) -> bytes:

@@ -11,16 +11,15 @@ from pathlib import Path
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.errors import StoreError, StoreReadOnlyError, UnavailableError
-from broker_core.formats.checkpoint import Checkpoint
-from broker_core.formats.safe_end import SafeEnd
 from broker_core.options import Options
 from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessage
+from broker_core.store.commit_log_dispatcher_calc_bit_map import CommitLogDispatcherCalcBitMap
 from broker_core.store.config_tables import TableWrite
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import DelayLevels
 from broker_core.store.files import DISK_FULL, CopyingFiles, Files, Lock, ReadOnlyFiles
-from broker_core.store.flush import Flush, FlushSchedule, Ranges
+from broker_core.store.flush import Flush, FlushSchedule, Ranges, make_marks
 from broker_core.store.get_message import GetMessageResult, MessageReader
 from broker_core.store.index.index_service import IndexService
 from broker_core.store.mapped_file import OpenMaps
@@ -80,7 +79,9 @@ class MessageStore:
             delay_levels,
         )
         self.commit_log = self._log
-        self._queues = ConsumeQueueStore(files, maps, root, options.mapped_file_size_consume_queue)
+        self._queues = ConsumeQueueStore(
+            files, maps, root, options.mapped_file_size_consume_queue, options.mapped_file_size_consume_queue_ext
+        )
         self.removed_folders = self._queues.removed_folders
         self.removed_folders.wait = lambda: self._marked_offset < 0 and not self.problem
         self._index = (
@@ -88,7 +89,8 @@ class MessageStore:
             if options.message_index_enable
             else None
         )
-        self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels)
+        self.calc_bit_map = CommitLogDispatcherCalcBitMap(self._log, self._queues, options)
+        self._reput = ReputMessageService(self._log, self._queues, self._index, delay_levels, self.calc_bit_map)
         self.delayed = ScheduleMessageService(files, root, self._log, self._queues, delay_levels)
         self.transactions = TransactionalMessageService(self._log, self._queues)
         self.timers = TimerMessageStore(files, maps, root, self._log, self._queues, lambda: self._options)
@@ -417,24 +419,15 @@ class MessageStore:
         timer_ranges: Ranges = []
         if queues:
             touched, self._reput.touched = self._reput.touched, set()
-            queue_ranges = [dirty for queue in touched for dirty in queue.take_dirty()]
+            queue_ranges = self._queues.take_dirty(touched)
             index_ranges = self._index.take_dirty() if self._index is not None else []
             timer_ranges, timer_checkpoint = self.timers.take_dirty(now)
             folders = set(self._maps.new_folders)
             folders |= {folder.parent for folder in folders}
             self._marking_offset = end
-            marks = (
-                Checkpoint(self._log.last_store_timestamp, self._reput.last_store_timestamp),
-                SafeEnd(
-                    end,
-                    self._reput.position,
-                    self._log.min_offset,
-                    self._queues.queue_count,
-                    self._queues.unit_count,
-                    self.timers.delivered_ms,
-                    self._index.last_count if self._index is not None else 0,
-                ),
-                timer_checkpoint,
+            index_count = self._index.last_count if self._index is not None else 0
+            marks = make_marks(
+                self._log, self._queues, self._reput, index_count, self.timers.delivered_ms, timer_checkpoint
             )
         self._maps.new_folders -= folders
         self._schedule.begun(now, log=bool(log), queues=queues_due)

@@ -107,6 +107,10 @@ class Recovery:
         how = "after a clean shutdown" if self._clean else "after an unclean stop"
         self._report("log", f"{how} the log was read from {start} ({why}): {records} records, it ends at {end}")
         self._cut_log(end)
+        if not self._clean and (unsafe := self._queues.drop_ext_addresses(start)):
+            self._report(
+                "queues", f"{unsafe} queue units may refer to units of the extension that were not on the disk"
+            )
         dropped = self._queues.truncate(end)
         if dropped:
             self._report("queues", f"{dropped} queue units pointed beyond the end of the log and were dropped")

@@ -19,6 +19,7 @@ from broker_core.formats.commit_log_record import (
 )
 from broker_core.formats.tags_code import tags_code
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, DispatchRequest
+from broker_core.store.commit_log_dispatcher_calc_bit_map import CommitLogDispatcherCalcBitMap
 from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
@@ -47,12 +48,18 @@ class ReputMessageService:
     """
 
     def __init__(
-        self, log: CommitLog, queues: ConsumeQueueStore, index: IndexService | None, delay_levels: DelayLevels
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueStore,
+        index: IndexService | None,
+        delay_levels: DelayLevels,
+        calc_bit_map: CommitLogDispatcherCalcBitMap,
     ) -> None:
         self._log = log
         self._delay_levels = delay_levels
         self._queues = queues
         self._index = index
+        self._calc_bit_map = calc_bit_map
         self._pending: deque[Batch] = deque()
         self.position = 0
         self.last_store_timestamp = 0
@@ -122,7 +129,8 @@ class ReputMessageService:
         for arrival in arrivals:
             queue = arrival.queue
             if not queue.deleted:
-                queue.put(arrival.from_offset, arrival.fields)
+                fields = self._calc_bit_map.dispatch(arrival) if queue.filters else arrival.fields
+                queue.put(arrival.from_offset, fields)
                 self.touched.add(queue)
                 self._arrivals.append(arrival)
         if requests:

@@ -29,6 +29,7 @@ ROOT = Path("/store")
 SMALL = {
     "mapped_file_size_commit_log": 1 << 20,
     "mapped_file_size_consume_queue": 20_000,
+    "mapped_file_size_consume_queue_ext": 1 << 16,
     "max_hash_slot_num": 1000,
     "max_index_num": 4000,
     "mapped_file_size_timer_log": 1 << 16,

@@ -46,6 +46,7 @@ class Found(msgspec.Struct, gc=False):
     size: int = 0
     work: int = 0
     passed_over: int = 0
+    by_bitmap: int = 0
     rest: int = 0
     scanned: int = 0
     reads: int = 0
@@ -177,6 +178,7 @@ def _read(
         found.is_unfinished |= result.next_begin_offset < result.max_offset
     found.work += result.work
     found.passed_over += result.passed_over
+    found.by_bitmap += result.by_bitmap
     rest = max(0, result.max_offset - result.next_begin_offset)
     found.rest += rest
     if rest:

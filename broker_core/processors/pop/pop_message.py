@@ -88,7 +88,8 @@ def _check(context: Context, command: PopMessage, now: Now) -> MessageFilter | N
             f"{MAX_IN_FLIGHT} popped messages are not acknowledged, which is this broker's limit",
             code=ResponseCode.FLOW_CONTROL,
         )
-    return make_filter(command.expression, command.expression_type, property_filter=options.enable_property_filter)
+    wanted = make_filter(command.expression, command.expression_type, property_filter=options.enable_property_filter)
+    return context.with_bitmaps(topic, group, wanted)
 
 
 def require_message_number(context: Context, number: int, what: str) -> None:
@@ -139,7 +140,7 @@ def answer(context: Context, pop: Pop, found: Found, outcome: HoldOutcome | None
     UnavailableError or StoreError if the check points cannot be stored; then nothing has changed.
     """
     context.counters.pulls_read += 1
-    context.counters.pass_over(found.passed_over, by_sql=found.work > 0)
+    context.counters.pass_over(found.passed_over, found.by_bitmap, by_sql=found.work > 0)
     if not found.messages:
         return _nothing(context, pop, ResponseCode.POLLING_TIMEOUT, found, outcome, now)
     pop_time, queues, records = (hand_out if pop.order else _hide)(context, pop, found, now)
@@ -203,6 +204,7 @@ def _nothing(
         pop.poll_ms,
         -1,
         found.passed_over,
+        found.by_bitmap,
     )
     return Popped(
         code=code,
@@ -313,6 +315,7 @@ def _report(
         pop.poll_ms,
         result.oldest_store_timestamp,
         result.passed_over,
+        result.by_bitmap,
     )
     context.events.emit(
         MessagesDelivered,

@@ -17,6 +17,7 @@ class ArrivalInQueue0:
     """An arrival in queue 0 of T. The physical offset of a record is its queue offset."""
 
     topic, queue_id = "T", 0
+    bitmaps: list[int] | None = None
 
     def __init__(self, from_offset: int, tags_codes: list[int]) -> None:
         self.from_offset = from_offset
@@ -80,27 +81,27 @@ def empty(table: PullRequestHold) -> bool:
 
 def test_an_arrival_wakes_the_holds_of_its_queue_and_no_other(table: PullRequestHold) -> None:
     here, other_queue, other_topic = hold(table), hold(table, queue_id=1), hold(table, topic="U")
-    woken, passed = table.arrive(ArrivalInQueue0(0, [A]), no_properties)
+    woken, passed, _ = table.arrive(ArrivalInQueue0(0, [A]), no_properties)
     assert woken == [here] and passed == []
     assert list(table) == [other_queue, other_topic]
 
 
 def test_an_arrival_before_the_pulls_offset_wakes_nobody(table: PullRequestHold) -> None:
     hold(table, offset=5)
-    assert table.arrive(ArrivalInQueue0(3, [A, A]), no_properties) == ([], [])
+    assert table.arrive(ArrivalInQueue0(3, [A, A]), no_properties) == ([], [], [])
     assert len(table.arrive(ArrivalInQueue0(5, [A]), no_properties)[0]) == 1
 
 
 def test_only_tags_from_the_pulls_offset_on_count(table: PullRequestHold) -> None:
     held = hold(table, offset=1, expression="TagA")
-    assert table.arrive(ArrivalInQueue0(0, [A, B, B]), no_properties) == ([], [held])
-    assert table.arrive(ArrivalInQueue0(3, [B, A]), no_properties) == ([held], [])
+    assert table.arrive(ArrivalInQueue0(0, [A, B, B]), no_properties) == ([], [held], [])
+    assert table.arrive(ArrivalInQueue0(3, [B, A]), no_properties) == ([held], [], [])
     assert empty(table)
 
 
 def test_one_of_several_tags_is_enough(table: PullRequestHold) -> None:
     held = hold(table, expression="TagX || TagB")
-    assert table.arrive(ArrivalInQueue0(0, [A, B]), no_properties) == ([held], [])
+    assert table.arrive(ArrivalInQueue0(0, [A, B]), no_properties) == ([held], [], [])
 
 
 def test_an_sql92_filter_is_evaluated_for_the_records_from_the_pulls_offset_on(table: PullRequestHold) -> None:
@@ -114,9 +115,9 @@ def test_an_sql92_filter_is_evaluated_for_the_records_from_the_pulls_offset_on(t
         read.append(physical_offset)
         return properties[physical_offset]
 
-    assert table.arrive(ArrivalInQueue0(0, [A, A, A]), properties_of) == ([], held)
+    assert table.arrive(ArrivalInQueue0(0, [A, A, A]), properties_of) == ([], held, [])
     assert read == [1, 2], "equal filters are evaluated once"
-    assert table.arrive(ArrivalInQueue0(3, [A]), properties_of) == (held, [])
+    assert table.arrive(ArrivalInQueue0(3, [A]), properties_of) == (held, [], [])
 
 
 def test_when_filters_are_too_much_work_for_a_turn_their_holds_are_woken(table: PullRequestHold) -> None:
@@ -125,20 +126,20 @@ def test_when_filters_are_too_much_work_for_a_turn_their_holds_are_woken(table: 
     tag = hold(table, expression="TagC", connection="c2")
     arrival = ArrivalInQueue0(0, [A] * 1000)
     read: list[int] = []
-    assert table.arrive(arrival, lambda place: read.append(place) or large) == ([first], [tag])  # type: ignore[func-returns-value]
+    assert table.arrive(arrival, lambda place: read.append(place) or large) == ([first], [tag], [])  # type: ignore[func-returns-value]
     assert len(read) < 100
     assert table.work_left <= 0
 
 
 def test_without_waking_only_the_queue_end_moves(table: PullRequestHold) -> None:
     held = hold(table)
-    assert table.arrive(ArrivalInQueue0(0, [A]), no_properties, wake=False) == ([], [])
+    assert table.arrive(ArrivalInQueue0(0, [A]), no_properties, wake=False) == ([], [], [])
     assert held.many.max_offset == 1 and len(table) == 1
 
 
 def test_all_groups_holding_on_a_queue_are_woken_together(table: PullRequestHold) -> None:
     held = [hold(table, connection=f"c{number}") for number in range(20)]
-    woken, _ = table.arrive(ArrivalInQueue0(0, [A]), no_properties)
+    woken, _, _ = table.arrive(ArrivalInQueue0(0, [A]), no_properties)
     assert sorted(woken, key=lambda one: one.hold_id) == held
     assert empty(table)
 
@@ -193,7 +194,7 @@ def test_all_holds_of_a_topic_are_removed(table: PullRequestHold) -> None:
 
 def test_holds_that_are_woken_together_do_not_keep_each_other_in_memory(table: PullRequestHold) -> None:
     held = [hold(table) for _ in range(3)]
-    assert table.arrive(ArrivalInQueue0(0, [A]), no_properties) == (held, [])
+    assert table.arrive(ArrivalInQueue0(0, [A]), no_properties) == (held, [], [])
     assert all(one.previous is one.next is None for one in held)
     assert empty(table)
 

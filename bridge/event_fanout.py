@@ -269,4 +269,5 @@ def _hold_view(broker: str, event: PullHeld) -> HoldView:
         suspended_at_ms=event.wall_ms,
         deadline_ms=event.deadline_ms,
         filter=event.filter,
+        waits_for=event.waits_for,
     )

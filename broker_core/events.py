@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from broker_core.commands import DeadCause, Protocol, ReleaseCause, WakeCause
+from broker_core.commands import DeadCause, OrderWait, Protocol, ReleaseCause, WakeCause
 
 LeaveCause = Literal["unregister", "channel_closed", "expired", "unlisted"]
 RebalanceCause = Literal["joined", "reconnected", "left", "subscription", "retry_topic"]
@@ -77,6 +77,7 @@ class PullHeld(Event, frozen=True):
     queue_max_offset: int
     deadline_ms: int
     filter: str
+    waits_for: OrderWait | None = None
 
 
 RejectedBy = Literal["tags", "properties", "bitmap"]

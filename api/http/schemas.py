@@ -69,6 +69,7 @@ INT64_FIELDS = frozenset(
         "suspended_at_ms",
         "lease_ends_ms",
         "deadline_ms",
+        "until_ms",
         "started_at_ms",
         "uptime_ms",
         "wall_ms",

@@ -9,11 +9,22 @@ from broker_core.commands.ha import Replication
 from broker_core.commands.topics import QueueView
 
 
+class OrderWait(Shape, frozen=True):
+    """A queue that is handed out in order: it is free when ``messages`` of its last pop are acknowledged, or at
+    ``until_ms``, when their invisible times are over. ``client_id`` popped them; it is empty after a restart."""
+
+    queue_id: int
+    messages: int
+    client_id: str
+    until_ms: int
+
+
 class HoldView(Shape, frozen=True):
     """One row of the pullRequestTable.
 
     The offsets of a held pop are -1, because the broker knows where its group reads. Its ``queue_id`` is -1 if it waits
-    for all queues.
+    for all queues. ``waits_for``: when the hold began, a pop in order waited for this queue; of several, the one that
+    was handed out first.
     """
 
     broker: str
@@ -28,6 +39,7 @@ class HoldView(Shape, frozen=True):
     suspended_at_ms: int
     deadline_ms: int
     filter: str
+    waits_for: OrderWait | None = None
 
 
 class GetHolds(Command, frozen=True):

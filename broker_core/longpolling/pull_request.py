@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from broker_core.commands import Protocol
+from broker_core.commands import OrderWait, Protocol
 from broker_core.filters.message_filter import MessageFilter
 
 
@@ -68,9 +68,11 @@ class Pop(msgspec.Struct, frozen=True, gc=False):
 
 
 class PopRequest(PullRequest, eq=False, gc=False, kw_only=True):
-    """RocketMQ's PopRequest. Its ``pull_from_offset`` is -1: the group's offsets say where it reads."""
+    """RocketMQ's PopRequest. Its ``pull_from_offset`` is -1: the group's offsets say where it reads. ``waits_for``: the
+    queue for which a pop in order waited when it was held."""
 
     pop: Pop
+    waits_for: OrderWait | None = None
 
 
 class ManyPullRequest(msgspec.Struct, eq=False, gc=False):

@@ -29,7 +29,7 @@ from broker_core.errors import StoreReadOnlyError, UnavailableError
 from broker_core.event_log import EventLog, Recorded
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.formats.message_id import offset_message_id_prefix
-from broker_core.longpolling.pull_request import PullRequest
+from broker_core.longpolling.pull_request import PopRequest, PullRequest
 from broker_core.longpolling.pull_request_hold import PullRequestHold
 from broker_core.options import Options
 from broker_core.store.ha.ha_service import HAService
@@ -368,6 +368,7 @@ class Context:
             suspended_at_ms=suspended_at_ms,
             deadline_ms=suspended_at_ms + request.suspend_timeout_ms,
             filter=filter_text(request.message_filter),
+            waits_for=request.waits_for if isinstance(request, PopRequest) else None,
         )
 
 

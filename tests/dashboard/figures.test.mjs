@@ -32,6 +32,12 @@ describe("the reason of a hold", () => {
       + "each message to one member of the group. It will be answered in 8.2 s at the latest.");
     assert.match(explainHold({ ...pop, queue_id: 3, filter: "TagA" }, { max_offset: 9 }, 7_800), /^Waits to pop a message that its filter TagA accepts from debian-packages@3;/);
   });
+  test("a pop in order waits for the acknowledgements of another client", () => {
+    const pop = { ...HOLD, queue_id: -1, pull_from_offset: -1, queue_max_offset: -1 };
+    const waits = (more) => explainHold({ ...pop, waits_for: { queue_id: 2, messages: 3, client_id: "c1", until_ms: 9_000, ...more } }, undefined, 7_800);
+    assert.match(waits({}), /^Waits to pop in order: when it began, 3 acknowledgements of c1 were missing for debian-packages@2, which is free without them at /);
+    assert.match(waits({ messages: 1, client_id: "" }), /1 acknowledgement of an unknown client was missing/);
+  });
   test("short polling is named", () => {
     assert.match(explainHold(HOLD, undefined, 1_000, { longPollingEnable: false }), /longPollingEnable is off/);
   });

@@ -1,12 +1,17 @@
 """Holds pops in the pullRequestTable, and takes out those that may be answered. RocketMQ's PopLongPollingService."""
 
+from itertools import islice
+
 from broker_core.clock import Now
+from broker_core.commands import OrderWait
 from broker_core.errors import RequestError
 from broker_core.events import PullHeld
 from broker_core.longpolling.pull_request import Pop, PopRequest
 from broker_core.processors.context import Context, Request, Waking, filter_text
 
 MAX_POLL_MS = 30_000
+MOST_LOOKED_AT = 16
+"""Queues that are looked at to say for which one a pop in order waits."""
 POLLING_SIZE = 1024
 """Held pops of a group for one queue, or for all. RocketMQ's popPollingSize."""
 
@@ -46,6 +51,7 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
         short=False,
         check_group=True,
         pop=pop,
+        waits_for=_order_wait(context, pop, now) if pop.order else None,
     )
     holds.hold(held)
     context.counters.pulls_held += 1
@@ -62,8 +68,23 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
         -1,
         now.wall_ms + granted,
         filter_text(pop.message_filter),
+        held.waits_for,
     )
     return held
+
+
+def _order_wait(context: Context, pop: Pop, now: Now) -> OrderWait | None:
+    """The queue for which a pop in order waits. None if messages are not acknowledged in none of its queues."""
+    infos, group = context.order_infos, pop.group
+    queues = infos.queues(group, pop.topic) if pop.queue_id < 0 else [pop.queue_id]
+    for queue_id in islice(queues, MOST_LOOKED_AT):
+        committed, info = context.offsets.query(group, pop.topic, queue_id), infos.find(group, pop.topic, queue_id)
+        if info is None or committed is None or info.end_ns(committed) <= now.mono_ns:
+            continue
+        left_ms = -(-(info.end_ns(committed) - now.mono_ns) // 1_000_000)
+        messages = len(info.waiting(committed))
+        return OrderWait(queue_id=queue_id, messages=messages, client_id=info.client_id, until_ms=now.wall_ms + left_ms)
+    return None
 
 
 def wake_next(context: Context, pop: Pop) -> None:

@@ -1,7 +1,7 @@
 /** The pullRequestTable: one row for each held pull, with its age and deadline. */
 
 import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
-import { acceptsAll, isPop } from "../text/explain.js";
+import { acceptsAll, isPop, waitForOrder } from "../text/explain.js";
 import { count, plural, seconds } from "../text/format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
@@ -50,8 +50,8 @@ export function holdsPanel({ isOwn }) {
       cell("group-cell", hold.group, hold.group ? el("a", { class: "quiet-link", href: groupHref(hold.group), tabindex: "-1" }, hold.group) : "–"),
       cell("quiet client-cell", t("{0} over {1}", hold.client_id, hold.protocol),
         hold.client_id || "–", el("span", { class: "protocol" }, PROTOCOLS[hold.protocol] ?? hold.protocol)),
-      cell("num offset-cell mono", null,
-        el("span", { class: "pull-offset" }, isPop(hold) ? "pop" : count(hold.pull_from_offset)), isPop(hold) ? "" : " / ", cells.max),
+      cell("num offset-cell mono", hold.waits_for ? waitForOrder(hold) : null,
+        el("span", { class: "pull-offset" }, offsetOf(hold)), isPop(hold) ? "" : " / ", cells.max),
       cell(`mono quiet filter-cell${hold.filter.length > FILTER_FITS ? " long" : ""}`, hold.filter, hold.filter || "*"),
       cell("age-cell", null, el("span", { class: "age" }, cells.track, cells.left)));
     Object.assign(row, { parts: cells, hold });
@@ -216,6 +216,11 @@ function refocus(body, ended) {
     && hold.topic === ended.topic && hold.queue_id === ended.queue_id);
   const next = same ?? rows.find(({ hold }) => byQueue(hold, ended) > 0) ?? rows.at(-1);
   if (next) takeFocus(body, next.parts.name);
+}
+
+function offsetOf(hold) {
+  if (!isPop(hold)) return count(hold.pull_from_offset);
+  return hold.waits_for ? plural(hold.waits_for.messages, "{0} ack missing", "{0} acks missing") : "pop";
 }
 
 /**

@@ -24,6 +24,7 @@ export function waitReason(hold, queue) {
   const where = queueKey(hold.topic, hold.queue_id);
   if (isPop(hold)) {
     const from = hold.queue_id < 0 ? t("any queue of {0}", hold.topic) : where;
+    if (hold.waits_for) return waitForOrder(hold);
     const message = acceptsAll(hold.filter) ? t("a message") : t("a message that its filter {0} accepts", hold.filter);
     return t("Waits to pop {0} from {1}; the broker gives each message to one member of the group.", message, from);
   }
@@ -41,6 +42,14 @@ export function waitReason(hold, queue) {
       offset, have, count(end), hold.filter);
   }
   return t("{0} {1} (the queue ends at {2}), so it is being woken now.", offset, have, count(end));
+}
+
+/** A pop in order waits until the messages of a queue's last pop are acknowledged or visible again. */
+export function waitForOrder({ topic, waits_for: { queue_id, messages, client_id, until_ms } }) {
+  const who = client_id || t("an unknown client");
+  return choose(messages, "Waits to pop in order: when it began, {0} acknowledgement of {1} was missing for {2}, which is free without it at {3}.",
+    "Waits to pop in order: when it began, {0} acknowledgements of {1} were missing for {2}, which is free without them at {3}.",
+    count(messages), who, queueKey(topic, queue_id), clockTime(until_ms));
 }
 
 function waitEnd(hold, now, longPollingEnable) {

@@ -25,6 +25,7 @@ async def test_a_page_of_the_table(client: httpx.AsyncClient, port: FakePort) ->
         "suspended_at_ms",
         "deadline_ms",
         "filter",
+        "waits_for",
     }
 
 

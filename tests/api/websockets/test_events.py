@@ -77,6 +77,7 @@ async def test_a_delta_has_every_change(page: WebsocketCommunicator, port: FakeP
                     "suspended_at_ms": 1,
                     "deadline_ms": 2,
                     "filter": "*",
+                    "waits_for": None,
                 }
             ],
             "removed": [1],

@@ -3,9 +3,10 @@
 import pytest
 
 from broker_core import commands as c
+from broker_core.events import PullHeld
 from tests.fakes.engine import Bench
-from tests.fakes.members import failure
-from tests.fakes.pops import pop, popped, take
+from tests.fakes.members import events, failure
+from tests.fakes.pops import ack_of, pop, popped, take
 
 
 def waiting(bench: Bench, **more: object) -> int:
@@ -49,6 +50,22 @@ def test_a_request_number_is_held_once() -> None:
     bench.take(bench.engine.handle_batch([("c", 77, asked), ("c", 77, asked)], bench.clock.now()))
     (reply,) = bench.replies["c", 77]
     assert isinstance(reply, c.Failed) and len(bench.context.holds) == 1
+
+
+def test_a_held_pop_in_order_says_for_what_it_waits() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b", queue_id=2)
+    first = take(bench, order=True, client_id="one", invisible_ms=5000)
+    ack = ack_of(first, 0)
+    bench.call(c.AckMessage(**{name: getattr(ack, name) for name in ack.__struct_fields__} | {"order": True}))
+    bench.tick(1000)
+    pop(bench, order=True, poll_ms=8000)
+    pop(bench, order=True, poll_ms=8000, queue_id=1)
+    now = bench.clock.now().wall_ms
+    expected = c.OrderWait(queue_id=2, messages=1, client_id="one", until_ms=now + 4000)
+    assert [view.waits_for for view in bench.engine.snapshot(bench.clock.now()).holds] == [expected, None]
+    held = [event.waits_for for event in events(bench, PullHeld)]
+    assert held == [expected, None]
 
 
 def test_numbers_of_an_unknown_topic() -> None:

@@ -49,6 +49,15 @@ class OrderInfo(msgspec.Struct, frozen=True, gc=False):
             if offset >= committed and not self.acknowledged >> number & 1
         ]
 
+    def is_invisible(self, committed: int, now_ns: int) -> bool:
+        """Whether a message that is not acknowledged is invisible. Mostly the first one is."""
+        if not self.offsets[0] <= committed <= self.offsets[-1]:
+            return False
+        for number, offset in enumerate(self.offsets):
+            if offset >= committed and self.ends_ns[number] > now_ns and not self.acknowledged >> number & 1:
+                return True
+        return False
+
     def end_ns(self, committed: int) -> int:
         """When the last message that is not acknowledged becomes visible, monotonic; 0 if none is left."""
         waiting = set(self.waiting(committed))
@@ -120,7 +129,7 @@ class ConsumerOrderInfoManager:
         info = self.find(group, topic, queue_id)
         if info is None or (attempt_id and attempt_id == info.attempt_id):
             return False
-        return info.end_ns(committed) > now_ns
+        return info.is_invisible(committed, now_ns)
 
     def queues(self, group: str, topic: str) -> Iterable[int]:
         """The queues of which messages are not acknowledged, those popped the longest ago first."""

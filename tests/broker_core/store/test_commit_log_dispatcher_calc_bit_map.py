@@ -142,6 +142,20 @@ def test_a_group_that_leaves_and_returns_misses_nothing() -> None:
     assert pull(bench) == [500, 600, 700] and by_bitmap(bench) == 1
 
 
+def test_bitmaps_from_while_a_group_was_away_are_not_its_own() -> None:
+    """Another group's filter lives meanwhile, so the messages have bitmaps, without the bits of the one that left."""
+    bench = Bench()
+    subscribe(bench, "size > 0", group="other")
+    subscribe(bench, "size > 100")
+    send(bench, 1)
+    bench.call(c.UnregisterClient(client_id="g", consumer_group="g"), "g")
+    send(bench, 600)
+    subscribe(bench, "size > 100", version=2)
+    send(bench, 2, 700)
+    assert max(raw_codes(bench)) <= EXT_ADDRESS_MAX
+    assert pull(bench) == [600, 700]
+
+
 def raw_codes(bench: Bench) -> list[int]:
     queue = bench.context.store._queues.table["orders", 0]
     return [queue.unit(offset)[2] for offset in range(queue.max_offset)]

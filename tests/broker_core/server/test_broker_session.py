@@ -609,5 +609,11 @@ def test_every_kind_of_notice_is_sent_to_the_client() -> None:
     ]
     assert kinds
     for kind in kinds:
-        notice = kind.cls(**{field.name: "g" for field in kind.fields if field.required})
+        notice = kind.cls(
+            **{
+                field.name: [] if isinstance(field.type, msgspec.inspect.ListType) else "g"
+                for field in kind.fields
+                if field.required
+            }
+        )
         assert len(client.reply((c.NOTICE_ID, notice))) == 1

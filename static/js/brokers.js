@@ -23,12 +23,17 @@ export function withBroker(path, broker = requestedBroker) {
 /** Not alerts and reports, which are about all brokers: a report of one broker must be asked for on its page. */
 const PAGES = /^\/($|(groups|topics|messages|connections|holds)(\/|$))/;
 
+/** The page of one group, topic, message or hold. */
+const PAGE_OF_ONE = /^\/(groups|topics|messages|holds)\/./;
+
 /** The address of a link of the page, with the broker that the page's own address `here` names: the next page is about
- * the same broker. The live page is always about one broker, which nobody need have chosen, so its links stay as they are. */
+ * the same broker. The live page is always about one broker, which nobody need have chosen: from there lists are those of
+ * all brokers, and what a table shows is that of its broker. */
 export function keepBroker(href, here) {
   const [url, page] = [new URL(href, here), new URL(here)];
   const broker = page.searchParams.get("broker");
-  const isKept = broker && page.pathname !== "/" && url.origin === page.origin && PAGES.test(url.pathname) && !url.searchParams.has("broker");
+  const pages = page.pathname === "/" ? PAGE_OF_ONE : PAGES;
+  const isKept = broker && url.origin === page.origin && pages.test(url.pathname) && !url.searchParams.has("broker");
   if (isKept) url.searchParams.set("broker", broker);
   return isKept ? url.href : href;
 }

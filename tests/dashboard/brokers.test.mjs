@@ -10,6 +10,13 @@ test("links of a page about one broker lead to pages about it", () => {
   assert.equal(keepBroker("/", GROUPS), "http://h:8000/?broker=broker-b");
 });
 
+test("what the live page's tables name is that of its broker", () => {
+  const live = "http://h:8000/?broker=broker-b";
+  assert.equal(keepBroker("/groups/g", live), "http://h:8000/groups/g?broker=broker-b");
+  assert.equal(keepBroker("/messages/M", live), "http://h:8000/messages/M?broker=broker-b");
+  assert.equal(keepBroker("/topics", live), "/topics", "nobody need have chosen it");
+});
+
 test("other links stay as they are", () => {
   for (const href of ["/groups/g/dead-letters?broker=broker-a", "/guide/alerts", "/alerts", "/reports", "/api/docs", "https://elsewhere.example/groups", "mailto:x@y.example"]) {
     assert.equal(keepBroker(href, GROUPS), href);

@@ -399,6 +399,22 @@ def test_shows_one_of_several_brokers(open_page: OpenPage) -> None:
     expect(page.locator("body[data-live=live]")).to_be_visible()
 
 
+def test_dead_letters_are_those_of_a_chosen_broker(open_page: OpenPage) -> None:
+    page = open_page("cluster")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    page.route("**/api/v1/messages?*", lambda route: route.fulfill(json={"messages": []}))
+    page.route("**/dead-letters/resend*", lambda route: route.fulfill(json={"messages": "0", "to_offset": "0"}))
+    page.route("**/retries*", lambda route: route.fulfill(json={"messages": [], "total": "0"}))
+    page.goto(page.url.replace("/?broker=broker-a", "/groups/billing/dead-letters"))
+    expect(page).to_have_url(re.compile(r"\?broker=broker-a$"))
+    picker = page.get_by_role("combobox", name="Broker")
+    expect(picker).to_have_value("broker-a")
+    with page.expect_request(re.compile(r"/api/v1/messages\?.*broker=broker-b")):
+        picker.select_option("broker-b")
+    page.get_by_role("link", name="Group billing").click()
+    expect(page).to_have_url(re.compile(r"/groups/billing\?broker=broker-b$"))
+
+
 def test_one_broker_has_no_picker(open_page: OpenPage) -> None:
     page = open_page("working")
     expect(page.locator("body[data-live=live]")).to_be_visible()

@@ -1,10 +1,11 @@
 /** The dead letters of one group: look at them, and send one or all to the group again. */
 
 import { consumeDialog } from "./consume_directly.js";
+import { brokerPicker } from "../brokers.js";
 import { dialog } from "../dialogs.js";
 import { KeyedRows, cell, el, setText } from "../dom.js";
 import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
-import { request } from "../http.js";
+import { request, requestOfAll } from "../http.js";
 import { messageHref, topicHref } from "../links.js";
 import { bodyLine } from "../text/message_text.js";
 import { t } from "../text/translate.js";
@@ -111,4 +112,5 @@ const resend = dialog("resend-dialog", {
 
 part("resend-all").addEventListener("click", () => preview(0, null));
 part("older").addEventListener("click", load);
+brokerPicker(part, (path) => requestOfAll("GET", path), { all: false });
 load();

@@ -1,14 +1,16 @@
 """The engine's events for watchers: coalesced to deltas at most ten times a second, and as raw events.
 
-While there is no watcher, it does not listen to events. An event costs a dictionary look-up and a few assignments.
-Views of holds, queues and wake-ups are made when a delta is due, limited in number by the constants below.
+While there is no watcher, it does not listen to events. For deltas, a dispatched message costs a dictionary look-up and
+a few assignments; only events of holds, topics and clients are built. Views of holds, queues and wake-ups are made when
+a delta is due, limited in number by the constants below. Deltas that cost much are made less often.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import merge
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from time import thread_time
 
 import msgspec
 
@@ -17,6 +19,7 @@ from bridge.port import Delta, EventBatch
 from broker_core.clock import Clock
 from broker_core.commands import HoldView
 from broker_core.engine import Engine
+from broker_core.event_log import Note, build_event
 from broker_core.events import (
     CLIENT_EVENTS,
     RETRY_EVENTS,
@@ -36,7 +39,13 @@ MAX_QUEUES = 500
 MAX_EVENTS = 1000
 MAX_CLIENT_EVENTS = 200
 MAX_RETRY_EVENTS = 100
+MOST_OF_CORE = 0.02
+"""The share of a processor that deltas may take; heartbeats may take more."""
 Queue = tuple[str, int]
+_DISPATCHED_QUEUE = itemgetter(
+    *(MessagesDispatched.__struct_fields__.index(name) - len(Event.__struct_fields__) for name in ("topic", "queue_id"))
+)
+"""The queue among the fields of a note. They are those after the fields that all events have."""
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -62,7 +71,6 @@ class EventFanout:
             PullHeld: self._add_hold,
             PullWoken: self._remove_hold,
             PullReleased: self._remove_hold,
-            MessagesDispatched: self._mark_dispatched_queue,
             TopicChanged: self._mark_topic,
             SegmentDeleted: self._mark_all_queues,
             **dict.fromkeys(CLIENT_EVENTS, self._add_client_event),
@@ -88,21 +96,27 @@ class EventFanout:
 
     def watch(self, *, deltas: bool, events: bool) -> None:
         """Set what at least one watcher watches from now on."""
-        listening = self._deltas or self._events
+        log = self._engine.events
         if deltas and not self._deltas:
-            self._reset(self._engine.events.seq)
-        if not events:
+            self._reset(log.seq)
+            log.record_to(self._on_notes)
+        elif self._deltas and not deltas:
+            log.unlisten(self._on_notes)
+        if events and not self._events:
+            log.listen(self._on_events)
+        elif self._events and not events:
+            log.unlisten(self._on_events)
             self._raw_events, self._raw_events_dropped = [], 0
         self._deltas, self._events = deltas, events
-        if (deltas or events) and not listening:
-            self._engine.events.listen(self._on_events)
-            self._timer = asyncio.get_running_loop().call_later(self._limits.delta_ms / 1000, self._on_timer)
-        elif listening and not (deltas or events):
+        if not (deltas or events):
             self.stop()
+        elif self._timer is None:
+            self._wait(self._limits.delta_ms / 1000)
 
     def stop(self) -> None:
         """Stop listening, because there is no watcher any more."""
         self._deltas = self._events = False
+        self._engine.events.unlisten(self._on_notes)
         self._engine.events.unlisten(self._on_events)
         if self._timer is not None:
             self._timer.cancel()
@@ -122,18 +136,20 @@ class EventFanout:
 
     # --- Collecting ---
 
+    def _on_notes(self, turn: Sequence[Note]) -> None:
+        self._seq = self._engine.events.seq
+        handlers = self._handlers
+        for seq, note in enumerate(turn, self._seq - len(turn) + 1):
+            kind = note.kind
+            if kind is MessagesDispatched:
+                self._mark_queue(*_DISPATCHED_QUEUE(note.fields))
+            elif handler := handlers.get(kind):
+                handler(build_event(note, seq))
+
     def _on_events(self, events: Sequence[Event]) -> None:
-        self._seq = events[-1].seq
-        if self._deltas:
-            handlers = self._handlers
-            for event in events:
-                handler = handlers.get(type(event))
-                if handler is not None:
-                    handler(event)
-        if self._events:
-            room = MAX_EVENTS - len(self._raw_events)
-            self._raw_events += events[:room]
-            self._raw_events_dropped += max(0, len(events) - room)
+        room = MAX_EVENTS - len(self._raw_events)
+        self._raw_events += events[:room]
+        self._raw_events_dropped += max(0, len(events) - room)
 
     def _add_hold(self, event: Event) -> None:
         assert isinstance(event, PullHeld)
@@ -154,10 +170,6 @@ class EventFanout:
         if len(self._wakeups) == MAX_WAKEUPS:
             self._dropped += 1
         self._wakeups.append(event)
-        self._mark_queue(event.topic, event.queue_id)
-
-    def _mark_dispatched_queue(self, event: Event) -> None:
-        assert isinstance(event, MessagesDispatched)
         self._mark_queue(event.topic, event.queue_id)
 
     def _add_client_event(self, event: Event) -> None:
@@ -206,14 +218,23 @@ class EventFanout:
 
     # --- Delivering ---
 
+    def _wait(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
+
     def _on_timer(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._limits.delta_ms / 1000, self._on_timer)
+        self._wait(self._limits.delta_ms / 1000)
+        began = thread_time()
         silent_ms = (self._clock.mono_ns() - self._sent_ns) // 1_000_000
         has_events = self._seq >= self._seq_from
         delta = self._delta() if self._deltas and (has_events or silent_ms >= self._limits.heartbeat_ms) else None
         events = self._event_batch() if self._events and (self._raw_events or self._raw_events_dropped) else None
         if delta is not None or events is not None:
             self._deliver(delta, events)
+        pause_s = min((thread_time() - began) / MOST_OF_CORE, self._limits.heartbeat_ms / 1000)
+        if self._timer is not None and pause_s > self._limits.delta_ms / 1000:
+            self._wait(pause_s)
 
     def _delta(self) -> Delta:
         engine, counters = self._engine, self._engine.counters

@@ -18,6 +18,8 @@ from broker_core.commands import (
     UpdateAndCreateTopic,
     UpdateBrokerConfig,
 )
+from broker_core.event_log import Note, build_event
+from broker_core.events import Event
 from tests.fakes.engine import Bench, send
 
 SLOW = Limits(delta_ms=3_600_000)  # tests call the timer themselves
@@ -155,9 +157,10 @@ async def test_without_watchers_nothing_is_collected() -> None:
     assert not events._listeners
     fanout.fanout.watch(deltas=True, events=True)
     fanout.fanout.watch(deltas=True, events=False)
-    assert len(events._listeners) == 1
-    fanout.fanout.watch(deltas=False, events=False)
     assert not events._listeners
+    assert len(events._recorders) == 1
+    fanout.fanout.watch(deltas=False, events=False)
+    assert not events._recorders
     fanout.bench.send("t", b"unseen")
     fanout.fanout.watch(deltas=True, events=False)
     fanout.bench.send("t", b"seen")
@@ -258,3 +261,38 @@ async def test_a_topic_that_was_deleted_and_created_again_is_not_removed_for_lac
     fanout.bench.call(DeleteTopic(topic="t"))
     fanout.bench.call(UpdateAndCreateTopic(topic="t", read_queues=4, write_queues=4))
     assert fanout.delta().queues_removed == []
+
+
+async def test_deltas_that_cost_much_are_made_less_often(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs, used_s = iter((0.0, 0.002, 0.01, 9.0)), [0.0]
+    waits: list[float] = []
+    monkeypatch.setattr(fanout.fanout, "_limits", Limits(delta_ms=100, heartbeat_ms=2000))
+    monkeypatch.setattr(event_fanout, "thread_time", lambda: used_s[0])
+    monkeypatch.setattr(fanout.fanout, "_wait", waits.append)
+
+    def deliver(delta: Delta | None, events: EventBatch | None) -> None:
+        used_s[0] += next(costs)
+
+    monkeypatch.setattr(fanout.fanout, "_deliver", deliver)
+    for pauses in ([0.1], [0.1], [0.1, 0.5], [0.1, 2.0]):
+        waits.clear()
+        fanout.bench.send("t", b"x")
+        fanout.due()
+        assert waits == [pytest.approx(pause) for pause in pauses]
+
+
+async def test_of_dispatched_messages_no_event_is_built_for_deltas(
+    fanout: Fanout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+
+    def build(note: Note, seq: int) -> Event:
+        built.append(note.kind.__name__)
+        return build_event(note, seq)
+
+    monkeypatch.setattr(event_fanout, "build_event", build)
+    fanout.bench.send("t", b"second")
+    assert built == []
+    assert [(queue.topic, queue.max_offset) for queue in fanout.delta().queues] == [("t", 2)]
+    fanout.bench.pull("t", 2)
+    assert built == ["PullHeld"]

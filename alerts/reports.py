@@ -45,6 +45,12 @@ def latest_run(report: str) -> Run | None:
     return Run(latest[1], {headline["name"]: headline for headline in result.get("headlines", ())})
 
 
+def figure_kind(rule: Rule) -> str:
+    """What the rule's figure of a report is, by the latest run: ``share``, ``bytes``, ``ms``; empty if unknown."""
+    run = latest_run(rule.report) if rule.what == "report" else None
+    return str(run.headlines.get(rule.figure, {}).get("kind", "")) if run is not None else ""
+
+
 def check_figure(rule: Rule) -> None:
     """Raise BadRuleError if the latest run of the rule's report has no such figure."""
     run = latest_run(rule.report) if rule.what == "report" else None

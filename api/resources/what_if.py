@@ -64,7 +64,7 @@ async def get_what_if(request: Request[WhatIfParams]) -> Answer:
     Long polling is what happened; short polling asks again `interval_ms` after each answer without messages, and an
     answer has up to 32 messages; stock RocketMQ finds arrivals in rounds of 1 ms and ends holds at a check every 5 s.
     Messages arrive when they arrived, and an answer takes as long as it took. The pulls are those of the poll journal,
-    up to its last flush.
+    which is written every `pollJournalFlushInterval`: up to `to_ms`.
     """
     params = request.params
     to_ms = SystemClock().now().wall_ms
@@ -88,7 +88,7 @@ async def get_what_if(request: Request[WhatIfParams]) -> Answer:
         return WhatIf(
             topic=params.topic,
             from_ms=min(times, default=from_ms) if not complete else from_ms,
-            to_ms=max(times, default=to_ms) if not complete else to_ms,
+            to_ms=max(times, default=to_ms) if not complete else min(reply.written_ms for reply in kept),
             interval_ms=params.interval_ms,
             pulls=len(times),
             empty=sum(pull.messages <= 0 for of_broker in pulls for pull in of_broker),

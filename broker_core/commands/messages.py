@@ -315,13 +315,15 @@ class Pulls(Reply, frozen=True):
     """``entries`` of the poll journal (``formats/poll_journal.py``) back to back, in order, at most 10,000.
 
     Their texts are numbers of ``strings``. ``complete`` is False if there are more: then the oldest or the newest are
-    missing. ``journal`` is False if the broker keeps no poll journal.
+    missing. ``journal`` is False if the broker keeps no poll journal. It is written every pollJournalFlushInterval, so
+    pulls that ended after ``written_ms`` may be missing.
     """
 
     strings: list[str]
     entries: bytes
     complete: bool
     journal: bool
+    written_ms: int
 
 
 class GetMessageTimeline(Command, frozen=True):

@@ -145,10 +145,13 @@ def get_pulls(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetPulls = request.command
     context.topics.require(command.topic)
     store = context.store
+    written_ms = now.wall_ms - context.options.poll_journal_flush_interval
     if store.read_only or store.follows or not context.options.poll_journal_enable:
-        return Pulls(strings=[], entries=b"", complete=True, journal=False)
+        return Pulls(strings=[], entries=b"", complete=True, journal=False, written_ms=written_ms)
     found = yield from search_pulls(store.files, store.root, command.topic, command.group, command.since_ms)
-    return Pulls(strings=found.strings, entries=found.entries, complete=found.complete, journal=True)
+    return Pulls(
+        strings=found.strings, entries=found.entries, complete=found.complete, journal=True, written_ms=written_ms
+    )
 
 
 def wake_up(event: Event) -> WakeUp:

@@ -6,7 +6,7 @@ import pytest
 
 from alerts import catalogue
 from alerts.evaluation import Readings
-from alerts.reports import REPORTS_SUBJECT, latest_run, read_reports, value_text
+from alerts.reports import REPORTS_SUBJECT, figure_kind, latest_run, read_reports, value_text
 from alerts.rules import BadRuleError, Rule
 from spark_jobs.models import ReportRun, Status
 
@@ -40,6 +40,13 @@ def test_a_rule_holds_where_the_latest_run_exceeds_its_threshold() -> None:
     assert read(rule()).holding == {} and not read(rule()).is_unknown(REPORTS_SUBJECT)
     assert read(rule(threshold=1001, below=True)).holding
     assert not read(rule(below=True)).holding
+
+
+def test_the_kind_of_a_figure_is_that_of_the_latest_run() -> None:
+    assert figure_kind(rule()) == ""
+    finished(0.5, kind="share")
+    assert figure_kind(rule()) == "share"
+    assert figure_kind(rule(figure="no_such")) == figure_kind(Rule(id=1, name="n", what="lag")) == ""
 
 
 def test_only_runs_that_are_about_everything_count() -> None:

@@ -18,6 +18,9 @@ test("a rule in words", () => {
   const report = { what: "report", report: "throughput", figure: "messages", threshold: 5000 };
   assert.equal(words(report), "messages of the report throughput is above 5,000");
   assert.equal(words({ ...report, below: true }), "messages of the report throughput is below 5,000");
+  assert.equal(words({ ...report, figure_kind: "ms" }), "messages of the report throughput is above 5,000 ms");
+  assert.equal(words({ ...report, threshold: 5, figure_kind: "share" }), "messages of the report throughput is above 5 %");
+  assert.equal(words({ ...report, figure_kind: "number" }), "messages of the report throughput is above 5,000");
 });
 
 test("an age is entered in seconds and stored in milliseconds", () => {

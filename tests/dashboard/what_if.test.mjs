@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { dateTime } from "../../static/js/text/format.js";
 import { methodRow, sampleNote, summaryText } from "../../static/js/text/what_if_text.js";
 
 const totals = (method, requests, delay) => ({ method, requests, empty: requests - 4, samples: 3, p50_us: delay, p99_us: delay, max_us: delay });
@@ -7,8 +8,10 @@ const ANSWER = { pulls: 6, empty: 2, waits: 4, complete: true, from_ms: 0, to_ms
   methods: [totals("long_polling", 6, 180), totals("short_polling", 40, 512_000), totals("stock_rocketmq", 5, 600)] };
 
 test("the summary says what short polling would have cost", () => {
-  assert.equal(summaryText(ANSWER), "6 pulls ended, 2 without messages: 4 waits. Short polling every 1 s would have sent 34 requests more. "
+  const [said, until] = summaryText(ANSWER).split(" Pulls that ended until ");
+  assert.equal(said, "6 pulls ended, 2 without messages: 4 waits. Short polling every 1 s would have sent 34 requests more. "
     + "Messages would have been given 512 ms after they came (p50), instead of 180 µs.");
+  assert.equal(until, `${dateTime(ANSWER.to_ms)} are included.`);
   assert.equal(sampleNote(ANSWER), "delays of 3 waits whose arrival is known");
 });
 
@@ -16,7 +19,7 @@ test("nothing and a part are said", () => {
   assert.match(summaryText({ ...ANSWER, pulls: 0 }), /^No pull of this topic ended/);
   assert.match(summaryText({ ...ANSWER, complete: false }), /Only those from .* to .* were looked at/);
   const same = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 6, p50_us: null }];
-  assert.match(summaryText({ ...ANSWER, methods: same }), /Short polling every 1 s would have sent as many requests\.$/);
+  assert.match(summaryText({ ...ANSWER, methods: same }), /Short polling every 1 s would have sent as many requests\. Pulls/);
   const busy = [ANSWER.methods[0], { ...ANSWER.methods[1], requests: 5 }];
   assert.match(summaryText({ ...ANSWER, methods: busy }), /would have sent 1 request fewer\. Messages/);
 });

@@ -8,6 +8,7 @@ from msgspec import Meta, field
 
 from alerts import catalogue
 from alerts.catalogue import NoSuchError, RefusedError
+from alerts.reports import figure_kind
 from alerts.rules import (
     MAX_CHANNELS,
     MAX_FOR_S,
@@ -104,7 +105,8 @@ class ChangedRule(Body, frozen=True, kw_only=True, gc=False):
 
 
 class RuleView(Model, frozen=True, kw_only=True, gc=False):
-    """A rule."""
+    """A rule. `figure_kind` says what the figure of a report is by its latest run: `share` (the threshold is in
+    percent), `bytes`, `ms`, `us`, or another kind without a unit; empty for other rules and before the first run."""
 
     id: int
     name: str
@@ -115,6 +117,7 @@ class RuleView(Model, frozen=True, kw_only=True, gc=False):
     topic: str
     report: str
     figure: str
+    figure_kind: str
     below: bool
     for_s: int
     severity: Severity
@@ -129,8 +132,9 @@ class Rules(Model, frozen=True, kw_only=True, gc=False):
 
 
 def _view(rule: Rule) -> RuleView:
-    fields = {name: getattr(rule, name) for name in RuleView.__struct_fields__}
-    return RuleView(**fields | {"states": list(rule.states), "channels": list(rule.channels)})
+    fields = {name: getattr(rule, name) for name in RuleView.__struct_fields__ if name != "figure_kind"}
+    lists = {"states": list(rule.states), "channels": list(rule.channels)}
+    return RuleView(**fields | lists, figure_kind=figure_kind(rule))
 
 
 async def ask(question: Callable[[], T]) -> T:
@@ -162,20 +166,20 @@ def fields_of(body: Any) -> dict[str, Any]:
 
 async def get_rules(request: Request[Params]) -> Answer:
     """All rules, oldest first."""
-    return Answer(body=Rules(rules=[_view(rule) for rule in await ask(catalogue.rules)]))
+    return Answer(body=Rules(rules=await ask(lambda: [_view(rule) for rule in catalogue.rules()])))
 
 
 async def post_rule(request: Request[Params]) -> Answer:
     """Adds a rule: 201. 409 if another one has its name."""
     fields = fields_of(request.body)
-    rule = await change(lambda: catalogue.add_rule(**fields))
-    return Answer(body=_view(rule), status=201, headers={"location": f"{RULES}/{rule.id}"})
+    rule = await change(lambda: _view(catalogue.add_rule(**fields)))
+    return Answer(body=rule, status=201, headers={"location": f"{RULES}/{rule.id}"})
 
 
 async def patch_rule(request: Request[NumberParams]) -> Answer:
     """Changes a rule, or switches it on or off. Its alerts end where the changed rule does not hold."""
     fields = fields_of(request.body)
-    return Answer(body=_view(await change(lambda: catalogue.change_rule(request.params.id, **fields))))
+    return Answer(body=await change(lambda: _view(catalogue.change_rule(request.params.id, **fields))))
 
 
 async def delete_rule(request: Request[NumberParams]) -> Answer:

@@ -39,9 +39,11 @@ function valueText(rule) {
   if (what === "dead_letters") return threshold ? plural(threshold, "more than {0} new dead letter", "more than {0} new dead letters") : t("a new dead letter");
   if (what === "missed_arrivals") return threshold ? plural(threshold, "more than {0} missed arrival", "more than {0} missed arrivals") : t("a missed arrival");
   if (what === "disk_used") return t("the disk is more than {0} % full", threshold);
-  if (what === "report") return (rule.below ? t("{0} of the report {1} is below {2}", rule.figure, rule.report, count(threshold)) : t("{0} of the report {1} is above {2}", rule.figure, rule.report, count(threshold)));
+  if (what === "report") return (rule.below ? t("{0} of the report {1} is below {2}", rule.figure, rule.report, withUnit(threshold, rule.figure_kind)) : t("{0} of the report {1} is above {2}", rule.figure, rule.report, withUnit(threshold, rule.figure_kind)));
   return t("the engine does not answer");
 }
+
+const withUnit = (number, kind) => `${count(number)}${UNITS[kind] ? ` ${UNITS[kind]}` : ""}`;
 
 const UNITS = { bytes: t("bytes"), ms: "ms", us: "µs", share: "%" };
 

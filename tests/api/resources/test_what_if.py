@@ -10,6 +10,7 @@ from broker_core.formats.poll_journal import ENTRY, KINDS
 from tests.fakes.fake_port import FakePort
 
 PATH = "/api/v1/topics/orders/what-if"
+WRITTEN_MS = 4_000_000
 
 
 def entry(at_ms: int, held_us: int, wake_us: int, messages: int = 1) -> bytes:
@@ -19,13 +20,13 @@ def entry(at_ms: int, held_us: int, wake_us: int, messages: int = 1) -> bytes:
 
 def pulls(*entries: bytes, **changes: Any) -> commands.Pulls:
     fields = {"strings": ["", "orders", "g", "c"], "entries": b"".join(entries), "complete": True, "journal": True}
-    return commands.Pulls(**(fields | changes))  # type: ignore[arg-type]
+    return commands.Pulls(**({"written_ms": WRITTEN_MS} | fields | changes))  # type: ignore[arg-type]
 
 
 async def test_three_methods_side_by_side(client: httpx.AsyncClient, port: FakePort) -> None:
     port.replies[commands.GetPulls] = pulls(entry(2000, 1_300_200, 200), entry(3000, 500_000, -1, messages=0))
     body = (await client.get(PATH + "?minutes=10&interval_ms=500&group=g")).json()
-    assert body["to_ms"] - body["from_ms"] == 600_000
+    assert body["to_ms"] == WRITTEN_MS
     assert (body["pulls"], body["empty"], body["waits"], body["complete"]) == (2, 1, 2, True)
     long, short, stock = body["methods"]
     assert long == {

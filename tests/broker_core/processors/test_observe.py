@@ -158,3 +158,11 @@ def test_nothing_is_known_of_a_hold_that_never_was() -> None:
     bench.send("orders", b"1")
     reply = bench.call(c.GetHoldTimeline(hold_id=4711))
     assert isinstance(reply, c.Failed) and reply.pointer == "/id"
+
+
+def test_pulls_say_until_when_the_journal_may_know_them() -> None:
+    bench = Bench(poll_journal_flush_interval=500)
+    bench.send("t", b"x")
+    asked_ms = bench.clock.now().wall_ms
+    reply = bench.call(c.GetPulls(topic="t"))
+    assert isinstance(reply, c.Pulls) and reply.written_ms == asked_ms - 500

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -12,9 +13,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from broker_core.client import DefaultMQPushConsumer, MessageExt
+from broker_core.codes import RequestCode
 from tests.conftest import Manage
 from tests.e2e.conftest import Broker
 from tests.e2e.waiting_site import Site, Stock, verdict
+from tests.fakes.remoting import GROUP_CONFIG
 
 pytestmark = pytest.mark.slow
 Situation = Callable[[Site], AbstractAsyncContextManager[None]]
@@ -166,6 +169,16 @@ async def locked_by_another(site: Site) -> AsyncIterator[None]:
     await site.publish("")
     async with site.stock("10.0.0.1@1") as client:
         await client.lock("10.0.0.9@9")
+        yield
+
+
+@asynccontextmanager
+async def may_not_consume(site: Site) -> AsyncIterator[None]:
+    await site.publish("")
+    async with site.stock("10.0.0.1@1") as client:
+        config = json.loads(GROUP_CONFIG) | {"groupName": site.group, "consumeEnable": False}
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        assert (await client.ask(code, {}, json.dumps(config).encode())).code == 0
         yield
 
 
@@ -361,6 +374,7 @@ TABLE: list[tuple[Situation, str, str]] = [
     (falling_behind, "falling behind", "more than at an earlier commit."),
     (delayed_pending, "ok", "1 delayed message of TOPIC is not due yet, the next at 20"),
     (retries_pending, "ok", "1 message is dead."),
+    (may_not_consume, "", "may not consume at broker broker-a: its consumeEnable is off."),
     (broadcasting, "unknown", "consumes by broadcasting: 1 member receives every message"),
 ]
 

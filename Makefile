@@ -57,7 +57,7 @@ soak: .venv/dev-installed ## a broker at half load for HOURS (1): memory, descri
 mutants: .venv/dev-installed .venv/spark-installed ## seed defects one by one in copies of the tree: a test must find each
 	$(PYTHON) -m tests.mutants $(MUTANTS)
 
-bench: .venv/dev-installed ## measure: engine, whole tables, running broker, recovery, where the engine runs
+bench: .venv/dev-installed ## measure: engine, whole tables, running broker, recovery, where the engine runs, dashboards
 	cd benchmarks && ../$(PYTHON) engine_wakeup.py
 	cd benchmarks && ../$(PYTHON) whole_tables.py
 	cd benchmarks && ../$(PYTHON) filters.py
@@ -65,6 +65,8 @@ bench: .venv/dev-installed ## measure: engine, whole tables, running broker, rec
 	cd benchmarks && ../$(PYTHON) recovery.py
 	cd benchmarks && ../$(PYTHON) engine_process.py
 	$(PYTHON) -m benchmarks.attach dispatch
+	$(PYTHON) -m benchmarks.dashboard page
+	$(PYTHON) -m benchmarks.dashboard engine
 	@echo; echo "'make bench-clients' measures with RocketMQ's own client, and Apache RocketMQ 5.4.0 beside GlassMQ."
 
 bench-clients: .venv/dev-installed ## measure with the stock Java client: GlassMQ and Apache RocketMQ 5.4.0 in turn (an hour)

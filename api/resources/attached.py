@@ -19,7 +19,8 @@ class AttachedBroker(Model, frozen=True, kw_only=True, gc=False):
     whose message was stored at `min_ms`. `received` is the end of what has arrived, `confirmed` that of the last whole,
     checked record, which was stored at `confirmed_ms`. `lag_bytes` is what the copy lacks, `lag_ms` the age of its last
     record while it lacks something. `tables_ms` and `members_ms`: when topics, groups and offsets, and the members of
-    all groups, were fetched last. `unindexed` records are in the copy and in no queue of it.
+    all groups, were fetched last. `unindexed` records are in the copy and in no queue of it. `problem` also names
+    topics that a copy cannot show as their broker does.
     """
 
     broker: str

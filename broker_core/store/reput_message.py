@@ -70,6 +70,8 @@ class ReputMessageService:
         """Records that are in no queue, because their topic or their queue offset is damaged."""
         self.unreadable_ranges: Mapping[int, int] = {}
         """Ranges of the log (start: end) that are passed over, because they are damaged."""
+        self.lmq_topics: dict[str, None] = {}
+        """Topics whose messages RocketMQ put into light message queues (LMQ) too, as far as they were read here."""
         self._covered_bytes = 0
         """Bytes of placeholders: recovery could not read the records that were there."""
         self._unindexed: list[DispatchRequest] = []
@@ -187,6 +189,7 @@ class ReputMessageService:
             indexed = transaction != TRANSACTION_ROLLBACK and position > indexed_up_to
             if queue is not None or indexed:
                 requests.append(self._request(buffer, start, position, size, queue_id, queue_offset, indexed))
+                self.note_lmq(requests[-1].topic, requests[-1].properties)
             if queue is not None:
                 self._enter(arrivals, queue, requests[-1])
             position += size
@@ -273,6 +276,11 @@ class ReputMessageService:
         return DispatchRequest(
             topic, queue_id, queue_offset, position, size, store_timestamp_at(buffer, start), properties, tag, indexed
         )
+
+    def note_lmq(self, topic: str, properties: str) -> None:
+        """Note the topic of a message if RocketMQ put it into light message queues too."""
+        if message_properties.find(properties, message_properties.INNER_MULTI_QUEUE_OFFSET):
+            self.lmq_topics[topic] = None
 
     def _enter(self, arrivals: dict[ConsumeQueue, Arrival], queue: ConsumeQueue, request: DispatchRequest) -> None:
         """Add a record to the arrival of its queue."""

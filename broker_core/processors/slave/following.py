@@ -15,6 +15,7 @@ from broker_core.commands import (
 from broker_core.errors import NotFoundError, RequestError, UnavailableError
 from broker_core.processors.context import Context, Request
 from broker_core.store.slave.follower_store import FollowerStore
+from broker_core.verdicts.verdict import joined
 
 SENDS = (SendMessage, ConsumerSendMsgBack, SendReplyMessage)
 
@@ -90,6 +91,13 @@ def get_attached(context: Context, request: Request, now: Now) -> Reply:
         bytes_per_second=report.bytes_per_second,
         tables_ms=report.tables_ms,
         members_ms=report.members_ms,
-        problem=report.problem or store.problem,
+        problem="; ".join([text for text in (report.problem or store.problem, _about_lmq(store.lmq_topics)) if text]),
         unindexed=store.unindexed_records,
     )
+
+
+def _about_lmq(topics: list[str]) -> str:
+    """What a copy lacks of these topics, whose messages are in light message queues too; empty without any."""
+    if not topics:
+        return ""
+    return f"not in the copy are the light message queues (LMQ) that have messages of {joined(topics)}"

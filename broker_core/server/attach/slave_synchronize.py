@@ -22,6 +22,7 @@ from broker_core.commands import (
 from broker_core.consumers.subscription_group_manager import is_system_group
 from broker_core.server.attach.cluster_client import AccessRefused, ClusterClient
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
+from broker_core.verdicts.verdict import joined
 
 T = TypeVar("T")
 PERIOD_S = 5.0
@@ -36,8 +37,6 @@ TOPICS_A_ROUND = GROUPS_A_ROUND = 20
 ROUNDS = 16
 """Rounds in which all groups have their turn: 80 s. A member that is not confirmed for 120 s is removed."""
 MEMBERS_OF_A_GROUP = 1000
-NAMES = 3
-"""So many topics are named in a sentence."""
 
 
 class _Connection(msgspec.Struct, rename="camel"):
@@ -66,7 +65,7 @@ class SlaveSynchronize:
     """RocketMQ's SlaveSynchronize. ``tables_ms`` and ``members_ms``: wall times of the last complete rounds, or None.
 
     ``problem`` says why a part could not be fetched, such as a refusal by access control; the log goes on without it.
-    It also names topics that a copy cannot show as their broker does.
+    It also names the topics with batch consume queues, which a copy cannot show as their broker does.
     """
 
     def __init__(self, cluster: ClusterClient, engine: EngineCalls, clock: Clock) -> None:
@@ -76,6 +75,7 @@ class SlaveSynchronize:
         self._cluster = cluster
         self._engine = engine
         self._clock = clock
+        self._asked_address = ""
         self._due_ns: dict[RequestCode, int] = {}
         self._versions: dict[RequestCode, tuple[Any, int]] = {}
         self._offsets: dict[str, dict[int, int]] = {}
@@ -93,6 +93,9 @@ class SlaveSynchronize:
     async def synchronize(self, address: str) -> None:
         """Fetch what is due from the broker at ``address``. Problems are noted in ``problem``."""
         problems: list[tuple[str, Exception]] = []
+        if address != self._asked_address:  # how long another broker took says nothing about this one
+            self._asked_address = address
+            self._due_ns.clear()
         steps: list[tuple[RequestCode, Callable[[dict[str, Any]], Any]]] = [
             (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
             (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._subscription_groups),
@@ -252,8 +255,7 @@ def _about_batches(topics: list[str]) -> list[str]:
     """What a copy shows of these topics, which have batch consume queues; empty without any."""
     if not topics:
         return []
-    names = ", ".join(topics[:NAMES]) + (f" and {len(topics) - NAMES} more" if len(topics) > NAMES else "")
-    return [f"each batch counts as one message in topics with queue.type=BatchCQ: {names}"]
+    return [f"each batch counts as one message in topics with queue.type=BatchCQ: {joined(topics)}"]
 
 
 def _texts(problems: list[tuple[str, Exception]]) -> list[str]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
+from itertools import islice
 from typing import Any
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreReadOnlyError, UnavailableError
 from broker_core.store.message_store import Batch, MessageStore, PendingMessage
+
+QUEUES_AT_START = 1000
+"""Queues whose last message is read at the start, to know again which topics have light message queues."""
 
 
 class FollowerStore(MessageStore):
@@ -18,6 +22,18 @@ class FollowerStore(MessageStore):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._ends: dict[str, Mapping[int, int]] = {}
+
+    def _recover(self, now: Now, *, foreign: bool) -> None:
+        super()._recover(now, foreign=foreign)
+        for topic, queue_id in islice(self.queues(), QUEUES_AT_START):
+            end = super().max_offset(topic, queue_id)
+            for _, properties in self.reader.recent_properties(topic, queue_id, end - 1, end):
+                self._reput.note_lmq(topic, properties.decode("utf-8", "surrogateescape"))
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the topic's queues. Its messages stay in the log until retention deletes them."""
+        super().delete_topic(topic)
+        self._reput.lmq_topics.pop(topic, None)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Offset after the last message of a queue. The copy of a log may have none of a queue's messages."""
@@ -94,6 +110,14 @@ class FollowerStore(MessageStore):
     def unindexed_records(self) -> int:
         """Records that are in no queue of the copy, because their queue offset does not follow the one before it."""
         return self._reput.unreadable
+
+    @property
+    def lmq_topics(self) -> list[str]:
+        """Topics whose messages are in light message queues (LMQ) of the followed broker too, as far as is known.
+
+        The copy does not build these queues.
+        """
+        return list(self._reput.lmq_topics)
 
     def last_records(self, count: int) -> list[tuple[int, bytes]]:
         """(physical offset, bytes) of ``count`` messages near the end of the log, the newest first.

@@ -44,6 +44,33 @@ def test_batches_of_a_batch_consume_queue_are_one_message_each() -> None:
     assert found == bodies(leader.pulled(leader.pull("orders", 0, queue_id=1)))
 
 
+def test_topics_with_messages_in_light_message_queues_are_named_also_after_a_restart() -> None:
+    leader, bench = master(20), follower()
+    append(bench, blocks_of(log_of(leader)))
+    assert attached(bench).problem == ""
+    begin = len(log_of(leader))
+    # What RocketMQ stores of a message with INNER_MULTI_DISPATCH when enableLmq and enableMultiDispatch are set.
+    light = "INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x010,4\x02"
+    leader.send("payments", b"in both", queue_id=1, properties=light)
+    leader.send("orders", b"asks only", queue_id=1, properties="INNER_MULTI_DISPATCH\x01%LMQ%a\x02")
+    append(bench, blocks_of(log_of(leader), begin))
+    sentence = "not in the copy are the light message queues (LMQ) that have messages of payments"
+    assert attached(bench).problem == sentence
+    bench.engine.close(bench.clock.now())
+    bench = follower(files=bench.files)
+    bench.call(c.ReportFollowing(state="waiting", source="10.0.0.1:10911", problem="no slave can be followed"))
+    assert attached(bench).problem == f"no slave can be followed; {sentence}"
+    bench.call(c.ReplicateTables(begin_topics=True, end_topics=True))
+    bench.call(c.ReplicateTables(begin_topics=True, end_topics=True))
+    assert attached(bench).problem == "no slave can be followed"
+
+
+def attached(bench: Bench) -> c.Attached:
+    view = bench.call(c.GetAttached())
+    assert isinstance(view, c.Attached)
+    return view
+
+
 def test_a_turn_dispatches_a_bounded_number_of_messages() -> None:
     bench = follower()
     small = master(2 * FOLLOWED_A_TURN, size=10)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.server.attach import slave_synchronize
@@ -103,8 +105,23 @@ async def test_topics_with_batch_consume_queues_are_named() -> None:
         tables = SlaveSynchronize(client, copy.calls, SystemClock())
         for _ in range(2):  # the second round brings the same version
             await tables.synchronize(leader.address)
-            assert tables.problem.endswith("BatchCQ: batches-0, batches-1, batches-2 and 2 more")
+            assert tables.problem.endswith("BatchCQ: batches-0, batches-1, batches-2, batches-3 and 1 more")
         assert tables.tables_ms is not None and copy.context.topics.get("batches-4") is not None
+        await client.close()
+
+
+async def test_a_new_master_is_asked_at_once_even_if_the_old_one_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slave_synchronize, "COST", 1_000_000)
+    old, new = master(20), master(20)
+    new.send("only-at-the-new-master", b"x")
+    async with fake_master(old) as leader, fake_master(new) as successor, empty_copy() as copy:
+        client = ClusterClient(leader.address)
+        tables = SlaveSynchronize(client, copy.calls, SystemClock())
+        for _ in range(2):
+            await tables.synchronize(leader.address)
+        assert leader.codes.count(RequestCode.GET_ALL_TOPIC_CONFIG) == 1
+        await tables.synchronize(successor.address)
+        assert copy.context.topics.get("only-at-the-new-master") is not None
         await client.close()
 
 

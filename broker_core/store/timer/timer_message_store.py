@@ -356,6 +356,7 @@ class TimerMessageStore:
     def due(self, now: Now, max_count: int, max_bytes: int) -> list[DueTimer]:
         """Take the messages that are due, the one due longest first, within the limits of a turn.
 
+        What is put back has a turn of its own, because a recall in it may concern the messages that are due after it.
         Call ``delivered`` or ``put_back`` with them, in the same turn.
         """
         current = self._open.get(self.read_ms)
@@ -368,6 +369,9 @@ class TimerMessageStore:
             unit = self.timer_log.unit(position)
             if unit is None:
                 continue
+            if due and due[-1].unit.rolls and not unit.rolls:
+                current.put_back(taken)
+                break
             record = self._log.record(unit.physical_offset)
             due.append(DueTimer(due_ms, position, unit, record))
             size += unit.record_size

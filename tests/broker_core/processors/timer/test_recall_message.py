@@ -240,6 +240,20 @@ def test_recalls_beyond_the_roll_window_are_limited_too_also_after_a_kill(monkey
     assert len(read(bench)) == 2 and bench.context.store.timers.counts.rolled_recalls == {}
 
 
+def test_a_recall_that_is_put_back_wins_over_its_message_when_a_stop_moved_both_to_their_second() -> None:
+    """A stop moves what is left of a second to the next one, here what is to be put back from there."""
+    bench = Bench(timer_roll_window_slot=2)
+    due_ms = bench.clock.now().wall_ms // 1000 * 1000 + 3001
+    messages = [sent(bench, timed(b"%d" % number, TIMER_DELIVER_MS=due_ms)) for number in range(30)]
+    assert isinstance(recall(bench, messages[0].recall_handle), c.Recalled)
+    bench.tick(1)
+    bench.tick(due_ms - bench.clock.now().wall_ms - 500)
+    bench.engine.close(bench.clock.now())
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2, timer_roll_window_slot=2)
+    bench.tick(5000)
+    assert read(bench) == [b"%d" % number for number in range(1, 30)]
+
+
 def test_timer_metrics_are_refused_while_they_are_not_known() -> None:
     bench = Bench()
     sent(bench, timed(TIMER_DELAY_MS=5000))

@@ -1,7 +1,7 @@
 /**
  * The page's broker, for a web process that reaches several brokers: `?broker=` in the page's own address names it, and
- * all requests of the page go to it. Without `?broker=` a page of lists shows all brokers; the live page, which shows
- * one broker, redirects to the first.
+ * all requests of the page go to it. Without `?broker=` a page of lists shows all brokers; a page that shows one broker
+ * redirects to the first, with `&default=1`: nobody chose it.
  */
 
 import { t } from "./text/translate.js";
@@ -27,22 +27,30 @@ const PAGES = /^\/($|(groups|topics|messages|connections|holds)(\/|$))/;
 const PAGE_OF_ONE = /^\/(groups|topics|messages|holds)\/./;
 
 /** The address of a link of the page, with the broker that the page's own address `here` names: the next page is about
- * the same broker. The live page is always about one broker, which nobody need have chosen: from there lists are those of
- * all brokers, and what a table shows is that of its broker. */
+ * the same broker. If nobody chose that broker, only the page of one group, topic, message or hold is about it, because
+ * the page shows those of its broker; lists are those of all brokers. */
 export function keepBroker(href, here) {
   const [url, page] = [new URL(href, here), new URL(here)];
   const broker = page.searchParams.get("broker");
-  const pages = page.pathname === "/" ? PAGE_OF_ONE : PAGES;
+  const pages = page.searchParams.has("default") ? PAGE_OF_ONE : PAGES;
   const isKept = broker && url.origin === page.origin && pages.test(url.pathname) && !url.searchParams.has("broker");
   if (isKept) url.searchParams.set("broker", broker);
   return isKept ? url.href : href;
 }
 
-/** This page's address for `broker`; for all brokers when it is empty. */
-export function addressOf(broker) {
-  const url = new URL(location.href);
+/** The address `here` for `broker`, which somebody chose; for all brokers when it is empty. */
+export function addressOf(broker, here = location.href) {
+  const url = new URL(here);
+  url.searchParams.delete("default");
   if (broker) url.searchParams.set("broker", broker);
   else url.searchParams.delete("broker");
+  return url.href;
+}
+
+/** The address `here` for the first broker, which nobody chose. */
+export function addressOfFirst(broker, here = location.href) {
+  const url = new URL(addressOf(broker, here));
+  url.searchParams.set("default", "1");
   return url.href;
 }
 
@@ -60,7 +68,7 @@ export async function brokerPicker(part, ask, { all }) {
   }
   if (brokers.length < 2 && !requestedBroker) return [];
   if (!requestedBroker && !all) {
-    location.replace(addressOf(brokers[0].broker));
+    location.replace(addressOfFirst(brokers[0].broker));
     return [];
   }
   const names = brokers.map(({ broker }) => broker);

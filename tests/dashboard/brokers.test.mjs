@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keepBroker, withBroker } from "../../static/js/brokers.js";
+import { addressOf, addressOfFirst, keepBroker, withBroker } from "../../static/js/brokers.js";
 
 const GROUPS = "http://h:8000/groups?broker=broker-b&state=stalled";
 
@@ -10,11 +10,18 @@ test("links of a page about one broker lead to pages about it", () => {
   assert.equal(keepBroker("/", GROUPS), "http://h:8000/?broker=broker-b");
 });
 
-test("what the live page's tables name is that of its broker", () => {
+test("a broker that somebody chose is that of the header's pages too", () => {
   const live = "http://h:8000/?broker=broker-b";
   assert.equal(keepBroker("/groups/g", live), "http://h:8000/groups/g?broker=broker-b");
-  assert.equal(keepBroker("/messages/M", live), "http://h:8000/messages/M?broker=broker-b");
-  assert.equal(keepBroker("/topics", live), "/topics", "nobody need have chosen it");
+  assert.equal(keepBroker("/topics", live), "http://h:8000/topics?broker=broker-b");
+});
+
+test("of the first broker, which nobody chose, are only the groups and messages that the page names", () => {
+  const live = addressOfFirst("broker-a", "http://h:8000/");
+  assert.equal(keepBroker("/groups/g", live), "http://h:8000/groups/g?broker=broker-a");
+  assert.equal(keepBroker("/messages/M", live), "http://h:8000/messages/M?broker=broker-a");
+  assert.equal(keepBroker("/topics", live), "/topics");
+  assert.equal(addressOf("broker-a", live), "http://h:8000/?broker=broker-a", "now somebody chose it");
 });
 
 test("other links stay as they are", () => {
@@ -22,7 +29,6 @@ test("other links stay as they are", () => {
     assert.equal(keepBroker(href, GROUPS), href);
   }
   assert.equal(keepBroker("/groups", "http://h:8000/groups"), "/groups");
-  assert.equal(keepBroker("/groups", "http://h:8000/?broker=broker-a"), "/groups", "nobody need have chosen it");
 });
 
 test("a request goes to one broker, named once", () => {

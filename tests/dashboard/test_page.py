@@ -391,12 +391,14 @@ def test_shows_one_of_several_brokers(open_page: OpenPage) -> None:
     page = open_page("cluster")
     picker = page.get_by_label("Broker", exact=True).get_by_role("combobox")
     expect(picker).to_have_value("broker-a")
-    assert page.url.endswith("?broker=broker-a")
+    assert page.url.endswith("?broker=broker-a&default=1")
     expect(picker.get_by_role("option")).to_have_text(["broker-a", "broker-b", "broker-c (unavailable)"])
     with page.expect_request(re.compile(r"/api/v1/broker\?broker=broker-b&")):
         picker.select_option("broker-b")
-    expect(page).to_have_url(re.compile(r"\?broker=broker-b$"))
+    expect(page).to_have_url(re.compile(r"/\?broker=broker-b$"))
     expect(page.locator("body[data-live=live]")).to_be_visible()
+    page.locator(".nav").get_by_role("link", name="Topics").click()
+    expect(page).to_have_url(re.compile(r"/topics\?broker=broker-b$"))
 
 
 def test_dead_letters_are_those_of_a_chosen_broker(open_page: OpenPage) -> None:
@@ -405,8 +407,8 @@ def test_dead_letters_are_those_of_a_chosen_broker(open_page: OpenPage) -> None:
     page.route("**/api/v1/messages?*", lambda route: route.fulfill(json={"messages": []}))
     page.route("**/dead-letters/resend*", lambda route: route.fulfill(json={"messages": "0", "to_offset": "0"}))
     page.route("**/retries*", lambda route: route.fulfill(json={"messages": [], "total": "0"}))
-    page.goto(page.url.replace("/?broker=broker-a", "/groups/billing/dead-letters"))
-    expect(page).to_have_url(re.compile(r"\?broker=broker-a$"))
+    page.goto(page.url.replace("/?broker=broker-a&default=1", "/groups/billing/dead-letters"))
+    expect(page).to_have_url(re.compile(r"\?broker=broker-a&default=1$"))
     picker = page.get_by_role("combobox", name="Broker")
     expect(picker).to_have_value("broker-a")
     with page.expect_request(re.compile(r"/api/v1/messages\?.*broker=broker-b")):

@@ -11,6 +11,7 @@ revive log; this module knows neither it nor the store.
 from collections import deque
 from heapq import heappop, heappush
 from itertools import islice
+from random import Random
 from typing import Any
 
 import msgspec
@@ -97,7 +98,7 @@ class PopCheckPoints:
         self._full: dict[tuple[str, str, int], str] = {}
         self.freed: deque[tuple[str, str, int]] = deque()
         """(topic, group, queue id) of pops that could not read a queue because of a limit, and can read it now."""
-        self._turn = 0
+        self._random = Random(0)  # the same numbers after each start, so that tests can be repeated
         self.messages = 0
         """Popped messages that are not acknowledged."""
         self.loaded = False
@@ -106,10 +107,13 @@ class PopCheckPoints:
         self.paused_until_ns = 0
         """The store refused a record: no check point is due before this monotonic time."""
 
-    def next_turn(self) -> int:
-        """A number that grows with each pop, by which the queues take turns."""
-        self._turn += 1
-        return self._turn
+    def random_turn(self) -> int:
+        """A number that says which queues a pop looks at first.
+
+        It is random, as in RocketMQ. If it grew with each pop, a group whose pops alternate with those of another group
+        would always begin at the same half of the queues.
+        """
+        return self._random.getrandbits(32)
 
     def note_pop(self, group: str, topic: str, client_id: str, now_ns: int) -> None:
         """Note a pop: who consumes so, and when last (monotonic)."""

@@ -28,7 +28,7 @@ GIVEN_QUEUES = 12
 NEW_QUEUES = 128
 """Queues of which one look stores the offset at which a new group begins; half of them may be empty ones."""
 RETRY_FIRST = 5
-"""Every fifth pop looks at the retry topic first: RocketMQ does so with a probability of 20 %."""
+"""One pop in five looks at the retry topic first, as in RocketMQ."""
 WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL")
 
 
@@ -70,7 +70,7 @@ def require_queue(context: Context, topic: str, queue_id: int) -> TopicConfig:
 
 def queues_of(context: Context, pop: Pop) -> list[tuple[str, int]]:
     """The queues that a pop looks at, in its order. NotFoundError if the topic was deleted."""
-    turn = context.check_points.next_turn()
+    turn = context.check_points.random_turn()
     topic = require_queue(context, pop.topic, pop.queue_id)
     count = topic.read_queue_nums
     by_priority = _is_by_priority(context, topic, pop.group, turn)

@@ -1,8 +1,8 @@
 """Gives messages to the members of a group that pop. RocketMQ's PopMessageProcessor and PopLongPollingService.
 
-A pop looks at the queues in turn, from the group's offset in each, which moves on at once. The check points of what it
-found are stored before the messages are handed out. A pop that finds nothing is held in the pullRequestTable. An
-arrival wakes one hold of each group; if that leaves messages, the next hold is woken.
+A pop looks at the queues from a random one on. The group's offset in each moves on at once, unless it pops in order.
+The check points of what it found are stored before the messages are handed out. A pop that finds nothing is held in
+the pullRequestTable. An arrival wakes one hold of each group; if that leaves messages, the next hold is woken.
 """
 
 from sys import intern

@@ -1,8 +1,10 @@
 """How much one look of a pop does, of which the rest waits for the next."""
 
+import pytest
+
 from broker_core import commands as c
 from tests.fakes.engine import Bench
-from tests.fakes.pops import bodies, pop, popped, take
+from tests.fakes.pops import RETRY, bodies, pop, popped, take
 
 
 def wide(queues: int) -> Bench:
@@ -60,3 +62,30 @@ def test_the_wake_ups_of_a_turn_pop_from_few_queues_together() -> None:
     assert 0 < bench.context.check_points.messages < 32
     bench.tick()
     assert bench.context.check_points.messages == 32
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_groups_whose_pops_alternate_get_messages_of_all_queues(order: bool) -> None:
+    bench = wide(8)
+    for queue_id in range(8):
+        bench.send("orders", *[b"x"] * 12, queue_id=queue_id)
+    queues = set[int]()
+    for _ in range(60):
+        queues.update(queue.queue_id for queue in take(bench, max_msg_nums=1, order=order, invisible_ms=1).queues)
+        for other in range(3):
+            take(bench, consumer_group=f"other{other}", max_msg_nums=1, order=order)
+        bench.clock.advance(2)
+    assert queues == set(range(8))
+
+
+def test_groups_whose_pops_alternate_get_messages_of_the_retry_topic() -> None:
+    bench = wide(1)
+    bench.send("orders", *[b"x"] * 40)
+    take(bench, max_msg_nums=1, invisible_ms=100)
+    bench.tick(200)
+    got = list[str]()
+    for _ in range(30):
+        got += [queue.topic for queue in take(bench, max_msg_nums=1).queues]
+        for other in range(4):
+            take(bench, consumer_group=f"other{other}", max_msg_nums=1)
+    assert RETRY in got

@@ -27,7 +27,7 @@ def test_each_message_is_given_to_one_member() -> None:
     assert bench.context.check_points.messages == 3
 
 
-def test_a_pop_takes_from_all_queues_in_turn() -> None:
+def test_a_pop_takes_from_all_queues() -> None:
     bench = Bench()
     for queue_id in range(4):
         bench.send("orders", b"%d" % queue_id, queue_id=queue_id)

@@ -5,7 +5,7 @@ next is handled after what is gathered, so it finds it stored.
 """
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from broker_core import commands
@@ -15,7 +15,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
 from broker_core.processors.idempotency import IdempotencyKeys
 from broker_core.processors.outcome import refuse
-from broker_core.processors.pop.ack_message import Acknowledgement, prepare_acknowledgement, store_acknowledgements
+from broker_core.processors.pop.ack_message import Acknowledgements
 from broker_core.processors.producers.end_transaction import End, prepare_end, store_ends
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
 
@@ -31,8 +31,7 @@ class GatheredCommands:
         self._commit = commit
         self._keys = IdempotencyKeys(context)
         self._sends: list[Prepared] = []
-        self._acknowledgements: list[Acknowledgement] = []
-        self._acknowledged: set[tuple[Hashable, int]] = set()
+        self._acknowledgements = Acknowledgements(context, commit)
         self._ends: list[End] = []
         self._ended: set[int] = set()
 
@@ -47,13 +46,9 @@ class GatheredCommands:
         context, command = self._context, request.command
         kind = type(command)
         if kind is commands.AckMessage:
-            acknowledgement = prepare_acknowledgement(context, request)
-            names = acknowledgement.names
-            if not self._acknowledged.isdisjoint(names):  # a message that a gathered command acknowledges
+            if not self._acknowledgements.add(request):
                 self.store(now)
-                acknowledgement = prepare_acknowledgement(context, request)
-            self._acknowledged.update(names)
-            self._acknowledgements.append(acknowledgement)
+                self._acknowledgements.add(request)
         elif kind is commands.EndTransaction:
             if command.decision == "unknown":
                 context.reply(request.connection, request.request_id, Done())
@@ -86,9 +81,7 @@ class GatheredCommands:
             sends, self._sends = self._sends, []
             _guard(store_gathered, context, self._keys, commit, sends, now)
         if self._acknowledgements:
-            acknowledgements, self._acknowledgements = self._acknowledgements, []
-            self._acknowledged.clear()
-            _guard(store_acknowledgements, context, commit, acknowledgements, now)
+            _guard(self._acknowledgements.store, now)
 
 
 def _guard(store: Callable[..., None], *arguments: Any) -> None:

@@ -189,15 +189,16 @@ class PopCheckPoints:
             heappush(self._ticks, point.tick)
         bucket[id(point)] = point
 
-    def acknowledge(self, point: CheckPoint, offset: int) -> bool:
-        """A message needs no more deliveries. False if it is not in the check point (any more)."""
-        if offset not in point.waiting:
-            return False
-        point.waiting.remove(offset)
-        self._count(point, -1)
-        if not point.waiting:
-            self.remove(point)
-        return True
+    def acknowledge(self, point: CheckPoint, *offsets: int) -> int:
+        """Messages need no more deliveries. Returns how many of them were in the check point (still)."""
+        left = [offset for offset in point.waiting if offset not in offsets]
+        number = len(point.waiting) - len(left)
+        if number:
+            point.waiting = left
+            self._count(point, -number)
+            if not left:
+                self.remove(point)
+        return number
 
     def remove(self, point: CheckPoint) -> None:
         """Forget a check point: its messages are acknowledged, or copies of them are in the log."""

@@ -3,7 +3,7 @@
 Each change is a record of the revive log before it counts.
 """
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -27,85 +27,117 @@ MAX_OFFSETS = 4096
 """Offsets in one acknowledgement. A check point has at most 32."""
 
 
-class Acknowledgement(msgspec.Struct, frozen=True, gc=False):
-    """An acknowledgement that passed every check. ``point`` is the check point of its ``offsets``, or the pop in order
-    that got them; ``late`` are offsets that are in none."""
+class _Place(msgspec.Struct, gc=False):
+    """What the acknowledgements of one check point have in common: its queue has offsets from ``low`` to ``end``.
 
-    request: Request
-    point: CheckPoint | LastPop | None
-    offsets: list[int]
-    late: list[int]
-
-    @property
-    def place(self) -> Hashable:
-        """The check point, or the queue of the pop in order."""
-        return self.point.place if isinstance(self.point, LastPop) else id(self.point)
-
-    @property
-    def names(self) -> list[tuple[Hashable, int]]:
-        """The messages that it acknowledges."""
-        place = self.place
-        return [(place, offset) for offset in self.offsets]
-
-
-def prepare_acknowledgement(context: Context, request: Request) -> Acknowledgement:
-    """Check an acknowledgement. As in RocketMQ, one that comes late or twice is no error. Nothing is stored yet."""
-    command: AckMessage = request.command
-    if len(command.offsets) > MAX_OFFSETS:
-        raise RequestError(f"an acknowledgement has at most {MAX_OFFSETS} offsets", pointer="/offsets")
-    given = dict.fromkeys(command.offsets)
-    _check(context, command)
-    point: CheckPoint | LastPop | None
-    point = pop_in_order.find_acknowledged(context, command) if command.order else _find(context, command)
-    waiting = frozenset(point.waiting) if point is not None else frozenset()
-    offsets = [offset for offset in given if offset in waiting]
-    return Acknowledgement(request, point, offsets, [offset for offset in given if offset not in waiting])
-
-
-def store_acknowledgements(
-    context: Context, commit: GroupCommit, acknowledgements: list[Acknowledgement], now: Now
-) -> None:
-    """Store acknowledgements as one block, one record for each check point, and answer them.
-
-    No two of them acknowledge the same message.
+    ``point`` is the check point, or the pop in order; None if nothing is known of it. Of its messages, ``waiting`` are
+    not acknowledged, and ``offsets`` are acknowledged by what is gathered.
     """
-    gathered: dict[Hashable, tuple[CheckPoint | LastPop, list[int]]] = {}
-    for given in acknowledgements:
-        if given.point is not None and given.offsets:
-            gathered.setdefault(given.place, (given.point, []))[1].extend(given.offsets)
-    if gathered:
-        made = [_record(context, point, offsets, now) for point, offsets in gathered.values()]
-        records = [record for record in made if record is not None]
-        try:
-            if records:
-                append(context, records, now)
-        except Exception as error:
-            for given in acknowledgements:
-                refuse(context, given.request, error, now)
-            return
-        for point, offsets in gathered.values():
-            _acknowledge(context, point, offsets, now)
-        wake_freed(context)
-    for given in acknowledgements:
-        context.counters.messages_acknowledged += len(given.offsets)
-        context.counters.acknowledged_late += len(given.late)
-        reply = Acknowledged(messages=len(given.offsets), late=given.late)
-        commit.acknowledge(given.request, reply, wait=True, now=now)
+
+    low: int
+    end: int
+    point: CheckPoint | LastPop | None
+    waiting: set[int]
+    offsets: list[int]
 
 
-def _record(context: Context, point: CheckPoint | LastPop, offsets: list[int], now: Now) -> PendingMessage | None:
-    if isinstance(point, LastPop):
-        return pop_in_order.acknowledgement(context, point, offsets, now)
-    return acknowledgement(context, point, offsets, now)
+_ACKNOWLEDGED = Acknowledged(messages=1)
 
 
-def _acknowledge(context: Context, point: CheckPoint | LastPop, offsets: list[int], now: Now) -> None:
+class Acknowledgements:
+    """Acknowledgements that were checked and are not stored yet. Those of one check point become one record."""
+
+    def __init__(self, context: Context, commit: GroupCommit) -> None:
+        self._context = context
+        self._commit = commit
+        self._places: dict[tuple[str, str, int, int | None, int], _Place] = {}
+        self._answers: list[tuple[Request, Acknowledged]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._answers)
+
+    def add(self, request: Request) -> bool:
+        """Check an acknowledgement and gather it. As in RocketMQ, one that comes late or twice is no error.
+
+        False if one that is gathered acknowledges the same message: store those first, then add this one again.
+        """
+        command: AckMessage = request.command
+        given = command.offsets
+        if len(given) > MAX_OFFSETS:
+            raise RequestError(f"an acknowledgement has at most {MAX_OFFSETS} offsets", pointer="/offsets")
+        start_offset = None if command.order else command.start_offset  # a pop in order is named by its time alone
+        key = command.consumer_group, command.topic, command.queue_id, start_offset, command.pop_time_ms
+        known = self._places.get(key)
+        place = _look(self._context, command) if known is None else known
+        _require_offsets(command, given, place.low, place.end)
+        if isinstance(place.point, LastPop):
+            pop_in_order.require_popped(place.point, command)
+        if known is None:  # only now: what is gathered is stored, and forgotten then
+            self._places[key] = place
+        waiting, gathered = place.waiting, place.offsets
+        if len(given) == 1 and given[0] in waiting:  # what the stock client sends
+            waiting.remove(given[0])
+            gathered.append(given[0])
+            self._answers.append((request, _ACKNOWLEDGED))
+            return True
+        given = list(dict.fromkeys(given))
+        if gathered and not set(gathered).isdisjoint(given):
+            return False
+        offsets = [offset for offset in given if offset in waiting]
+        late = [offset for offset in given if offset not in waiting]
+        waiting.difference_update(offsets)
+        gathered += offsets
+        self._answers.append((request, Acknowledged(messages=len(offsets), late=late)))
+        return True
+
+    def store(self, now: Now) -> None:
+        """Store what is gathered as one block, one record for each check point, and answer."""
+        context = self._context
+        answers, self._answers = self._answers, []
+        places, self._places = [place for place in self._places.values() if place.offsets], {}
+        if places:
+            made = [_record(context, place, now) for place in places]
+            records = [record for record in made if record is not None]
+            try:
+                if records:
+                    append(context, records, now)
+            except Exception as error:
+                for request, _ in answers:
+                    refuse(context, request, error, now)
+                return
+            for place in places:
+                _acknowledge(context, place, now)
+            wake_freed(context)
+        counters, commit = context.counters, self._commit
+        for request, reply in answers:
+            counters.messages_acknowledged += reply.messages
+            counters.acknowledged_late += len(reply.late)
+            commit.acknowledge(request, reply, wait=True, now=now)
+
+
+def _look(context: Context, command: AckMessage) -> _Place:
+    """RequestError for a topic or queue that does not exist."""
+    low, end = _check_queue(context, command)
+    point: CheckPoint | LastPop | None
+    point = pop_in_order.find_last_pop(context, command) if command.order else _find(context, command)
+    return _Place(low, end, point, set(point.waiting) if point is not None else set(), [])
+
+
+def _record(context: Context, place: _Place, now: Now) -> PendingMessage | None:
+    if isinstance(place.point, LastPop):
+        return pop_in_order.acknowledgement(context, place.point, place.offsets, now)
+    assert place.point is not None
+    return acknowledgement(context, place.point, place.offsets, now)
+
+
+def _acknowledge(context: Context, place: _Place, now: Now) -> None:
     """The record is stored."""
+    point, offsets = place.point, place.offsets
     if isinstance(point, LastPop):
         pop_in_order.acknowledge(context, point, offsets, now)
         return
-    for offset in offsets:
-        context.check_points.acknowledge(point, offset)
+    assert point is not None
+    context.check_points.acknowledge(point, *offsets)
     context.check_points.note_acknowledged(point.group, point.topic, len(offsets), now.mono_ns)
 
 
@@ -113,7 +145,7 @@ def change_invisible_time(context: Context, request: Request, now: Now) -> Reply
     """Hide a message for another time: move it to a check point of its own, unless it was popped in order."""
     command: ChangeInvisibleTime = request.command
     require_invisible_time(command.invisible_ms, 0)
-    _check(context, command)
+    _require_offsets(command, (command.offset,), *_check_queue(context, command))
     change = pop_in_order.change_invisible_time if command.order else _change_invisible_time
     changed = change(context, command, now)
     if changed is None:
@@ -151,8 +183,8 @@ def _change_invisible_time(context: Context, command: ChangeInvisibleTime, now: 
     )
 
 
-def _check(context: Context, command: AckMessage | ChangeInvisibleTime) -> None:
-    """RequestError for a topic, queue or offset that does not exist."""
+def _check_queue(context: Context, command: AckMessage | ChangeInvisibleTime) -> tuple[int, int]:
+    """The queue's first offset and the one after its last. RequestError for a topic or queue that does not exist."""
     context.require_writable()
     require_loaded(context)
     topic = context.topics.require(command.topic)
@@ -163,16 +195,19 @@ def _check(context: Context, command: AckMessage | ChangeInvisibleTime) -> None:
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/queue_id",
         )
-    offsets = command.offsets if isinstance(command, AckMessage) else [command.offset]
-    low = context.store.min_offset(command.topic, command.queue_id)
-    end = context.store.max_offset(command.topic, command.queue_id)
-    wrong = [offset for offset in offsets if not low <= offset <= end]
-    if wrong:
-        raise RequestError(
-            f"offset is illegal, key:{command.topic}@{command.queue_id}, commit:{wrong[0]}, store:{low}~{end}",
-            code=ResponseCode.NO_MESSAGE,
-            pointer="/offset",
-        )
+    store = context.store
+    return store.min_offset(command.topic, command.queue_id), store.max_offset(command.topic, command.queue_id)
+
+
+def _require_offsets(command: AckMessage | ChangeInvisibleTime, offsets: Sequence[int], low: int, end: int) -> None:
+    """RequestError for an offset that the queue does not have."""
+    for offset in offsets:
+        if not low <= offset <= end:
+            raise RequestError(
+                f"offset is illegal, key:{command.topic}@{command.queue_id}, commit:{offset}, store:{low}~{end}",
+                code=ResponseCode.NO_MESSAGE,
+                pointer="/offset",
+            )
 
 
 def _find(context: Context, command: AckMessage | ChangeInvisibleTime) -> CheckPoint | None:

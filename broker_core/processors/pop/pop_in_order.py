@@ -76,14 +76,8 @@ class LastPop(msgspec.Struct, frozen=True, gc=False):
         return next((offset for offset in self.waiting if offset not in acknowledged), self.info.offsets[-1] + 1)
 
 
-def find_acknowledged(context: Context, command: AckMessage) -> LastPop | None:
-    """The pop of which messages are acknowledged. RequestError for offsets that it did not get.
-
-    None for an earlier pop. Unlike in RocketMQ, its acknowledgement moves nothing, even if the last pop is not known.
-    """
-    pop = _find(context, command)
-    if pop is None:
-        return None
+def require_popped(pop: LastPop, command: AckMessage) -> None:
+    """RequestError for offsets that the pop did not get."""
     wrong = [offset for offset in command.offsets if offset >= pop.committed and offset not in pop.info.offsets]
     if wrong:
         raise RequestError(
@@ -92,7 +86,6 @@ def find_acknowledged(context: Context, command: AckMessage) -> LastPop | None:
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/offset",
         )
-    return pop
 
 
 def acknowledgement(context: Context, pop: LastPop, offsets: list[int], now: Now) -> PendingMessage | None:
@@ -116,7 +109,7 @@ def acknowledge(context: Context, pop: LastPop, offsets: list[int], now: Now) ->
 
 def change_invisible_time(context: Context, command: ChangeInvisibleTime, now: Now) -> InvisibleTimeChanged | None:
     """Hide a message of the last pop from a queue for another time. None if it is not hidden by that pop."""
-    pop = _find(context, command)
+    pop = find_last_pop(context, command)
     if pop is None or command.offset not in pop.waiting:
         return None
     topic, group, queue_id = pop.place
@@ -131,8 +124,11 @@ def change_invisible_time(context: Context, command: ChangeInvisibleTime, now: N
     )
 
 
-def _find(context: Context, command: AckMessage | ChangeInvisibleTime) -> LastPop | None:
-    """The last pop from the queue; None if it is not the one that the command names."""
+def find_last_pop(context: Context, command: AckMessage | ChangeInvisibleTime) -> LastPop | None:
+    """The last pop from the queue; None if it is not the one that the command names.
+
+    Unlike in RocketMQ, the acknowledgement of an earlier pop moves nothing, even if the last pop is not known.
+    """
     group, topic, queue_id = command.consumer_group, command.topic, command.queue_id
     committed, info = context.offsets.query(group, topic, queue_id), context.order_infos.find(group, topic, queue_id)
     if info is None or committed is None or info.pop_time != command.pop_time_ms:

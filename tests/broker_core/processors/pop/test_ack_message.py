@@ -86,6 +86,15 @@ def test_an_acknowledgement_of_what_does_not_exist(more: dict[str, Any], code: i
     assert failure(bench, c.AckMessage(consumer_group="g", **fields)).code == code
 
 
+def test_a_refused_acknowledgement_leaves_nothing_for_the_next_batch() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    reply = take(bench)
+    assert failure(bench, ack_of(reply, 7)).code == 208
+    assert isinstance(change(bench, reply, 0, 60_000), c.InvisibleTimeChanged)
+    assert ack(bench, reply, 0) == c.Acknowledged(messages=0, late=[0]), "another check point has the message now"
+
+
 def test_a_message_is_made_visible_earlier() -> None:
     bench = Bench()
     bench.send("orders", b"a", b"b")

@@ -134,11 +134,12 @@ class ConsumeQueue:
     @property
     def last_ext_address(self) -> int:
         """The tagsCode of the last unit that refers to the extension; 0 if none of the last units does."""
-        units = self.read(
-            max(self.first_file_offset, self.max_offset - EXT_ADDRESSES_LOOKED_AT), EXT_ADDRESSES_LOOKED_AT
-        )
-        addresses = [code for code in decode_units(units)[2::3] if code <= EXT_ADDRESS_MAX]
-        return addresses[-1] if addresses else 0
+        offset, addresses = max(self.first_file_offset, self.max_offset - EXT_ADDRESSES_LOOKED_AT), [0]
+        while offset < self.max_offset:  # they may lie in several files
+            units = self.read(offset, EXT_ADDRESSES_LOOKED_AT)
+            addresses += [code for code in decode_units(units)[2::3] if code <= EXT_ADDRESS_MAX]
+            offset = self.next_file_offset(offset)
+        return addresses[-1]
 
     @property
     def max_physical_offset(self) -> int:

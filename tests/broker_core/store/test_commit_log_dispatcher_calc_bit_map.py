@@ -244,6 +244,18 @@ def test_after_a_restart_the_older_messages_are_evaluated_and_the_units_go_on() 
     assert data is not None and data.version == 2 and data.born_ms == bench.context.filters.get("orders", "g").born_ms  # type: ignore[union-attr]
 
 
+def test_the_units_go_on_after_those_of_the_queues_last_file() -> None:
+    """The last units of the queue lie in two of its files; what they refer to is never written again."""
+    bench = Bench(mapped_file_size_consume_queue=20 * 5)
+    subscribe(bench, "size > 100")
+    send(bench, *range(8), tag="a")
+    again = reopen(bench, mapped_file_size_consume_queue=20 * 5)
+    subscribe(again, "size > 100", version=2)
+    send(again, *range(8, 12), tag="b")
+    assert raw_codes(again) == [raw_codes(bench)[0] + 34 * number for number in range(12)]
+    assert pull(again, subscription="a") == [*range(8)]
+
+
 @pytest.mark.parametrize("length", [*range(0, 3 * 34 + 1, 3), None])
 def test_after_a_kill_no_message_is_lost_wherever_the_extension_was_cut(length: int | None) -> None:
     """``None``: its file is gone. The queue refers to units that were not on the disk: it is rebuilt without them."""

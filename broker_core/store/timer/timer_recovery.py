@@ -185,12 +185,15 @@ class TimerRecovery:
     def _begin_counting(self, now: Now) -> None:
         """Count what is in the wheel. For which topics, ``TimerCounts`` finds out afterwards."""
         timers = self._timers
-        used, messages, first_ms = 0, 0, now.wall_ms // timers.precision_ms * timers.precision_ms
+        used, messages, first_ms, last_ms = 0, 0, 1 << 62, 0
         for slot_ms, slot in timers.wheel.used(timers.read_ms) if timers.wheel.is_whole else ():
             used += 1
             messages += slot.messages
-            first_ms = min(first_ms, slot_ms)
+            first_ms, last_ms = min(first_ms, slot_ms), max(last_ms, slot_ms)
         timers.used_slots = used
         if used:
+            now_ms = now.wall_ms // timers.precision_ms * timers.precision_ms
+            if last_ms - now_ms < timers.wheel.slots * timers.precision_ms:  # otherwise the clock was set far back
+                first_ms = min(first_ms, now_ms)
             timers.read_ms = max(timers.read_ms, first_ms)
             timers.counts.begin(timers.read_ms, messages)

@@ -12,7 +12,7 @@ from broker_core.store.timer.timer_message import TimerMessage
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
 from tests.fakes.simulated_files import SimulatedFiles
-from tests.fakes.timers import events, read, sent, small_wheel, timed
+from tests.fakes.timers import SLOTS, events, read, sent, small_wheel, timed
 
 __all__ = ["events", "small_wheel"]
 
@@ -153,6 +153,20 @@ def test_a_damaged_wheel_repeats_no_message_of_an_earlier_second() -> None:
     assert any("made anew" in sentence for sentence in bench.context.store.recovery)
     let_pass(bench, 60)
     assert read(bench) == [b"1000", b"60000"]
+
+
+def test_a_kill_loses_nothing_although_the_clock_was_set_back_further_than_the_wheel_is_long() -> None:
+    """No check point was written before the kill. The new message is for a second in the same place of the wheel."""
+    bench = with_messages(300, 1100)
+    bench.clock.step_wall(-6 * 2 * SLOTS * 1000)
+    bench.files.kill()
+    bench = reopened(bench)
+    sent(bench, timed(b"new", TIMER_DELAY_MS=1100))
+    let_pass(bench, 3)
+    assert read(bench) == [b"new"]
+    bench.clock.step_wall(6 * 2 * SLOTS * 1000)
+    let_pass(bench, 3)
+    assert read(bench) == [b"new", b"300", b"1100"]
 
 
 def test_a_long_stop_delivers_everything_at_the_next_start() -> None:

@@ -434,14 +434,16 @@ class TimerMessageStore:
         while not current.is_read:
             self._read_entry(current)
         next_ms = self.read_ms + self.precision_ms
-        recalls, messages = len(current.deletes), current.left
-        positions = [*current.deletes.values(), *current.take_all()]
-        if positions:
+        begin = self.timer_log.begin  # retention may have taken older entries
+        deletes = [position for position in current.deletes.values() if position >= begin]
+        left = [position for position in current.take_all() if position >= begin]
+        if positions := [*deletes, *left]:
+            messages, recalls = len(left) - len(deletes), len(deletes)
             following = self.wheel.get(next_ms)
             first, last = self.timer_log.move(positions, next_ms, following.last if following is not None else NONE)
             if following is not None:
                 first, messages, recalls = following.first, messages + following.messages, recalls + following.recalls
-            self.wheel.put(next_ms, first, last, messages - len(current.deletes), recalls)
+            self.wheel.put(next_ms, first, last, messages, recalls)
         del self._open[self.read_ms]
         self.read_ms = next_ms
         self.dirty = True

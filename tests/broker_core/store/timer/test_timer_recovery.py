@@ -7,6 +7,7 @@ import pytest
 
 from broker_core import commands as c
 from broker_core.formats import rocketmq_json, timer_checkpoint
+from broker_core.formats.timer_log_unit import UNIT_SIZE
 from broker_core.store.timer import timer_message_store
 from broker_core.store.timer.timer_message import TimerMessage
 from tests.fakes.clock import VirtualClock
@@ -75,6 +76,20 @@ def test_a_stop_does_not_move_a_slot_with_too_many_messages(monkeypatch: pytest.
     let_pass(bench, 3)
     assert read(bench) == [b"1100", b"1400", b"1100", b"1400", b"1600", b"1900"]
     assert bench.engine.counters.timer_messages_now == 0
+
+
+def test_a_stop_leaves_out_entries_that_retention_took_in_the_second() -> None:
+    bench = Bench(mapped_file_size_timer_log=4096)
+    for number in range(100):
+        sent(bench, timed(b"%d" % number, TIMER_DELAY_MS=1100 + number))
+    bench.tick(1050)
+    timer_log = bench.context.store.timers.timer_log
+    assert len(timer_log.take_expired(bench.context.store.commit_log.max_offset)) == 1
+    bench.engine.close(bench.clock.now())
+    bench = reopened(bench, mapped_file_size_timer_log=4096)
+    assert bench.engine.counters.timer_messages_now == 100 - timer_log.begin // UNIT_SIZE
+    let_pass(bench, 2)
+    assert read(bench) == [b"%d" % number for number in range(timer_log.begin // UNIT_SIZE, 100)]
 
 
 def test_a_stop_keeps_recalls_of_its_second() -> None:

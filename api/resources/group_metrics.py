@@ -38,7 +38,7 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
     )
     in_flight = GaugeMetricFamily(
         "rocketmq_consumer_inflight_messages",
-        "Messages that were pulled and are not committed, or popped and not acknowledged.",
+        "Messages that were pulled and are not committed, or popped, not in order, and not acknowledged.",
         labels=by_topic,
     )
     ready = GaugeMetricFamily("rocketmq_consumer_ready_messages", "Messages that were not pulled yet.", labels=by_topic)

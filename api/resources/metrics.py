@@ -39,7 +39,7 @@ _NOW = {
     "timer_messages_now": ("glassmq_timer_messages", "Messages that wait for an exact time."),
     "messages_invisible_now": (
         "glassmq_messages_invisible",
-        "Popped messages that are not acknowledged.",
+        "Messages that were popped, not in order, and are not acknowledged.",
     ),
     "connections_now": ("glassmq_connections", "Open connections of RocketMQ clients and WebSockets."),
     "groups_now": ("glassmq_consumer_groups", "Consumer groups that have members."),

@@ -19,6 +19,8 @@ MAX_QUEUES = 10_000
 """Queues of all groups, of which the messages of a pop in order are not all acknowledged."""
 Key = tuple[str, str, int]
 """Topic, group, queue id."""
+NoteReturned = Callable[[str, str, int], None]
+"""Arguments: group, topic, messages."""
 
 
 class OrderInfo(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +28,8 @@ class OrderInfo(msgspec.Struct, frozen=True, gc=False):
 
     ``offsets`` are ascending. Message number ``i`` is acknowledged if bit ``i`` is set, and invisible until the
     monotonic time ``ends_ns[i]``; ``changed_ms`` has that as wall time for those whose invisible time was changed.
-    ``counts``: how often messages were popped before, by offset. ``pop_time`` is wall time, ms.
+    ``counts``: how often messages were popped before, by offset. ``pop_time`` is wall time, ms. ``is_counted``: its
+    messages count as invisible, until the times of all are over.
     """
 
     pop_time: int
@@ -38,6 +41,12 @@ class OrderInfo(msgspec.Struct, frozen=True, gc=False):
     acknowledged: int = 0
     counts: dict[int, int] = {}
     changed_ms: dict[int, int] = {}
+    is_counted: bool = True
+
+    @property
+    def counted(self) -> int:
+        """How many of its messages count as invisible."""
+        return len(self.offsets) - self.acknowledged.bit_count() if self.is_counted else 0
 
     def waiting(self, committed: int) -> list[int]:
         """The offsets that are not acknowledged. None are if the group's offset is not in this pop."""
@@ -107,6 +116,9 @@ class ConsumerOrderInfoManager:
         self._ended: dict[Key, None] = {}
         """The queues whose messages are all visible again: their counts may be forgotten."""
         self._count = 0
+        self.note_returned: NoteReturned = lambda group, topic, messages: None
+        """Called with each number of messages that count as invisible no more without an acknowledgement. A number
+        below 0: they count again."""
         self.dirty = False
         for name, queues in (self._rest.pop("table", None) or {}).items():
             topic, _, group = name.rpartition("@")
@@ -154,6 +166,7 @@ class ConsumerOrderInfoManager:
         topic, group, queue_id = place
         old, counts = self.find(group, topic, queue_id), dict[int, int]()
         if old is not None:
+            self.note_returned(group, topic, old.counted)
             is_repeated = bool(attempt_id) and attempt_id == old.attempt_id
             again = old.counts if is_repeated else {offset: old.counts.get(offset, 0) + 1 for offset in old.offsets}
             counts = {offset: again[offset] for offset in offsets if again.get(offset, 0) > 0}
@@ -179,9 +192,8 @@ class ConsumerOrderInfoManager:
         bits = sum(1 << info.offsets.index(offset) for offset in offsets)
         changed = msgspec.structs.replace(info, acknowledged=info.acknowledged | bits)
         self.dirty = True
-        if changed.waiting(committed):
-            self._change(place, changed, committed)
-        else:
+        self._change(place, changed, committed)
+        if not changed.waiting(committed):
             self._remove(place)
 
     def change_invisible_time(
@@ -198,7 +210,9 @@ class ConsumerOrderInfoManager:
             ends_ns=(*info.ends_ns[:number], end_ns, *info.ends_ns[number + 1 :]),
             changed_ms=info.changed_ms | {offset: now.wall_ms + invisible_ms},
             counts=info.counts | {offset: info.counts.get(offset, 0) - 1} if unseen else info.counts,
+            is_counted=True,
         )
+        self.note_returned(group, topic, info.counted - changed.counted)
         self.dirty = True
         self._change(place, changed, committed)
 
@@ -228,6 +242,11 @@ class ConsumerOrderInfoManager:
         """Up to ``limit`` queues whose messages may all have become visible."""
         due = self._leases.take_due(now_ns, limit)
         self._ended.update(dict.fromkeys(due))
+        for topic, group, queue_id in due:
+            info = self._table[topic, group][queue_id]
+            if info.is_counted:
+                self.note_returned(group, topic, info.counted)
+                self._table[topic, group][queue_id] = msgspec.structs.replace(info, is_counted=False)
         return due
 
     def next_due_ns(self) -> int | None:
@@ -266,7 +285,7 @@ class ConsumerOrderInfoManager:
     def _remove(self, place: Key) -> None:
         topic, group, queue_id = place
         queues = self._table[topic, group]
-        del queues[queue_id]
+        self.note_returned(group, topic, queues.pop(queue_id).counted)
         if not queues:
             del self._table[topic, group]
         self._count -= 1
@@ -294,4 +313,5 @@ def _loaded(stored: _Stored, now: Now) -> OrderInfo:
         acknowledged=stored.cm,
         counts=stored.oc or {},
         changed_ms=changed,
+        is_counted=False,
     )

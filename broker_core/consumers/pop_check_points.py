@@ -140,14 +140,14 @@ class PopCheckPoints:
         popping.given_ns, popping.is_settled = now_ns, False
 
     def note_acknowledged(self, group: str, topic: str, messages: int, now_ns: int) -> None:
-        """Note that messages were acknowledged. ``topic`` may be the retry topic."""
+        """Note an acknowledgement of so many invisible messages. ``topic`` may be the retry topic."""
         popping = self._find_popping(group, topic)
-        if popping is not None and messages:
+        if popping is not None:
             popping.unacknowledged = max(0, popping.unacknowledged - messages)
             popping.still_ns, popping.is_settled = now_ns, True
 
     def note_returned(self, group: str, topic: str, messages: int) -> None:
-        """Note that the invisible time of messages is over. ``topic`` may be the retry topic."""
+        """Note that messages are invisible no more; below 0, that they are again. ``topic`` may be the retry topic."""
         popping = self._find_popping(group, topic)
         if popping is not None:
             popping.unacknowledged = max(0, popping.unacknowledged - messages)

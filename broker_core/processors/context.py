@@ -219,6 +219,7 @@ class Context:
         self.locks = RebalanceLockManager()
         self.pulls = PullOffsetTable()
         self.check_points = PopCheckPoints()
+        order_infos.note_returned = self.check_points.note_returned
         self.refused_pulls = RefusedPulls()
         self.lateness = Lateness()
         self.changed_groups: dict[str, RebalanceCause] = {}

@@ -39,18 +39,15 @@ def hand_out(context: Context, pop: Pop, found: Found, now: Now) -> tuple[int, l
 
     UnavailableError if too many queues are handed out; then nothing has changed.
     """
-    infos, points = context.order_infos, context.check_points
+    infos = context.order_infos
     if infos.room < len(found.queues):
         raise UnavailableError(
             f"{MAX_QUEUES} queues are handed out in order, which is this broker's limit", code=ResponseCode.FLOW_CONTROL
         )
     before = [infos.find(pop.group, topic, queue_id) for topic, queue_id, _ in found.queues]
-    pop_time = max([now.wall_ms, *(info.pop_time + 1 for info in before if info is not None)])
+    pop_time = max([now.wall_ms, *(old.pop_time + 1 for old in before if old is not None)])
     queues: list[PoppedQueue] = []
-    for (topic, queue_id, result), old in zip(found.queues, before, strict=True):
-        if old is not None:
-            committed = context.offsets.query(pop.group, topic, queue_id) or 0
-            points.note_returned(pop.group, topic, len(old.waiting(committed)))
+    for topic, queue_id, result in found.queues:
         offsets, place = offsets_of(result), (topic, pop.group, queue_id)
         info = infos.hand_out(place, offsets, pop_time, pop.invisible_ms, pop.attempt_id, pop.client_id, now.mono_ns)
         commit_offset(context, pop.group, topic, queue_id, offsets[0], pop.client_id, now)
@@ -103,7 +100,8 @@ def acknowledge(context: Context, pop: LastPop, offsets: list[int], now: Now) ->
     context.order_infos.acknowledge(pop.place, offsets, moved)
     if moved != pop.committed:
         commit_offset(context, group, topic, queue_id, moved, pop.info.client_id, now)
-    context.check_points.note_acknowledged(group, topic, len(offsets), now.mono_ns)
+    counted = len(offsets) if pop.info.is_counted else 0
+    context.check_points.note_acknowledged(group, topic, counted, now.mono_ns)
     wake_if_free(context, topic, group, queue_id, now)
 
 

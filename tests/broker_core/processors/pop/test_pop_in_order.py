@@ -277,3 +277,52 @@ def test_a_clock_that_is_set_back_blocks_no_queue_for_longer(bench: Bench) -> No
     bench.clock.step_wall(-3_600_000)
     bench.tick(2100)
     assert bodies(in_order(bench)) == [b"0", b"1", b"2"]
+
+
+def unacknowledged(bench: Bench) -> int:
+    """What the page says about the group's pops."""
+    popping = bench.context.check_points.popping("g", "orders")
+    assert popping is not None
+    return popping.unacknowledged
+
+
+def test_messages_that_are_visible_again_are_not_missing_an_acknowledgement(bench: Bench) -> None:
+    first = in_order(bench, invisible_ms=1000)
+    bench.send("orders", b"x", b"y", queue_id=1)
+    other = in_order(bench)
+    assert bodies(other) == [b"x", b"y"] and unacknowledged(bench) == 5
+    ack(bench, first, 1)
+    assert unacknowledged(bench) == 4
+    bench.tick(1000)
+    assert unacknowledged(bench) == 2, "those of the other queue"
+    ack(bench, first, 0)
+    assert unacknowledged(bench) == 2, "a late one"
+    change(bench, first, 2, 500)
+    assert unacknowledged(bench) == 3
+    bench.tick(500)
+    assert bodies(in_order(bench)) == [b"2", b"3", b"4"] and unacknowledged(bench) == 5
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        c.ResetConsumerOffset(group="g", topic="orders", to="max"),
+        c.DeleteSubscriptionGroup(group="g", clean_offset=True),
+        c.DeleteTopic(topic="orders"),
+    ],
+)
+def test_nobody_waits_for_acknowledgements_after_a_reset_or_a_deletion(bench: Bench, command: c.Command) -> None:
+    in_order(bench)
+    bench.call(command)
+    assert unacknowledged(bench) == 0
+    bench.send("orders", b"new", queue_id=0)
+    last = in_order(bench)
+    assert unacknowledged(bench) == len(bodies(last)) > 0
+
+
+def test_acknowledgements_of_a_queue_that_another_pop_moved_leave_none_missing(bench: Bench) -> None:
+    first = in_order(bench)
+    both = take(bench, max_msg_nums=2)
+    assert bodies(both) == [b"0", b"1"] and unacknowledged(bench) == 5
+    ack(bench, first, 2)
+    assert unacknowledged(bench) == 2

@@ -5,6 +5,7 @@ depends on the table: a filter that is not in it is evaluated whenever it is nee
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,8 +19,8 @@ from broker_core.filters.message_filter import MessageFilter
 from broker_core.filters.sql92.sql_filter import SQL92, parse_sql
 from broker_core.options import Options
 
-MAX_FILTERS = 4096
-"""Of all topics and groups, so that the table is copied in a millisecond. Further filters are not in it."""
+MAX_FILTERS = 2048
+"""Of all topics and groups, so that the table is copied in a millisecond or two. Further filters are not in it."""
 
 KEPT_DEAD_MS = 24 * 3_600_000
 DEAD_BEFORE_START_MS = 30_000
@@ -61,6 +62,8 @@ class ConsumerFilterManager:
         self._bloom_filter = BloomFilter(options.max_error_rate_of_bloom_filter, options.expect_consumer_num_use_filter)
         self._limit = options.expect_consumer_num_use_filter
         self._by_topic: dict[str, dict[str, ConsumerFilterData]] = {}
+        self._alive: dict[str, dict[str, ConsumerFilterData]] = {}
+        """Those of groups with members, of each topic. Bitmaps are computed with the first ``_limit`` of a topic."""
         self._topics_of: dict[str, set[str]] = {}
         self._count = 0
         for of_topic in msgspec.convert((table or {}).get("filterDataByTopic", {}), dict[str, _OfTopic]).values():
@@ -108,14 +111,14 @@ class ConsumerFilterManager:
             self._add(
                 ConsumerFilterData(topic, group, sql, self._bloom_filter.data(group, topic), version, now.wall_ms)
             )
-            self._choose(topic)
+            self._begin(topic, group)
             return
         if data.dead_ms or data.version < version:
             self.dirty = True
             data.version = max(data.version, version)
         if data.dead_ms:
             data.dead_ms = 0
-            self._choose(topic)
+            self._begin(topic, group)
 
     def unregister(self, group: str, now: Now) -> None:
         """The group has no members any more."""
@@ -127,18 +130,35 @@ class ConsumerFilterManager:
         if not data.dead_ms:
             data.dead_ms = max(1, now.wall_ms)
             self.dirty = True
-            self._choose(topic)
+            self._stop(topic, group)
+
+    def _begin(self, topic: str, group: str) -> None:
+        """A filter is alive now."""
+        self._alive.setdefault(topic, {})[group] = self._by_topic[topic][group]
+        self._choose(topic)
+
+    def _stop(self, topic: str, group: str) -> None:
+        """A filter is not alive any more. Bitmaps without its bits follow, so held pulls that have it evaluate it."""
+        alive = self._alive.get(topic, {})
+        data = alive.pop(group, None)
+        if data is None:
+            return
+        data.bitmaps_from = NEVER
+        self._choose(topic)
+        if not alive:
+            del self._alive[topic]
 
     def _choose(self, topic: str) -> None:
-        """Have bitmaps computed with the filters of the topic that are alive, as many as the bitmaps are made for."""
+        """Have bitmaps computed with the filters of the topic that are alive, as many as the bitmaps are made for.
+
+        A filter that is chosen stays so until it ends: those that begin later come after it.
+        """
         if self.set_filters is None:
             return
-        filters = self._by_topic.get(topic, {}).values()
-        chosen = [data for data in filters if not data.dead_ms][: self._limit]
+        chosen = list(islice(self._alive[topic].values(), self._limit))
         begin = self.set_filters(topic, chosen)
-        begins = {data.group: min(data.bitmaps_from, begin) for data in chosen}
-        for data in filters:
-            data.bitmaps_from = begins.get(data.group, NEVER)
+        for data in chosen:
+            data.bitmaps_from = min(data.bitmaps_from, begin)
 
     def _add(self, data: ConsumerFilterData) -> None:
         self._by_topic.setdefault(data.topic, {})[data.group] = data
@@ -150,8 +170,7 @@ class ConsumerFilterManager:
         data = self._by_topic.get(topic, {}).pop(group, None)
         if data is None:
             return
-        data.bitmaps_from = NEVER  # held pulls may have it
-        self._choose(topic)
+        self._stop(topic, group)
         if not self._by_topic[topic]:
             del self._by_topic[topic]
         topics = self._topics_of[group]
@@ -185,7 +204,7 @@ class ConsumerFilterManager:
             return
         bloom = self._bloom_filter.data(row.consumer_group, row.topic)
         data = ConsumerFilterData(row.topic, row.consumer_group, sql, bloom, row.client_version, row.born_time)
-        data.dead_ms = row.dead_time or max(row.born_time, now.wall_ms - DEAD_BEFORE_START_MS)
+        data.dead_ms = row.dead_time or max(1, row.born_time, now.wall_ms - DEAD_BEFORE_START_MS)
         self._add(data)
 
     def as_table(self, now: Now) -> dict[Any, Any]:

@@ -49,9 +49,11 @@ class Manager(ConsumerFilterManager):
         super().__init__(Options(**options), table, now(100_000))
         self.position = 10
         self.calculated: dict[str, list[str]] = {}
+        self.choices = 0
         self.set_filters = self._note
 
     def _note(self, topic: str, filters: Sequence[ConsumerFilterData]) -> int:
+        self.choices += 1
         self.calculated[topic] = [data.group for data in filters]
         return self.position
 
@@ -127,6 +129,28 @@ def test_a_group_that_was_alive_in_the_table_has_left_30_s_before_the_start() ->
     row["filterDataByTopic"]["T"]["groupFilterData"]["g"]["deadTime"] = 0
     data = Manager(row).get("T", "g")
     assert data is not None and data.dead_ms == 70_000
+
+
+def test_a_full_table_of_groups_that_left_is_cleared_without_choosing_anew() -> None:
+    """Thousands of groups of one topic leave for good, as broadcast groups with random names do."""
+    manager = Manager()
+    for number in range(50):
+        manager.register(f"g{number}", [sql("a > 1")], now(1))
+        manager.unregister(f"g{number}", now(2))
+    chosen = manager.choices
+    manager.as_table(now(2 + KEPT_DEAD_MS))
+    assert not len(manager) and manager.choices == chosen
+
+
+def test_a_group_that_returns_displaces_no_other() -> None:
+    manager = Manager(expect_consumer_num_use_filter=1)
+    manager.register("a", [sql("a > 1")], now(1))
+    manager.register("b", [sql("a > 1")], now(1))
+    manager.unregister("a", now(2))
+    manager.position = 20
+    manager.register("a", [sql("a > 1")], now(3))
+    assert manager.calculated == {"T": ["b"]}
+    assert (manager.bitmaps_from("a"), manager.bitmaps_from("b")) == (NEVER, 10)
 
 
 @pytest.mark.parametrize("expression", ["a >", ""])

@@ -4,7 +4,11 @@
  * redirects to the first, with `&default=1`: nobody chose it.
  */
 
+import { isAttached } from "./pages/attached.js";
+import { Poller } from "./poll.js";
 import { t } from "./text/translate.js";
+
+const AGAIN_MS = 10_000;
 
 /** The broker named in the page's address; empty without one. */
 export const requestedBroker = new URLSearchParams(globalThis.location?.search).get("broker") ?? "";
@@ -56,31 +60,40 @@ export function addressOfFirst(broker, here = location.href) {
 
 /**
  * Fills the select of `part("brokers")`, and shows it when there are several brokers. `all`: the page can show all
- * brokers at once. `ask(path)` promises an answer of the API. Promises the names of the brokers that the page shows
- * together, or an empty list when it shows one. The event stream without `?broker=` is the first one's.
+ * brokers at once. `ask(path)` promises an answer of the API. If the page's address names no broker, `onBrokers(names)`
+ * gets the brokers that such a page shows together; the event stream without `?broker=` is the first one's. Attached
+ * brokers are asked for again and again, because others may join their cluster.
  */
-export async function brokerPicker(part, ask, { all }) {
-  let brokers;
-  try {
-    ({ brokers } = await ask("/brokers"));
-  } catch {
-    return []; // the page shows by itself that its broker is unavailable
+export function brokerPicker(part, ask, { all, onBrokers = () => {} }) {
+  const select = part("brokers");
+  let first = "";
+  let drawn = "";
+
+  function show({ brokers }) {
+    first ||= brokers[0]?.broker ?? "";
+    const names = brokers.map(({ broker }) => broker);
+    if (all && !requestedBroker) onBrokers(names);
+    if (names.length < 2 && !requestedBroker) return;
+    if (!requestedBroker && !all) {
+      location.replace(addressOfFirst(first));
+      return;
+    }
+    showsAll = all && !requestedBroker;
+    const entries = JSON.stringify(brokers);
+    if (entries === drawn) return; // new options would close the list that somebody is reading
+    drawn = entries;
+    if (requestedBroker && !names.includes(requestedBroker)) names.push(requestedBroker);
+    const options = names.map((name) => new Option(nameOf(name, brokers), name, false, name === requestedBroker));
+    if (all) options.unshift(new Option(t("all brokers"), "", false, !requestedBroker));
+    select.replaceChildren(...options);
+    select.hidden = false;
+    part("broker").hidden = true;
   }
-  if (brokers.length < 2 && !requestedBroker) return [];
-  if (!requestedBroker && !all) {
-    location.replace(addressOfFirst(brokers[0].broker));
-    return [];
-  }
-  const names = brokers.map(({ broker }) => broker);
-  if (requestedBroker && !names.includes(requestedBroker)) names.push(requestedBroker);
-  const options = names.map((name) => new Option(nameOf(name, brokers), name, false, name === requestedBroker));
-  showsAll = all && !requestedBroker;
-  if (all) options.unshift(new Option(t("all brokers"), "", false, !requestedBroker));
-  part("brokers").replaceChildren(...options);
-  part("brokers").hidden = false;
-  part("broker").hidden = true;
-  part("brokers").addEventListener("change", (event) => location.assign(addressOf(event.target.value)));
-  return showsAll ? names : [];
+
+  select.addEventListener("change", (event) => location.assign(addressOf(event.target.value)));
+  const onError = () => {}; // the page shows by itself that its broker is unavailable
+  if (isAttached) new Poller({ ask: () => ask("/brokers"), onAnswer: show, onError, everyMs: AGAIN_MS }).start();
+  else ask("/brokers").then(show, onError);
 }
 
 function nameOf(name, brokers) {

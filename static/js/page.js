@@ -96,8 +96,15 @@ function viewOf({ streams: [stream], ...page }) {
 function statusStrip(reconnect, follow) {
   const { part } = panel("status");
   const show = liveState(part, reconnect);
-  brokerPicker(part, (path) => requestOfAll("GET", path), { all: true }).then(([, ...others]) => {
-    for (const broker of others) follow(`${EVENTS_PATH}?broker=${encodeURIComponent(broker)}`);
+  const known = new Set();
+  brokerPicker(part, (path) => requestOfAll("GET", path), {
+    all: true,
+    onBrokers(names) {
+      for (const broker of names.filter((name) => !known.has(name))) {
+        if (known.size) follow(`${EVENTS_PATH}?broker=${encodeURIComponent(broker)}`); // the first one is followed already
+        known.add(broker);
+      }
+    },
   });
   const shown = new Map();
 

@@ -84,7 +84,12 @@ async def ask(address: str, code: int, sent: bytes = b"", **fields: str) -> Any:
 
 
 async def end_of(server: Server) -> int:
-    return int((await ask(server.address, RequestCode.GET_BROKER_RUNTIME_INFO))["table"]["commitLogMaxOffset"])
+    """The end of a broker's log. For some seconds after its start RocketMQ answers NoSuchElementException."""
+
+    async def table() -> Any:
+        return (await ask(server.address, RequestCode.GET_BROKER_RUNTIME_INFO)).get("table")
+
+    return int((await until(table))["commitLogMaxOffset"])
 
 
 async def send(namesrv: str, topic: str, count: int, size: int = 300, workers: int = 16) -> list[str]:

@@ -2,8 +2,8 @@
 
 The real templates, views and static files, with the parts of the API that the pages use. ``POST /stand-in`` with
 ``{"scenario": "..."}`` changes the scenario. idle, working, attached (a copy of another broker), busy (1,000 holds),
-broken (groups with problems) and hostile restart the broker; refusing, failing, away, gap, silent, joined, down and up
-change the running scenario.
+broken (groups with problems) and hostile restart the broker; refusing, failing, away, gap, silent, joined, newcomer (a
+broker), down and up change the running scenario.
 """
 
 import argparse
@@ -164,6 +164,8 @@ class Scenarios:
                     "members": 5,
                 }
             )
+        elif name == "newcomer":
+            self.brokers.append({"broker": f"broker-{'abc'[len(self.brokers)]}", "available": True})
         elif name == "away":
             broker.quiet = True
             broker.say({"type": "lost", "reason": "the broker's engine is restarting"})

@@ -1,14 +1,17 @@
 """Pages about a copy of another broker, in a browser over the stand-in."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import overflowing_widths
+from tests.dashboard.conftest import StandIn, overflowing_widths
 
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., Page]
+LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
+"""As if somebody came back to the page: it polls at once."""
 UNKNOWN = ("path", "holds", "wakeups", "histograms", "consumer", "publish", "past")
 
 
@@ -47,6 +50,32 @@ def test_the_members_of_a_group_answer_what_they_are_doing(open_page: OpenPage) 
     expect(box.locator("section")).to_have_count(1)
     box.get_by_role("button", name="Close").click()
     expect(box).to_be_hidden()
+
+
+def test_an_open_page_shows_a_broker_that_joins_the_cluster(open_page: OpenPage, stand_in: StandIn) -> None:
+    page = open_page("attached", path="/groups")
+    expect(page.locator('[data-panel="groups"] tbody tr').first).to_be_visible()
+    picker = page.get_by_role("combobox", name="Broker", exact=True)
+    expect(picker).to_be_hidden()
+    stand_in.play("newcomer")
+    page.evaluate(LOOK_AGAIN)
+    expect(picker.get_by_role("option")).to_have_text(["all brokers", "broker-a", "broker-b"])
+    expect(page.locator("[data-event]").first).to_contain_text("broker-bmember-at-broker-b joined")
+    assert page.url.endswith("/groups")
+
+
+def test_an_open_live_page_keeps_its_broker_when_another_joins(open_page: OpenPage, stand_in: StandIn) -> None:
+    page = open_page("attached")
+    expect(page.locator("body[data-live=live]")).to_be_visible()
+    stand_in.play("newcomer")
+    page.evaluate(LOOK_AGAIN)
+    expect(page).to_have_url(re.compile(r"/\?broker=broker-a&default=1$"))
+    picker = page.get_by_role("combobox", name="Broker", exact=True)
+    expect(picker.get_by_role("option")).to_have_text(["broker-a", "broker-b"])
+    stand_in.play("newcomer")
+    page.evaluate(LOOK_AGAIN)
+    expect(picker.get_by_role("option")).to_have_count(3)
+    expect(picker).to_have_value("broker-a")
 
 
 def test_a_broker_of_our_own_is_shown_whole(open_page: OpenPage) -> None:

@@ -15,6 +15,7 @@ may have the topic when it starts again.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -77,6 +78,15 @@ class GroupCommit:
             )
         )
         context.ha_service.waiting = len(self._for_slaves)
+
+    def acknowledge_popped(self, answers: Sequence[tuple[Request, Reply]], now: Now) -> None:
+        """Answer acknowledgements of popped messages, which wait for no slave."""
+        context = self._context
+        if self._on_disk() >= context.store.appended_offset:
+            context.replies += [(request.connection, request.request_id, reply) for request, reply in answers]
+            return
+        for request, reply in answers:
+            self.acknowledge(request, reply, wait=True, now=now)
 
     def _on_disk(self) -> int:
         """Physical offset up to which flushDiskType's promise is kept."""

@@ -51,7 +51,8 @@ class FrameDecoder:
         try:
             while end - at >= 8:
                 length, word = _HEAD.unpack_from(data, at)
-                _check_length(length)
+                if not 4 <= length <= MAX_FRAME:
+                    _check_length(length)
                 header_size = word & 0xFFFFFF
                 if header_size > length - 4 or header_size > MAX_HEADER:
                     raise RemotingProtocolError(
@@ -63,7 +64,8 @@ class FrameDecoder:
                     self._wanted = 4 + length
                     break
                 body = at + 8 + header_size
-                commands.append(decode(word >> 24, data[at + 8 : body], bytes(data[body:stop])))
+                content = bytes(data[body:stop]) if body < stop else b""
+                commands.append(decode(word >> 24, data[at + 8 : body], content))
                 at = stop
             if 4 <= end - at < 8:
                 _check_length(*_LENGTH.unpack_from(data, at))

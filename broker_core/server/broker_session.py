@@ -28,7 +28,7 @@ from broker_core.commands import (
     ReplyMessage,
 )
 from broker_core.errors import UnavailableError
-from broker_core.remoting.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
+from broker_core.remoting.remoting_command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, SerializeType
 from broker_core.remoting.requests import Identity, Peer, Relay, decode, encode
 from broker_core.remoting.requests.notices import encode_notice
 from broker_core.server.engine_runner import Connection
@@ -175,11 +175,14 @@ class BrokerSession:
 
     def receive(self, commands: list[RemotingCommand]) -> None:
         """Handle the frames of one read."""
+        room = MAX_BACKLOG - self._sessions.runner.backlog
         for command in commands:
             if command.flag & RESPONSE_FLAG:
                 self._take_answer(command)
+            elif room > 0 and len(self._pending) < MAX_PENDING:
+                room -= self._take_request(command)
             else:
-                self._take_request(command)
+                self._answer(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", remark=OVERLOAD), command)
         self._submitted = self._sessions.runner.submitted
 
     @property
@@ -193,15 +196,12 @@ class BrokerSession:
         """Whether requests of this client wait because it sends more than its share."""
         return self._sessions.runner.is_delayed(self._connection)
 
-    def _take_request(self, request: RemotingCommand) -> None:
-        """Submit a request to the engine, or answer it at once if possible."""
-        if len(self._pending) >= MAX_PENDING or self._sessions.runner.backlog >= MAX_BACKLOG:
-            self._answer(Failed(code=ResponseCode.SYSTEM_BUSY, kind="unavailable", remark=OVERLOAD), request)
-            return
+    def _take_request(self, request: RemotingCommand) -> int:
+        """Submit a request to the engine, or answer it at once if possible. Returns how many commands it became."""
         decoded = decode(request, self._peer)
         if isinstance(decoded, Reply):
             self._answer(decoded, request)
-            return
+            return 0
         request.body = b""  # the command contains it; the answer may take as long as a flush
         request_id = self._request_id + 1
         if isinstance(decoded, list):
@@ -211,10 +211,11 @@ class BrokerSession:
                 self._submit(self._connection, request_id, command)
                 request_id += 1
             self._request_id = request_id - 1
-            return
+            return len(decoded)
         self._request_id = request_id
         self._pending[request_id] = _Named(request, decoded.client_id) if type(decoded) is HeartBeat else request
         self._submit(self._connection, request_id, decoded)
+        return 1
 
     def _name(self, waiting: "_Named", reply: Reply) -> None:
         """A heartbeat names the client of this connection, unless the engine refuses it."""
@@ -270,7 +271,7 @@ class BrokerSession:
 
     def _answer(self, reply: Reply | list[Reply], request: RemotingCommand) -> None:
         """Send the response, or first ask the clients that it depends on."""
-        if request.is_oneway and type(reply) is not ReplyMessage:
+        if request.flag & ONEWAY_FLAG and type(reply) is not ReplyMessage:
             return
         response = encode(reply, request, self._identity)
         if isinstance(response, bytes):

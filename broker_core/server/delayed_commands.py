@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from broker_core.codes import ResponseCode
 from broker_core.commands import Command, Failed, Reply
@@ -18,12 +18,8 @@ MAX_REFUSED_IN_A_ROW = 16
 RETRY_AFTER_MS = 1000
 
 
-class _Delayed(NamedTuple):
-    """``number`` counts all submissions; ``since_ns`` is the monotonic time of the turn that it did not fit into."""
-
-    number: int
-    since_ns: int
-    submission: "Submission"
+_Delayed = tuple[int, int, "Submission"]
+"""Its number, which counts all submissions; the monotonic time of the turn that it did not fit into; the submission."""
 
 
 class DelayedCommands:
@@ -55,7 +51,7 @@ class DelayedCommands:
     def has_before(self, connection: "Connection", number: int) -> bool:
         """Whether the connection has a delayed command that is among the first ``number`` submissions of all."""
         waiting = self._by_connection.get(connection)
-        return waiting is not None and waiting[0].number < number
+        return waiting is not None and waiting[0][0] < number
 
     def add(self, submissions: "Iterable[Submission]", first: int, now_ns: int) -> None:
         """Delay submissions, the first of which has the number ``first``."""
@@ -65,7 +61,7 @@ class DelayedCommands:
             if waiting is None:
                 waiting = self._by_connection[connection] = deque()
                 self._turns.append(connection)
-            waiting.append(_Delayed(number, now_ns, submission))
+            waiting.append((number, now_ns, submission))
             self._count += 1
 
     def take(

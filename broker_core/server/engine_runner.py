@@ -22,7 +22,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 from broker_core import commands
 from broker_core.clock import Clock, Now
@@ -283,12 +283,12 @@ class EngineRunner:
         return batch, refused
 
     def _weigh(self, command: Command) -> int:
-        if isinstance(command, commands.PullMessage) and self.engine.reads_properties(command):
-            return FILTERED_PULL_WEIGHT
-        if isinstance(command, SendMessage):
-            return len(command.messages) or 1
         if isinstance(command, commands.AckMessage):
             return 1 + len(command.offsets) // OFFSETS_OF_A_WEIGHT
+        if isinstance(command, SendMessage):
+            return len(command.messages) or 1
+        if isinstance(command, commands.PullMessage) and self.engine.reads_properties(command):
+            return FILTERED_PULL_WEIGHT
         return WEIGHTS.get(type(command), 1)
 
     def _wait_limits_ns(self) -> dict[type[Command], int]:
@@ -337,10 +337,8 @@ class EngineRunner:
 
     def _send_replies(self, out: Out) -> None:
         by_sink: dict[Sink, list[tuple[Connection, int, Reply]]] = {}
-        for reply in out.replies:
-            connection = reply[0]
-            assert isinstance(connection, Connection)
-            by_sink.setdefault(connection.sink, []).append((connection, reply[1], reply[2]))
+        for reply in cast("list[tuple[Connection, int, Reply]]", out.replies):
+            by_sink.setdefault(reply[0].sink, []).append(reply)
         for sink, replies in by_sink.items():
             try:
                 sink(replies)

@@ -108,11 +108,9 @@ class Acknowledgements:
             for place in places:
                 _acknowledge(context, place, now)
             wake_freed(context)
-        counters, commit = context.counters, self._commit
-        for request, reply in answers:
-            counters.messages_acknowledged += reply.messages
-            counters.acknowledged_late += len(reply.late)
-            commit.acknowledge(request, reply, wait=True, now=now)
+        context.counters.messages_acknowledged += sum([reply.messages for _, reply in answers])
+        context.counters.acknowledged_late += sum([len(reply.late) for _, reply in answers])
+        self._commit.acknowledge_popped(answers, now)
 
 
 def _look(context: Context, command: AckMessage) -> _Place:

@@ -5,7 +5,7 @@ time, revive queue, kind of topic, broker, queue, offset. Clients build it from 
 """
 
 from base64 import b64decode
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -41,7 +41,7 @@ from broker_core.remoting.requests.headers import (
     write_header,
 )
 from broker_core.remoting.requests.request_type import Identity, Peer
-from broker_core.remoting.requests.response_template import ResponseTemplate
+from broker_core.remoting.requests.response_template import success_frame
 
 MAX_ACKS = 1000
 """Check points in one BATCH_ACK_MESSAGE."""
@@ -152,24 +152,19 @@ def decode_peek_message(request: RemotingCommand, peer: Peer) -> PeekMessage:
 # --- Acknowledging ----------------------------------------------------------------------------------------------------
 
 
-class CheckPointPlace(NamedTuple):
-    """What a message's extraInfo says about its check point, or about its pop in order."""
+def read_extra_info(text: str) -> tuple[int, int, bool]:
+    """What an extraInfo says: the check point's start offset, the pop's time in ms, and whether it was a pop in order.
 
-    start_offset: int
-    pop_time_ms: int
-    order: bool
-
-
-def read_extra_info(text: str) -> CheckPointPlace:
-    """RequestError (INVALID_PARAMETER) for a text that no pop was answered with. The last word may be missing."""
-    parts = text.split(" ")
+    RequestError (INVALID_PARAMETER) for a text that no pop was answered with. The last word may be missing.
+    """
+    parts = text.split(" ", 4)
     try:
         start_offset, pop_time, _, revive_queue = map(int, parts[:4])
     except ValueError as error:
         raise RequestError(
             f"extraInfo {text[:100]!r} is not what a pop was answered with: it has 7 or 8 words, the first 4 numbers"
         ) from error
-    return CheckPointPlace(start_offset, pop_time, revive_queue == POP_ORDER_REVIVE_QUEUE)
+    return start_offset, pop_time, revive_queue == POP_ORDER_REVIVE_QUEUE
 
 
 class AckMessageRequestHeader(Header):
@@ -184,19 +179,16 @@ class AckMessageRequestHeader(Header):
 
 def decode_ack_message(request: RemotingCommand, peer: Peer) -> AckMessage:
     header = read_header(AckMessageRequestHeader, request.ext_fields)
-    info = read_extra_info(header.extra_info)
+    start_offset, pop_time_ms, order = read_extra_info(header.extra_info)
     return AckMessage(
         consumer_group=header.consumer_group,
         topic=header.topic,
         queue_id=header.queue_id,
-        start_offset=info.start_offset,
-        pop_time_ms=info.pop_time_ms,
+        start_offset=start_offset,
+        pop_time_ms=pop_time_ms,
         offsets=[header.offset],
-        order=info.order,
+        order=order,
     )
-
-
-_ACKNOWLEDGED = ResponseTemplate(b"")
 
 
 def encode_acknowledged(
@@ -204,7 +196,7 @@ def encode_acknowledged(
 ) -> RemotingCommand | bytes:
     """As in RocketMQ, a message that is not invisible any more makes no difference."""
     if request.serialize_type == "JSON":
-        return _ACKNOWLEDGED.frame(request, ResponseCode.SUCCESS, "", ())
+        return success_frame(request)
     return request.response(ResponseCode.SUCCESS)
 
 
@@ -274,16 +266,16 @@ class ChangeInvisibleTimeRequestHeader(AckMessageRequestHeader):
 
 def decode_change_invisible_time(request: RemotingCommand, peer: Peer) -> ChangeInvisibleTime:
     header = read_header(ChangeInvisibleTimeRequestHeader, request.ext_fields)
-    info = read_extra_info(header.extra_info)
+    start_offset, pop_time_ms, order = read_extra_info(header.extra_info)
     return ChangeInvisibleTime(
         consumer_group=header.consumer_group,
         topic=header.topic,
         queue_id=header.queue_id,
-        start_offset=info.start_offset,
-        pop_time_ms=info.pop_time_ms,
+        start_offset=start_offset,
+        pop_time_ms=pop_time_ms,
         offset=header.offset,
         invisible_ms=header.invisible_time,
-        order=info.order,
+        order=order,
     )
 
 

@@ -6,10 +6,25 @@ The bytes are the same.
 from struct import Struct
 from typing import Any
 
-from broker_core.codes import VERSION
+from broker_core.codes import VERSION, ResponseCode
 from broker_core.remoting.remoting_command import LANGUAGE, RESPONSE_FLAG, RemotingCommand
 
 _HEAD = Struct(">II")
+
+
+_SUCCESS = b'{"code":%d,"flag":%d,"language":"%b","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % (
+    ResponseCode.SUCCESS,
+    RESPONSE_FLAG,
+    LANGUAGE.encode(),
+    VERSION,
+)
+
+
+def success_frame(request: RemotingCommand) -> bytes:
+    """The whole frame of a response with a JSON header that says SUCCESS and nothing else."""
+    header = _SUCCESS % request.opaque
+    size = len(header)
+    return _HEAD.pack(4 + size, size) + header
 
 
 class ResponseTemplate:

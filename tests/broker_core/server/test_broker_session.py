@@ -230,7 +230,8 @@ def test_requests_of_all_connections_that_the_engine_has_not_seen_are_limited(
 ) -> None:
     monkeypatch.setattr(broker_session, "MAX_BACKLOG", 2)
     one, other = Client(sessions), Client(sessions, 50_001)
-    one.session.receive([RemotingCommand.request(30, *EXAMPLES[30], opaque=opaque) for opaque in (1, 2)])
+    one.session.receive([RemotingCommand.request(30, *EXAMPLES[30], opaque=opaque) for opaque in (1, 2, 4)])
+    assert [(refused.code, refused.opaque) for refused in one.channel.take()] == [(2, 4)], "in the same read"
     other.session.receive([RemotingCommand.request(30, *EXAMPLES[30], opaque=3)])
     (refused,) = other.channel.take()
     assert (refused.code, refused.opaque) == (2, 3)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.remoting.remoting_command import RemotingCommand
-from broker_core.remoting.requests.response_template import ResponseTemplate
+from broker_core.remoting.requests.response_template import ResponseTemplate, success_frame
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 TEMPLATE = ResponseTemplate(b'"number":"%d","text":"%b"')
@@ -14,6 +14,12 @@ TEMPLATE = ResponseTemplate(b'"number":"%d","text":"%b"')
 def test_a_frame_without_fields(code: int, opaque: int) -> None:
     request = RemotingCommand.request(11, {}, opaque=opaque)
     assert ResponseTemplate(b"").frame(request, code, "", ()) == request.response(code).encode()
+
+
+@given(INT32)
+def test_a_frame_that_says_success(opaque: int) -> None:
+    request = RemotingCommand.request(11, {}, opaque=opaque)
+    assert success_frame(request) == request.response(0).encode()
 
 
 @given(

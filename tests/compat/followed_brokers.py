@@ -83,13 +83,19 @@ async def ask(address: str, code: int, sent: bytes = b"", **fields: str) -> Any:
         await client.close()
 
 
-async def end_of(server: Server) -> int:
-    """The end of a broker's log. For some seconds after its start RocketMQ answers NoSuchElementException."""
+async def runtime_info(server: Server) -> dict[str, str]:
+    """What a broker says about itself. For some seconds after its start RocketMQ answers NoSuchElementException."""
 
     async def table() -> Any:
         return (await ask(server.address, RequestCode.GET_BROKER_RUNTIME_INFO)).get("table")
 
-    return int((await until(table))["commitLogMaxOffset"])
+    found: dict[str, str] = await until(table)
+    return found
+
+
+async def end_of(server: Server) -> int:
+    """The end of a broker's log."""
+    return int((await runtime_info(server))["commitLogMaxOffset"])
 
 
 async def send(namesrv: str, topic: str, count: int, size: int = 300, workers: int = 16) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.client import DefaultMQPushConsumer
+from broker_core.client import DefaultMQProducer, DefaultMQPushConsumer, Message
 from broker_core.client.mq_client_exception import MQClientException
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
@@ -29,7 +29,18 @@ from broker_core.server.attach.engine_calls import EngineRefused
 from broker_core.verdicts.judge import judge
 from tests.compat import java_program
 from tests.compat.conftest import needs
-from tests.compat.followed_brokers import SEGMENT, Brokers, ask, copy_of, end_of, equal, log_in, send, until
+from tests.compat.followed_brokers import (
+    SEGMENT,
+    Brokers,
+    ask,
+    copy_of,
+    end_of,
+    equal,
+    log_in,
+    runtime_info,
+    send,
+    until,
+)
 from tests.compat.program import running_client
 from tests.compat.real_rocketmq import Server, jars, name_server
 from tests.conftest import PROJECT
@@ -272,8 +283,7 @@ async def test_a_copy_that_the_brokers_retention_has_passed_stops_and_is_kept(br
     master = await brokers.start("gap", port=port, **conf)
 
     async def has_deleted() -> bool:
-        table = (await ask(master.address, RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
-        return int(table["commitLogMinOffset"]) > end
+        return int((await runtime_info(master))["commitLogMinOffset"]) > end
 
     await until(has_deleted)
     async with copy_of(brokers.namesrv, "gap", tmp_path / "copy") as copy:
@@ -342,6 +352,22 @@ async def test_a_slave_is_followed_and_what_becomes_master_after_it(brokers: Bro
         await equal(copy, master)
         end = copy.end
     assert log_in(tmp_path / "copy", end) == log_in(master.folder / "store", end)
+
+
+async def test_topics_with_messages_in_light_message_queues_are_named(brokers: Brokers, tmp_path: Path) -> None:
+    master = await brokers.start("light", enableLmq="true", enableMultiDispatch="true")
+    message = Message("light-topic", b"in three queues")
+    message.properties["INNER_MULTI_DISPATCH"] = "%LMQ%a,%LMQ%b"
+    async with DefaultMQProducer("light-producers", namesrv_addr=brokers.namesrv, send_msg_timeout=20_000) as producer:
+        await producer.send(message)
+
+    async def has_light_queues() -> bool:
+        return all((master.folder / "store" / "consumequeue" / name).exists() for name in ("%LMQ%a", "%LMQ%b"))
+
+    await until(has_light_queues)
+    async with copy_of(brokers.namesrv, "light", tmp_path / "copy") as copy:
+        view = await copy.until(lambda view: "LMQ" in view.problem)
+    assert view.problem == "not in the copy are the light message queues (LMQ) that have messages of light-topic"
 
 
 async def test_a_slow_copy_reads_slowly(brokers: Brokers, tmp_path: Path) -> None:

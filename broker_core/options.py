@@ -102,12 +102,12 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     enable_single_topic_register: Annotated[
         bool,
         Meta(
-            description="Whether a name server in another process that has the broker's registration gets only the "
-            "changed topics after a change, each in a request of its own."
+            description="After a change, name servers of other processes that have the broker's registration get "
+            "each changed topic in a request of its own. If more than 100 topics changed, they get all topics."
         ),
     ] = False
     enable_split_registration: Annotated[
-        bool, Meta(description="Whether a registration has at most splitRegistrationSize topics, and others follow it.")
+        bool, Meta(description="Register all topics in several requests, of at most splitRegistrationSize topics each.")
     ] = False
     split_registration_size: Annotated[
         int, Meta(ge=1, le=100_000, description="Topics in a registration, with enableSplitRegistration.")
@@ -180,8 +180,8 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     enable_calc_filter_bit_map: Annotated[
         bool,
         Meta(
-            description="Note for each message which SQL92 filters match it, so that pulls pass over the others "
-            "without reading them. Needs enableConsumeQueueExt. RocketMQ's default is false."
+            description="Store with each message which SQL92 filters match it, so that pulls pass over messages that "
+            "do not match without reading them. Needs enableConsumeQueueExt. RocketMQ's default is false."
         ),
     ] = True
     expect_consumer_num_use_filter: Annotated[
@@ -190,7 +190,7 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
             ge=1,
             le=1024,
             description="For how many groups of a topic enableCalcFilterBitMap works. The filters of further groups "
-            "are evaluated when they pull.",
+            "are evaluated for each message that they pull or wait for.",
         ),
     ] = 32
     max_error_rate_of_bloom_filter: Annotated[
@@ -198,8 +198,8 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         Meta(
             ge=1,
             le=99,
-            description="Percent of messages that pass the bitmap although their filter rejects them, when "
-            "expectConsumerNumUseFilter filters match. They are then evaluated.",
+            description="Percent of messages that a bitmap lets pass although the filter does not match them, if "
+            "expectConsumerNumUseFilter other filters match. The filter is then evaluated.",
         ),
     ] = 20
 
@@ -215,8 +215,8 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     use_server_side_reset_offset: Annotated[
         bool,
         Meta(
-            description="Whether a reset of offsets asked for by RocketMQ's tools is stored, and members get it with "
-            "the answer to their next pull. If not, the members are told their new offsets and commit them.",
+            description="A reset of offsets by RocketMQ's tools is stored, and members get it with the answer to their "
+            "next pull. Off: the broker sends the members their new offsets, and they commit them.",
             extra_json_schema=CHANGEABLE,
         ),
     ] = True

@@ -56,7 +56,8 @@ InOrder = Annotated[
     bool,
     Meta(
         description="Hand out a queue to one consumer at a time. Its next messages come when all that were received "
-        "from it are acknowledged, or their leases are over. Then all come again from the first one without an ack."
+        "from it are acknowledged. If their leases end first, they come again, from the first one without an "
+        "acknowledgement on."
     ),
 ]
 ReceiveNumber = Annotated[int, Meta(ge=1, le=MAX_RECEIVED, description="Maximum number of messages.")]
@@ -78,7 +79,7 @@ class Receive(Body, frozen=True, kw_only=True, gc=False):
 class ReceivedMessage(MessageView, frozen=True, kw_only=True, gc=False):
     """A message, with the `receipt` by which it is acknowledged. `reconsume_times` is 0 at its first delivery.
 
-    If it was received in order, that is how often it was received so before, by consumers that did not acknowledge it.
+    For a message that was received in order, it is how often the message was received before without an acknowledgement.
     """
 
     receipt: str

@@ -135,7 +135,7 @@ def make_timer(context: Context, message: PendingMessage, now: Now, pointer: str
     if message_properties.find(message.properties, TIMER_DEL_UNIQKEY):
         if deliver_ms <= timers.delivered_ms:
             raise RequestError(
-                "the recall may be too late: messages of its time were delivered before the clock was set back",
+                "the recall may be too late: messages due at that time were delivered before the clock was set back",
                 code=ResponseCode.MESSAGE_ILLEGAL,
                 pointer=pointer,
             )

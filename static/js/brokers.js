@@ -31,8 +31,8 @@ const PAGES = /^\/($|(groups|topics|messages|connections|holds)(\/|$))/;
 const PAGE_OF_ONE = /^\/(groups|topics|messages|holds)\/./;
 
 /** The address of a link of the page, with the broker that the page's own address `here` names: the next page is about
- * the same broker. If nobody chose that broker, only the page of one group, topic, message or hold is about it, because
- * the page shows those of its broker; lists are those of all brokers. */
+ * the same broker. If nobody chose that broker, only links to one group, topic, message or hold keep it, because the page
+ * shows those of its broker. Its links to lists are then about all brokers. */
 export function keepBroker(href, here) {
   const [url, page] = [new URL(href, here), new URL(here)];
   const broker = page.searchParams.get("broker");

@@ -28,7 +28,7 @@ export function cronOf({ every, time = "", minute = "", cron = "" }) {
   return cron.trim().replace(/\s+/g, " ") || null;
 }
 
-/** When a schedule runs, in words: the server's own in English. */
+/** When a schedule runs, in words. In English these are the server's. */
 export function whenText({ when, cron }) {
   if (language === "en" || !cron) return when;
   const choice = choiceOf(cron);

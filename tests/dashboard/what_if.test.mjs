@@ -8,10 +8,10 @@ const ANSWER = { pulls: 6, empty: 2, waits: 4, complete: true, from_ms: 0, to_ms
   methods: [totals("long_polling", 6, 180), totals("short_polling", 40, 512_000), totals("stock_rocketmq", 5, 600)] };
 
 test("the summary says what short polling would have cost", () => {
-  const [said, until] = summaryText(ANSWER).split(" Pulls that ended until ");
-  assert.equal(said, "6 pulls ended, 2 without messages: 4 waits. Short polling every 1 s would have sent 34 requests more. "
+  const [savings, end] = summaryText(ANSWER).split(" Pulls that ended by ");
+  assert.equal(savings, "6 pulls ended, 2 without messages: 4 waits. Short polling every 1 s would have sent 34 requests more. "
     + "Messages would have been given 512 ms after they came (p50), instead of 180 µs.");
-  assert.equal(until, `${dateTime(ANSWER.to_ms)} are included.`);
+  assert.equal(end, `${dateTime(ANSWER.to_ms)} are included.`);
   assert.equal(sampleNote(ANSWER), "delays of 3 waits whose arrival is known");
 });
 

@@ -43,7 +43,7 @@ def recall_message(context: Context, request: Request, now: Now) -> Reply:
     if not 0 < left_ms < context.options.timer_max_delay_sec * 1000:
         raise _illegal("recall failed, timestamp invalid")
     if handle.timestamp <= context.store.timers.delivered_ms:
-        raise _illegal("recall failed, messages of its time were delivered before the clock was set back")
+        raise _illegal("recall failed, messages due at that time were delivered before the clock was set back")
     properties = {
         TAGS: RECALL_TAG,
         TIMER_DEL_UNIQKEY: handle.message_id,

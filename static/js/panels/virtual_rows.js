@@ -19,7 +19,7 @@ export class VirtualRows {
     this.keyOf = null;
     this.height = ROW_HEIGHT;
     this.waiting = false;
-    // Sizes are read when the browser has them anyway: to ask for one while drawing would cost a layout.
+    // Sizes are read here, when the browser has them anyway. Reading one while drawing would cost a layout.
     this.top = scroller.scrollTop;
     this.room = scroller.clientHeight;
     scroller.addEventListener("scroll", () => {

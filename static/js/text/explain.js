@@ -44,11 +44,11 @@ export function waitReason(hold, queue) {
   return t("{0} {1} (the queue ends at {2}), so it is being woken now.", offset, have, count(end));
 }
 
-/** A pop in order waits until the messages of a queue's last pop are acknowledged or visible again. */
+/** For what a pop in order waits: the messages of a queue's last pop must be acknowledged or visible again. */
 export function waitForOrder({ topic, waits_for: { queue_id, messages, client_id, until_ms } }) {
   const who = client_id || t("an unknown client");
-  return choose(messages, "Waits to pop in order: when it began, {0} acknowledgement of {1} was missing for {2}, which is free without it at {3}.",
-    "Waits to pop in order: when it began, {0} acknowledgements of {1} were missing for {2}, which is free without them at {3}.",
+  return choose(messages, "Waits to pop in order: when its hold began, {2} was handed out to {1}, with {0} acknowledgement missing. The queue is free when it comes, at {3} at the latest.",
+    "Waits to pop in order: when its hold began, {2} was handed out to {1}, with {0} acknowledgements missing. The queue is free when they come, at {3} at the latest.",
     count(messages), who, queueKey(topic, queue_id), clockTime(until_ms));
 }
 

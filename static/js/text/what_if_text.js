@@ -19,7 +19,7 @@ export function methodRow(totals, intervalMs) {
 
 /** What was replayed, and how many requests short polling would have sent: sentences. */
 export function summaryText({ pulls, empty, waits, complete, from_ms: from, to_ms: to, interval_ms: every, methods }) {
-  const range = complete ? t(" Pulls that ended until {0} are included.", dateTime(to)) : t(" Only those from {0} to {1} were looked at: there were too many.", dateTime(from), dateTime(to));
+  const range = complete ? t(" Pulls that ended by {0} are included.", dateTime(to)) : t(" Only those from {0} to {1} were looked at: there were too many.", dateTime(from), dateTime(to));
   if (!pulls) return t("No pull of this topic ended in this time, so there is nothing to replay.{0}", range);
   const happened = t("{0} ended, {1} without messages: {2}.", plural(pulls, "{0} pull", "{0} pulls"), count(empty), plural(waits, "{0} wait", "{0} waits"));
   const [long, short] = methods;

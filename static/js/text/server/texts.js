@@ -69,7 +69,7 @@ function fitted(text, candidates) {
   return null;
 }
 
-/** What templates fit. Of two that fit a text, the one with more words of its own comes first. */
+/** The pattern of each template. Of two templates that fit a text, the one with more text of its own comes first. */
 function patternsOf(templates) {
   return templates.filter((template) => PLACE.test(template)).map((template) => {
     const parts = template.split(PLACE);

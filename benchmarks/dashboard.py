@@ -93,7 +93,7 @@ class Holder:
 
 
 async def load(port: int, holds: int, wakeups: int) -> None:
-    """Hold pulls, spread evenly over all queues, and wake so many a second. Ends with its input."""
+    """Hold pulls, spread evenly over all queues, and wake so many a second, until the input ends."""
     opened = [Holder(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(CONNECTIONS)]
     for number in range(holds):
         group, queue = divmod(number, TOPICS * QUEUES)

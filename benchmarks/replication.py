@@ -1,4 +1,4 @@
-"""What waiting for a slave costs a sender: GlassMQ alone and as SYNC_MASTER of a stock slave, and RocketMQ likewise.
+"""What waiting for a slave costs a sender: each broker alone, and as SYNC_MASTER of a stock slave.
 
     python -m benchmarks.replication [--rounds 7] [--messages 400] [--warmup 3000] [--only glassmq|rocketmq]
 

@@ -154,7 +154,7 @@ class Engine:
     # --- in ---------------------------------------------------------------------------------------------------
 
     def handle_batch(self, batch: Sequence[tuple[Hashable, int, Command]], now: Now) -> Out:
-        """Handle the commands of a batch in order. What consecutive ones store is stored as one block of each kind."""
+        """Handle the commands of a batch in order. Consecutive ones that store messages are one block for each kind."""
         if now.mono_ns >= self._stats.next_sample_ns:
             self._stats.sample(self._context.totals(), now)
         if not self._context.store.index_is_behind:

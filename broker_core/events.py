@@ -129,8 +129,8 @@ class PullAnswered(Event, frozen=True):
     """``hold_id`` is 0 for a pull answered at once. After a hold, this event follows its PullWoken in the same turn.
 
     ``granted_ms`` is how long the pull was allowed to wait. ``oldest_store_ms`` is the store time of the first message
-    in the answer, -1 without one. The filter rejected ``passed_over`` messages, ``passed_over_by_bitmap`` of them
-    without reading their properties.
+    in the answer, -1 without one. The filter rejected ``passed_over`` messages; for ``passed_over_by_bitmap`` of them,
+    their bitmaps sufficed.
     """
 
     topic: str

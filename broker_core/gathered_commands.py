@@ -1,7 +1,7 @@
-"""Commands of one batch that store messages, gathered: each kind is stored as one block.
+"""Gathers the commands of a batch that store messages, and stores each kind as one block.
 
-So a block is appended, dispatched and shown to the holds once, however many clients it comes from. What a client sends
-next is handled after what is gathered, so it finds it stored.
+So a block is appended, dispatched and shown to the holds once, however many clients it comes from. Any other command of
+the batch is handled after the gathered ones before it were stored.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class GatheredCommands:
-    """What a batch has of them, checked and not stored yet."""
+    """Commands of a batch that store messages. They were checked, and are not stored yet."""
 
     def __init__(self, context: Context, commit: GroupCommit) -> None:
         self.is_empty = True
@@ -67,7 +67,7 @@ class GatheredCommands:
         self.is_empty = False
 
     def store(self, now: Now) -> None:
-        """Store what is gathered, and answer.
+        """Store the gathered commands, and answer them.
 
         Ends of transactions come first: a producer does not wait for their answers before it sends again.
         """

@@ -135,8 +135,8 @@ def read_facts(
 
     Up to FEW_ROWS facts are collected and become a new table. A cached table would keep its plan, and the plan of a
     report with several steps grows with each step until planning takes longer than reading. Up to FEW_FACTS facts are
-    put into one partition, so that each table is a single task. ``from_few``: the input is so small that it is not
-    cached for the case that the facts are many. ``part`` of ``parts``: the position of these facts in the whole run.
+    put into one partition, so that each table is a single task. ``from_few``: the input is so small that it is read
+    again, and not cached, if the facts are many. ``part`` of ``parts``: the position of these facts in the whole run.
     """
     cached: list[DataFrame] = []
     ready = {}

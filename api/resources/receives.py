@@ -79,7 +79,7 @@ class Receive(Body, frozen=True, kw_only=True, gc=False):
 class ReceivedMessage(MessageView, frozen=True, kw_only=True, gc=False):
     """A message, with the `receipt` by which it is acknowledged. `reconsume_times` is 0 at its first delivery.
 
-    For a message that was received in order, it is how often the message was received before without an acknowledgement.
+    For a message that was received in order, it is how often it was received before without an acknowledgement.
     """
 
     receipt: str

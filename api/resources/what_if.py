@@ -63,8 +63,8 @@ async def get_what_if(request: Request[WhatIfParams]) -> Answer:
 
     Long polling is what happened; short polling asks again `interval_ms` after each answer without messages, and an
     answer has up to 32 messages; stock RocketMQ finds arrivals in rounds of 1 ms and ends holds at a check every 5 s.
-    Messages arrive when they arrived, and an answer takes as long as it took. The pulls come from the poll journal, which
-    is written every `pollJournalFlushInterval`. Pulls that ended after `to_ms` may be missing.
+    Messages arrive when they arrived, and an answer takes as long as it took. The pulls come from the poll journal,
+    which is written every `pollJournalFlushInterval`. Pulls that ended after `to_ms` may be missing.
     """
     params = request.params
     to_ms = SystemClock().now().wall_ms

@@ -23,8 +23,8 @@ class HoldView(Shape, frozen=True):
     """One row of the pullRequestTable.
 
     The offsets of a held pop are -1, because the broker knows where its group reads. Its ``queue_id`` is -1 if it waits
-    for all queues. ``waits_for``: when the hold began, a pop in order waited for this queue; of several, the one that
-    was handed out first.
+    for all queues. ``waits_for``: the queue for which a pop in order waited when its hold began; of several queues, the
+    one that was handed out first.
     """
 
     broker: str

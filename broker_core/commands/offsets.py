@@ -59,7 +59,7 @@ class ResetConsumerOffset(Command, frozen=True):
     With ``through_members`` and useServerSideResetOffset=false nothing is stored: each member gets a
     ResetConsumerClientOffset and commits the offsets itself. Without ``is_force`` its offsets then move backwards only.
     A group without members is Failed CONSUMER_NOT_ONLINE. A group that has a member with another protocol than
-    RocketMQ's is reset as always.
+    RocketMQ's is reset as with useServerSideResetOffset=true.
     """
 
     group: str

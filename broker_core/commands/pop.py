@@ -42,7 +42,7 @@ class PopMessage(Command, frozen=True):
 class PoppedQueue(Shape, frozen=True):
     """The messages of one queue in a Popped, with their queue offsets. ``start_offset`` names their check point.
 
-    ``counts``: how often messages were popped in order before, by offset; one that is missing was not.
+    ``counts``: how often messages were popped in order before, by offset. Messages that are not in it were not.
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""The SQL92 filters of all groups: which of them bitmaps are computed with, and ``config/consumerFilter.json``.
+"""The SQL92 filters of all groups, in ``config/consumerFilter.json``, and the choice of those for bitmaps.
 
 A filter is alive while its group has members; for 24 hours after that it stays in the table, without bitmaps. Nothing
 depends on the table: a filter that is not in it is evaluated whenever it is needed.
@@ -24,7 +24,7 @@ MAX_FILTERS = 2048
 
 KEPT_DEAD_MS = 24 * 3_600_000
 DEAD_BEFORE_START_MS = 30_000
-"""When the broker starts, all groups are taken to have left so long ago, as RocketMQ does."""
+"""When the broker starts, it assumes that all groups left so long ago. RocketMQ does the same."""
 
 SetFilters = Callable[[str, Sequence[ConsumerFilterData]], int]
 
@@ -52,8 +52,8 @@ class _OfTopic(msgspec.Struct, rename="camel"):
 class ConsumerFilterManager:
     """RocketMQ's ConsumerFilterManager.
 
-    ``set_filters`` has bitmaps computed for a topic, and returns the physical offset from which they are right. It is
-    None if bitmaps are switched off.
+    ``set_filters`` sets the filters with which a topic's bitmaps are computed, and returns the physical offset from
+    which the bitmaps are right. It is None if bitmaps are switched off.
     """
 
     def __init__(self, options: Options, table: dict[Any, Any] | None, now: Now) -> None:
@@ -79,7 +79,7 @@ class ConsumerFilterManager:
         return self._by_topic.get(topic, {}).get(group)
 
     def with_bitmaps(self, topic: str, group: str, wanted: MessageFilter) -> MessageFilter:
-        """The group's own filter if it has this expression, if bitmaps may contain its bits; otherwise ``wanted``."""
+        """The group's own filter, if it is ``wanted`` and bitmaps may contain its bits; otherwise ``wanted``."""
         sql = wanted.sql if isinstance(wanted, ConsumerFilterData) else wanted
         data = self._by_topic.get(topic, {}).get(group)
         return data if data is not None and data.sql is sql and data.bitmaps_from != NEVER else sql
@@ -87,7 +87,7 @@ class ConsumerFilterManager:
     # --- subscriptions --------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now: Now) -> None:
-        """A heartbeat has come: these are all subscriptions of its group."""
+        """Take over all subscriptions of a group, as its heartbeat has them."""
         wanted = {each.topic: each for each in subscriptions if each.expression_type == SQL92}
         present = self._topics_of.get(group)
         if not wanted and present is None:
@@ -181,7 +181,7 @@ class ConsumerFilterManager:
         self.dirty = True
 
     def _remove_dead(self, dead_by_ms: int) -> bool:
-        """Remove the filters of groups that had left by then. Returns whether there were any."""
+        """Remove the filters of groups that left by this time. Returns whether there were any."""
         dead = [
             (data.topic, data.group)
             for of_topic in self._by_topic.values()
@@ -195,7 +195,7 @@ class ConsumerFilterManager:
     # --- the table ------------------------------------------------------------------------------------------------
 
     def _load(self, row: _Row, now: Now) -> None:
-        """Take a filter over from the table. Its bits are computed anew, because the options may have changed."""
+        """Take over a filter from the table. Its bits are computed anew, because the options may have changed."""
         try:
             sql = parse_sql(row.expression)
         except RequestError:

@@ -16,7 +16,7 @@ from broker_core.clock import Now
 from broker_core.consumers.leases import Leases
 
 MAX_QUEUES = 10_000
-"""Queues of all groups, of which the messages of a pop in order are not all acknowledged."""
+"""Queues of all groups that a pop in order got messages from, as long as some of them are not acknowledged."""
 Key = tuple[str, str, int]
 """Topic, group, queue id."""
 NoteReturned = Callable[[str, str, int], None]
@@ -49,7 +49,7 @@ class OrderInfo(msgspec.Struct, frozen=True, gc=False):
         return len(self.offsets) - self.acknowledged.bit_count() if self.is_counted else 0
 
     def waiting(self, committed: int) -> list[int]:
-        """The offsets that are not acknowledged. None are if the group's offset is not in this pop."""
+        """The offsets that are not acknowledged; empty if the group's offset is outside this pop."""
         if not self.offsets[0] <= committed <= self.offsets[-1]:
             return []
         return [
@@ -59,7 +59,7 @@ class OrderInfo(msgspec.Struct, frozen=True, gc=False):
         ]
 
     def is_invisible(self, committed: int, now_ns: int) -> bool:
-        """Whether a message that is not acknowledged is invisible. Mostly the first one is."""
+        """Whether a message that is not acknowledged is invisible. Usually the first one is, so the loop is short."""
         if not self.offsets[0] <= committed <= self.offsets[-1]:
             return False
         for number, offset in enumerate(self.offsets):
@@ -162,7 +162,10 @@ class ConsumerOrderInfoManager:
         client_id: str,
         now_ns: int,
     ) -> OrderInfo:
-        """A pop in order got these messages of a queue. A repetition of the pop before it does not count."""
+        """Note that a pop in order got these messages of a queue. Returns what is noted.
+
+        The messages' ``counts`` grow, unless this pop repeats the last one.
+        """
         topic, group, queue_id = place
         old, counts = self.find(group, topic, queue_id), dict[int, int]()
         if old is not None:
@@ -186,7 +189,7 @@ class ConsumerOrderInfoManager:
         return info
 
     def acknowledge(self, place: Key, offsets: list[int], committed: int) -> None:
-        """Messages of the last pop from this queue are consumed. ``committed`` is the group's new offset."""
+        """Note that messages of the last pop from this queue are consumed. ``committed`` is the group's new offset."""
         topic, group, queue_id = place
         info = self._table[topic, group][queue_id]
         bits = sum(1 << info.offsets.index(offset) for offset in offsets)
@@ -217,7 +220,7 @@ class ConsumerOrderInfoManager:
         self._change(place, changed, committed)
 
     def clear(self, group: str, topic: str, queue_id: int) -> None:
-        """The group's offset was reset: what it popped before counts no more. RocketMQ's clearBlock."""
+        """Forget the last pop from a queue, because the group's offset was reset. RocketMQ's clearBlock."""
         if self.find(group, topic, queue_id) is not None:
             self._remove((topic, group, queue_id))
             self.dirty = True
@@ -294,7 +297,7 @@ class ConsumerOrderInfoManager:
 
 
 def _loaded(stored: _Stored, now: Now) -> OrderInfo:
-    """As it was stored. A clock that was set back meanwhile hides no message for longer than its invisible time."""
+    """A stored pop. If the clock was set back meanwhile, no message is hidden for longer than its invisible time."""
     first, *distances = stored.o
     offsets = (first, *(first + distance for distance in distances))
     invisible_ms, changed = stored.i or 0, stored.ot or {}

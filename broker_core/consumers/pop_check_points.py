@@ -190,7 +190,7 @@ class PopCheckPoints:
         bucket[id(point)] = point
 
     def acknowledge(self, point: CheckPoint, *offsets: int) -> int:
-        """Messages need no more deliveries. Returns how many of them were in the check point (still)."""
+        """Note that messages need no more deliveries. Returns how many of them were still in the check point."""
         left = [offset for offset in point.waiting if offset not in offsets]
         number = len(point.waiting) - len(left)
         if number:

@@ -8,8 +8,8 @@
         20      8  min_offset          beginning of the log
         28      8  queue_count         number of queues when the queues were last flushed
         36      8  unit_count          sum of their max offsets
-        44      8  timer_ms            messages for an exact time that are due later, wall ms, were not delivered;
-                                       older files have the time of writing instead
+        44      8  timer_ms            no message for an exact time that is due later (wall ms) was delivered; older
+                                       files have the time of writing instead
         52      8  index_count         number of the next entry in the newest index file that has entries
         60      4  CRC-32 of the 60 bytes before it
 

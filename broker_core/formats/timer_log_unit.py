@@ -71,7 +71,7 @@ def encode(unit: TimerLogUnit) -> bytes:
 
 
 def moved(data: Buffer, position: int, previous: int, slot_ms: int) -> bytearray:
-    """A copy of the entry at a position, for another slot."""
+    """A copy of the entry at a position, for another slot, whose last entry is ``previous``."""
     entry = bytearray(data[position : position + UNIT_SIZE])
     (write_ms,) = _LONG.unpack_from(entry, 16)
     _LONG.pack_into(entry, 4, previous)

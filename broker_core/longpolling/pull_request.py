@@ -68,8 +68,10 @@ class Pop(msgspec.Struct, frozen=True, gc=False):
 
 
 class PopRequest(PullRequest, eq=False, gc=False, kw_only=True):
-    """RocketMQ's PopRequest. Its ``pull_from_offset`` is -1: the group's offsets say where it reads. ``waits_for``: the
-    queue for which a pop in order waited when it was held."""
+    """RocketMQ's PopRequest. Its ``pull_from_offset`` is -1: the group's offsets say where it reads.
+
+    ``waits_for``: the queue for which a pop in order waited when its hold began.
+    """
 
     pop: Pop
     waits_for: OrderWait | None = None

@@ -36,7 +36,7 @@ EVALUATED_BYTES_MAX = 1 << 20
 is woken, and its pull evaluates the filter."""
 
 BITMAP_BYTES = 64
-"""To test a bitmap takes as long as to read so many bytes."""
+"""Testing a bitmap takes as long as reading so many bytes for a filter."""
 
 PropertiesOf = Callable[[int], bytes]
 """Returns the property string of the record at a physical offset."""
@@ -222,11 +222,11 @@ class PullRequestHold:
     def arrive(
         self, arrival: Arrival, properties_of: PropertiesOf, *, wake: bool = True
     ) -> tuple[list[PullRequest], list[PullRequest], list[PullRequest]]:
-        """Messages were dispatched. Returns (holds that one of them may match, holds that none of them matches, the
-        same by the bitmaps of the messages alone).
+        """Messages were dispatched. Returns three lists of holds: those whose filter may match one of the messages;
+        those whose filter matches none; and those whose filter matches none by the bitmaps alone.
 
-        The first are removed from the table. With ``wake`` False (longPollingEnable off) no hold is woken. Only the
-        queue's end moves, and holds with new messages are marked ``short``: short polling answers them, even if
+        The first ones are removed from the table. With ``wake`` False (longPollingEnable off) no hold is woken. Only
+        the queue's end moves, and holds with new messages are marked ``short``: short polling answers them, even if
         longPollingEnable is turned on before their time.
         """
         queues = self._table.get(arrival.topic)

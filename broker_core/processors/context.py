@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker_core.events import RebalanceCause
 
 INDEX_MAY_WAIT_NS = 1_000_000
-"""While senders wait for slaves, their messages are indexed so much later: a slave needs less, and is not held up."""
+"""While senders wait for slaves, messages are indexed later, by so much at most, so that slaves get them first."""
 RECENT_WAKEUPS = 200
 RECENT_RETRIES = 100
 
@@ -238,7 +238,7 @@ class Context:
         """The state of the follower, in an engine that follows another broker's log."""
         self.ha_service = HAService()
         self.index_due_ns = 0
-        """Monotonic ns at which messages are indexed at the latest, while senders wait for slaves."""
+        """While senders wait for slaves, messages are indexed by this time, monotonic ns."""
         self.find_queues: FindQueues | None = None
         """Set where the routes of a name server are known."""
 
@@ -258,7 +258,7 @@ class Context:
         self.store.transactions.check_by(now.mono_ns + options.transaction_check_interval * 1_000_000)
 
     def with_bitmaps(self, topic: str, group: str, wanted: MessageFilter | None) -> MessageFilter | None:
-        """The filter of a pull, as one that tests bitmaps if this is the filter of its group's subscription."""
+        """The filter of a pull. It tests bitmaps if it is the filter of the group's subscription."""
         if wanted is None or not wanted.reads_properties:
             return wanted
         return self.filters.with_bitmaps(topic, group, wanted)

@@ -69,7 +69,7 @@ FILTERED_PULL_WEIGHT = 64
 """A pull with an SQL92 filter: it may take a millisecond or two (``get_message.EVALUATED_BYTES_MAX``)."""
 
 OFFSETS_OF_A_WEIGHT = 8
-"""Further offsets of an acknowledgement that weigh as much as a message sent."""
+"""So many further offsets of an acknowledgement weigh as much as a sent message."""
 
 MAX_QUESTIONS = 256
 """How many such questions of one client may wait."""
@@ -130,7 +130,7 @@ class EngineRunner:
         self.topic_listeners: list[Callable[[set[str]], None]] = []
         """Called with the topics that a turn created, changed or deleted, before its replies are sent."""
         self.turn_listeners: list[Callable[[], None]] = []
-        """Called after each step of the engine, when its replies were sent."""
+        """Called after each step of the engine, after its replies were sent."""
         self.is_log_readable = False
         """Whether the commit log is written in turns only. False while the store opens or closes."""
 
@@ -322,7 +322,7 @@ class EngineRunner:
     def _deliver(self, out: Out) -> None:
         """Give each sink all its replies of this turn at once, then call the listeners.
 
-        Slaves get new messages here. What waits for them is not held up by the work that comes next (``Engine.tick``).
+        A listener sends new messages to slaves. So they do not wait for the work that comes next (``Engine.tick``).
         """
         changed = self.engine.take_changed_topics()
         if changed is not None:

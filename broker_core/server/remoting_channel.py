@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BRIEFLY_ANSWERED = frozenset((RequestCode.ACK_MESSAGE, RequestCode.END_TRANSACTION))
-"""Requests without a body whose answers have none either. All that a read has are handed over: their records are one
-block of the log then."""
+"""Requests without a body whose answers have none either. All of them that one read has are handed over at once, so
+that their records become one block of the log."""
 
 
 class Session(Protocol):
@@ -352,7 +352,7 @@ class Channel(asyncio.Protocol):
 
 
 def _is_question(command: RemotingCommand) -> bool:
-    """Whether the answer to a request may be large: it asks with few bytes, and changes nothing."""
+    """Whether the answer to a request may be much larger than the request."""
     return not command.body and command.code not in BRIEFLY_ANSWERED
 
 

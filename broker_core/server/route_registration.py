@@ -8,8 +8,8 @@ Each name server has a task of its own, so one that is away delays no other, and
 
 Every registration contains all topics, while RocketMQ sends only changes. A name server that has lost the broker needs
 all of them, and one with deleteTopicWithBrokerRegistration treats missing topics as deleted. Two of RocketMQ's options
-divide it: with enableSplitRegistration it is several requests, and with enableSingleTopicRegister a change is a
-REGISTER_TOPIC_IN_NAMESRV for each changed topic.
+change this: with enableSplitRegistration a registration is several requests, and with enableSingleTopicRegister each
+changed topic is registered by a REGISTER_TOPIC_IN_NAMESRV.
 """
 
 import asyncio

@@ -174,7 +174,7 @@ class CommitLog:
         self.max_offset = 0
         self.last_store_timestamp = 0
         self.recovered_timestamp = 0
-        """No record that recovery read is newer, and no timer message that was delivered before was due later."""
+        """No record that recovery read was stored later, and no delivered timer message was due later. Wall ms."""
         self._refused: Sequence[Arrival] = ()
         """Messages that were refused because a queue could not reserve disk space for them."""
 

@@ -16,8 +16,8 @@ TableValue = dict[Any, Any] | Callable[[], dict[Any, Any]]
 
 
 class TableWrite:
-    """RocketMQ's ConfigManager.persist: one table to be written. ``value`` must not change any more; a function returns
-    it in the thread that writes.
+    """RocketMQ's ConfigManager.persist: one table to be written. ``value`` must not change any more. It may be a
+    function that returns the table; the thread that writes calls it.
 
     ``run`` may be called in another thread, because it touches only the table's own files.
     """

@@ -50,7 +50,7 @@ class ConsumeQueue:
         self.flushed_offset = 0
         self.deleted = False
         self.filters: Sequence[ConsumerFilterData] = ()
-        """Those for which a bitmap of each message is computed when it is dispatched."""
+        """The SQL92 filters with which a bitmap of each message is computed when it is dispatched."""
         self._min_offset = 0
         self._min_for = 0
         self.reserved = 0
@@ -267,9 +267,10 @@ class ConsumeQueue:
         return old_end - end
 
     def drop_ext_addresses(self, physical_start: int) -> int:
-        """Drop the units from the first one of a record at or after ``physical_start`` on that refers to the extension.
+        """Drop all units from the first one on that refers to the extension, among those of records at or after
+        ``physical_start``.
 
-        After an unclean stop what they refer to may not be on the disk. Returns how many units were dropped.
+        After an unclean stop, the units of the extension may not be on the disk. Returns how many units were dropped.
         """
         end = old_end = self.max_offset
         for offset in range(old_end - 1, self.first_file_offset - 1, -1):

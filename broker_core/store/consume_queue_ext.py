@@ -29,9 +29,9 @@ from broker_core.store.mapped_file_queue import MappedFileQueue
 
 ALLOCATE_CHUNK = 1 << 16
 TESTED_IN_ROW, TESTED_ALONE = 32, 400
-"""To test a bitmap takes as long as to read so many bytes for an SQL92 filter."""
+"""Testing a bitmap takes as long as reading so many bytes for an SQL92 filter."""
 UNIT_SIZE_MAX = 2048
-"""No unit of ours is larger."""
+"""Bytes. GlassMQ writes no larger unit."""
 
 
 class ConsumeQueueExt:
@@ -53,9 +53,10 @@ class ConsumeQueueExt:
         return None if file is None else decode(file.buffer, offset - file.base)
 
     def candidates(self, codes: Sequence[int], wanted: ConsumerFilterData) -> tuple[list[int], int]:
-        """The places in ``codes``, tagsCode fields of consecutive units of the queue, of messages that may match.
+        """(the indexes in ``codes`` of messages that may match, the work as bytes read).
 
-        The bitmap of each other message says that it does not match. Second: the work, as bytes read.
+        ``codes`` are the tagsCode fields of consecutive units of the queue. The bitmaps of the other messages say that
+        they do not match.
         """
         in_row = self._candidates_in_row(codes, wanted) if codes else []
         if in_row is not None:
@@ -116,10 +117,10 @@ class ConsumeQueueExt:
         return self._end >= 0
 
     def begin(self, last_address: int, queue_length: int) -> None:
-        """Continue after the unit with this address, to which the queue refers last; 0 if that is not known.
+        """Continue after the unit with this address, the last one to which the queue refers; 0 if it is not known.
 
-        Then, or if the unit is gone, writing begins in a file of its own, at a position that no unit of the queue
-        refers to: a lost unit must not be taken for a new one. ``queue_length``: the queue's max offset.
+        If it is not known, or the unit is gone, writing begins in a new file, at a position to which no unit of the
+        queue refers: a reference to a lost unit must not lead to a new one. ``queue_length``: the queue's max offset.
         """
         unit, last, size = self.unit(last_address), self._mapped_files.last, self._mapped_files.file_size
         if unit is not None and last_address:
@@ -146,7 +147,7 @@ class ConsumeQueueExt:
         return [end + ADDRESS_BASE] if len(units) == 1 else _addresses(end, units)
 
     def _put_in_files(self, units: list[bytes]) -> list[int]:
-        """``put`` for units that do not fit into the file in which the last one is."""
+        """``put`` for units that do not fit into the newest file."""
         file_size, end = self._mapped_files.file_size, self._end
         parts: list[tuple[int, list[bytes]]] = []
         ends: list[int] = []
@@ -185,9 +186,9 @@ class ConsumeQueueExt:
         return ranges
 
     def take_expired(self, earliest_store_time: int) -> list[Path]:
-        """Files with units of expired messages only, by their store times (ms). The caller removes them.
+        """Files whose units are all of expired messages, by their store times (ms). The caller removes them.
 
-        A clock that was set may make a file expire too early or too late. Neither loses a message.
+        If the clock was set, a file may expire too early or too late. No message is lost by that.
         """
         expired: list[Path] = []
         files = self._mapped_files.all()
@@ -215,7 +216,7 @@ def _addresses(start: int, units: list[bytes]) -> list[int]:
 
 
 def _places(hits: bytes) -> list[int]:
-    """Where the ones are."""
+    """The positions of the bytes that are 1."""
     places: list[int] = []
     place = hits.find(1)
     while place >= 0:

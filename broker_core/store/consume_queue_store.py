@@ -111,7 +111,7 @@ class ConsumeQueueStore:
     def candidates(
         self, queue: ConsumeQueue, codes: Sequence[int], wanted: ConsumerFilterData
     ) -> tuple[Sequence[int], int]:
-        """``ConsumeQueueExt.candidates``. Without an extension these are all."""
+        """``ConsumeQueueExt.candidates``; all messages if the queue has no extension."""
         ext = self._ext.get((queue.topic, queue.queue_id))
         return (range(len(codes)), 0) if ext is None else ext.candidates(codes, wanted)
 
@@ -124,7 +124,7 @@ class ConsumeQueueStore:
         return unit.tags_code if unit else None
 
     def with_tags_codes(self, queue: ConsumeQueue, units: bytes) -> bytes:
-        """The units with their tagsCodes in place of addresses, if all of them can be had at once; else as they are."""
+        """The units with tagsCodes in place of addresses; unchanged if the tagsCodes cannot all be read at once."""
         ext = self._ext.get((queue.topic, queue.queue_id))
         if ext is None:
             return units
@@ -138,7 +138,7 @@ class ConsumeQueueStore:
     def drop_ext_addresses(self, physical_start: int) -> int:
         """``ConsumeQueue.drop_ext_addresses`` of all queues; returns how many units were dropped.
 
-        Those of delayed messages stay: RocketMQ's units contain delivery times by the delay levels that it had.
+        Units of delayed messages stay. RocketMQ's contain delivery times, by the delay levels of that time.
         """
         queues = (queue for queue in self.table.values() if queue.topic != SCHEDULE_TOPIC)
         return sum(queue.drop_ext_addresses(physical_start) for queue in queues)

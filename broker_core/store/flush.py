@@ -35,7 +35,7 @@ def make_marks(
     timer_ms: int,
     timer_checkpoint: TimerCheckpoint | None,
 ) -> Marks:
-    """What the checkpoint files say once everything of now is on the disk."""
+    """What the checkpoint files will say when everything written so far is on the disk."""
     safe_end = SafeEnd(
         log.max_offset,
         reput.position,

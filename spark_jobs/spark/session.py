@@ -140,7 +140,7 @@ def start(master: str, scratch: Path, reads_little: bool) -> "SparkSession":
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.maxPlanStringLength", str(MAX_PLAN_LETTERS))
-        .config("spark.sql.ui.explainMode", "simple")  # the text takes a tenth of the time of a short query otherwise
+        .config("spark.sql.ui.explainMode", "simple")  # longer texts take a tenth of a short query's time
         .config("spark.sql.ui.retainedExecutions", "20")
         .config("spark.driver.defaultJavaOptions", options)
         .config("spark.local.dir", str(own))

@@ -28,7 +28,7 @@ MAX_OFFSETS = 4096
 
 
 class _Place(msgspec.Struct, gc=False):
-    """What the acknowledgements of one check point have in common: its queue has offsets from ``low`` to ``end``.
+    """What the acknowledgements of one check point have in common. Its queue has offsets from ``low`` to ``end``.
 
     ``point`` is the check point, or the pop in order; None if nothing is known of it. Of its messages, ``waiting`` are
     not acknowledged, and ``offsets`` are acknowledged by what is gathered.
@@ -59,7 +59,7 @@ class Acknowledgements:
     def add(self, request: Request) -> bool:
         """Check an acknowledgement and gather it. As in RocketMQ, one that comes late or twice is no error.
 
-        False if one that is gathered acknowledges the same message: store those first, then add this one again.
+        False if a gathered one acknowledges the same message: store the gathered ones, then add this one again.
         """
         command: AckMessage = request.command
         given = command.offsets
@@ -72,7 +72,7 @@ class Acknowledgements:
         _require_offsets(command, given, place.low, place.end)
         if isinstance(place.point, LastPop):
             pop_in_order.require_popped(place.point, command)
-        if known is None:  # only now: what is gathered is stored, and forgotten then
+        if known is None:  # after the checks, because only ``store`` forgets it
             self._places[key] = place
         waiting, gathered = place.waiting, place.offsets
         if len(given) == 1 and given[0] in waiting:  # what the stock client sends
@@ -96,8 +96,7 @@ class Acknowledgements:
         answers, self._answers = self._answers, []
         places, self._places = [place for place in self._places.values() if place.offsets], {}
         if places:
-            made = [_record(context, place, now) for place in places]
-            records = [record for record in made if record is not None]
+            records = [record for place in places if (record := _record(context, place, now)) is not None]
             try:
                 if records:
                     append(context, records, now)
@@ -114,7 +113,7 @@ class Acknowledgements:
 
 
 def _look(context: Context, command: AckMessage) -> _Place:
-    """RequestError for a topic or queue that does not exist."""
+    """The check point of an acknowledgement. RequestError for a topic or queue that does not exist."""
     low, end = _check_queue(context, command)
     point: CheckPoint | LastPop | None
     point = pop_in_order.find_last_pop(context, command) if command.order else _find(context, command)
@@ -122,6 +121,7 @@ def _look(context: Context, command: AckMessage) -> _Place:
 
 
 def _record(context: Context, place: _Place, now: Now) -> PendingMessage | None:
+    """The record of what is acknowledged; None if it needs none."""
     if isinstance(place.point, LastPop):
         return pop_in_order.acknowledgement(context, place.point, place.offsets, now)
     assert place.point is not None
@@ -129,7 +129,7 @@ def _record(context: Context, place: _Place, now: Now) -> PendingMessage | None:
 
 
 def _acknowledge(context: Context, place: _Place, now: Now) -> None:
-    """The record is stored."""
+    """Acknowledge messages whose record is stored."""
     point, offsets = place.point, place.offsets
     if isinstance(point, LastPop):
         pop_in_order.acknowledge(context, point, offsets, now)

@@ -58,7 +58,7 @@ def check_point_message(context: Context, point: CheckPoint, now: Now, *, again:
 
 
 def ack_message(context: Context, point: CheckPoint, offsets: Sequence[int], now: Now, tag: str = "") -> PendingMessage:
-    """The record that acknowledges messages of a check point; with ORDER_ACK_TAG, all up to the one in ``offsets``."""
+    """The record that acknowledges messages of a check point; with ORDER_ACK_TAG, all messages up to ``offsets[0]``."""
     is_one = len(offsets) == 1
     body = AckMsg(
         offset=offsets[0] if is_one else -1,
@@ -219,10 +219,10 @@ def _load_order_ack(context: Context, ack: AckMsg, record: CommitLogRecord, know
 
 
 def _is_of_this_topic(context: Context, place: tuple[str, int, int], physical_offset: int) -> bool:
-    """Whether a popped message, at this topic, queue id and offset, can be the one that its queue has now.
+    """Whether a popped message can be the one that its queue has now. ``place``: topic, queue id and queue offset.
 
-    The record about the pop is at ``physical_offset``. A message is stored before it. If the queue ends earlier, or has
-    a later message at that offset, the topic was deleted after the pop, and what has its name now was created later.
+    The record about the pop is at ``physical_offset``, so the popped message is before it in the log. If the queue ends
+    before the message's offset, or has a later message there, the topic was deleted after the pop and created again.
     """
     store, (topic, queue_id, offset) = context.store, place
     if offset >= store.max_offset(topic, queue_id):

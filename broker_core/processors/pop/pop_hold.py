@@ -11,7 +11,7 @@ from broker_core.processors.context import Context, Request, Waking, filter_text
 
 MAX_POLL_MS = 30_000
 MOST_LOOKED_AT = 16
-"""Queues that are looked at to say for which one a pop in order waits."""
+"""How many queues are looked at to find one for which a pop in order waits."""
 POLLING_SIZE = 1024
 """Held pops of a group for one queue, or for all. RocketMQ's popPollingSize."""
 
@@ -74,7 +74,7 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
 
 
 def _order_wait(context: Context, pop: Pop, now: Now) -> OrderWait | None:
-    """The queue for which a pop in order waits. None if messages are not acknowledged in none of its queues."""
+    """The queue for which a pop in order waits; None if none of those looked at is handed out."""
     infos, group = context.order_infos, pop.group
     queues = infos.queues(group, pop.topic) if pop.queue_id < 0 else [pop.queue_id]
     for queue_id in islice(queues, MOST_LOOKED_AT):
@@ -88,7 +88,7 @@ def _order_wait(context: Context, pop: Pop, now: Now) -> OrderWait | None:
 
 
 def wake_next(context: Context, pop: Pop) -> None:
-    """More messages are left: wake the next hold of the group that they concern."""
+    """Wake the group's next hold for messages that this pop left."""
     wake_one(context, pop.topic, pop.group, pop.queue_id)
 
 

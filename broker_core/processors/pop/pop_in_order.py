@@ -68,8 +68,8 @@ class LastPop(msgspec.Struct, frozen=True, gc=False):
     committed: int
     waiting: list[int]
 
-    def moved(self, acknowledged: Sequence[int]) -> int:
-        """The group's offset when these are acknowledged too."""
+    def offset_after(self, acknowledged: Sequence[int]) -> int:
+        """The group's offset when these messages are acknowledged too."""
         return next((offset for offset in self.waiting if offset not in acknowledged), self.info.offsets[-1] + 1)
 
 
@@ -87,7 +87,7 @@ def require_popped(pop: LastPop, command: AckMessage) -> None:
 
 def acknowledgement(context: Context, pop: LastPop, offsets: list[int], now: Now) -> PendingMessage | None:
     """The record of acknowledged messages; None if the group's offset does not move."""
-    moved = pop.moved(offsets)
+    moved = pop.offset_after(offsets)
     if moved == pop.committed:
         return None
     return ack_message(context, _check_point(pop), [moved - 1], now, ORDER_ACK_TAG)
@@ -96,7 +96,7 @@ def acknowledgement(context: Context, pop: LastPop, offsets: list[int], now: Now
 def acknowledge(context: Context, pop: LastPop, offsets: list[int], now: Now) -> None:
     """Acknowledge messages whose record is stored. The group's offset moves to the first one that is left."""
     topic, group, queue_id = pop.place
-    moved = pop.moved(offsets)
+    moved = pop.offset_after(offsets)
     context.order_infos.acknowledge(pop.place, offsets, moved)
     if moved != pop.committed:
         commit_offset(context, group, topic, queue_id, moved, pop.info.client_id, now)
@@ -135,7 +135,7 @@ def find_last_pop(context: Context, command: AckMessage | ChangeInvisibleTime) -
 
 
 def _check_point(pop: LastPop) -> CheckPoint:
-    """What names the pop in the revive log."""
+    """A check point that identifies the pop in the revive log."""
     topic, group, queue_id = pop.place
     return CheckPoint(
         group=group,

@@ -137,7 +137,7 @@ def notification(context: Context, request: Request, now: Now) -> Reply | None:
 
 
 def _has_message(context: Context, pop: Pop, now: Now) -> bool:
-    """Whether a queue has messages behind the group's offset that it may pop. As in RocketMQ, no filter is applied."""
+    """Whether a queue has messages for the group that this pop may get. As in RocketMQ, no filter is applied."""
     for topic, queue_id in queues_of(context, pop):
         offset = context.offsets.query(pop.group, topic, queue_id)
         if offset is None:

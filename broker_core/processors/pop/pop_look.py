@@ -22,22 +22,21 @@ MAX_BYTES = 4 << 20
 MAX_WORK = 1 << 20
 """Bytes read to evaluate a filter in one pop."""
 MAX_READS = 32
-"""Queues read in one pop. A filter may reject what each of a thousand queues has."""
+"""Queues read in one pop, because a filter may reject the messages of a thousand queues."""
 GIVEN_QUEUES = 12
 """Queues whose messages are in one answer, because each of them needs a check point."""
 NEW_QUEUES = 128
-"""Queues of which one look stores the offset at which a new group begins; half of them may be empty ones."""
+"""In so many queues one look stores the offset at which a new group begins. Half of them may be empty queues."""
 RETRY_FIRST = 5
 """One pop in five looks at the retry topic first, as in RocketMQ."""
 WRONG_OFFSET = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY", "OFFSET_FOUND_NULL")
 
 
 class Found(msgspec.Struct, gc=False):
-    """What a pop found: queues with results, and how many messages are ``rest``, in the queues ``left``.
+    """What a pop found: ``queues`` with results. ``rest`` messages remain, in the queues ``left``.
 
     ``scanned`` queues were looked at, ``reads`` of them were read, and in ``new`` of them the group had no offset.
-    ``is_unfinished``: more is to be read; this matters
-    if the filter rejected all that was read.
+    ``is_unfinished``: there is more to read, which matters if the filter rejected all that was read.
     """
 
     queues: list[tuple[str, int, GetMessageResult]]

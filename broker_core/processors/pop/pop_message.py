@@ -1,6 +1,6 @@
 """Gives messages to the members of a group that pop. RocketMQ's PopMessageProcessor and PopLongPollingService.
 
-A pop looks at the queues from a random one on. The group's offset in each moves on at once, unless it pops in order.
+A pop begins at a random queue. The group's offset in each queue moves on at once, unless the group pops in order.
 The check points of what it found are stored before the messages are handed out. A pop that finds nothing is held in
 the pullRequestTable. An arrival wakes one hold of each group; if that leaves messages, the next hold is woken.
 """

@@ -48,7 +48,7 @@ ORIGIN_GROUP = "ORIGIN_GROUP"
 
 
 def tick(context: Context, now: Now) -> None:
-    """Give the messages again whose invisible time is over, a turn's worth; and queues that were handed out."""
+    """Give again what is visible again: a turn's worth of messages, and of queues that were handed out in order."""
     pop_in_order.tick(context, now)
     points = context.check_points
     due_ns = points.next_due_ns()

@@ -45,8 +45,8 @@ RETRY_NS = 10_000_000_000
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """The end of a transaction that passed every check. ``record`` is the half message, ``topic`` the message's own.
-    ``copy`` is what to store for a commit; None: it is rolled back."""
+    """The end of a transaction, which passed every check. ``record`` is the half message, ``topic`` the real topic.
+    ``copy`` is the message that a commit stores; None for a rollback."""
 
     request: Request
     record: CommitLogRecord
@@ -68,7 +68,8 @@ def prepare_end(context: Context, request: Request, now: Now) -> End:
 
 
 def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now) -> None:
-    """Store the committed messages of several transactions as one block, and answer. All are pending, each once."""
+    """Store the committed messages of several transactions as one block, and answer. All of them are pending, and none
+    is in the list twice."""
     copies = [end.copy for end in ends if end.copy is not None]
     physical_end = context.store.appended_offset
     if copies:

@@ -97,7 +97,7 @@ def get_attached(context: Context, request: Request, now: Now) -> Reply:
 
 
 def _about_lmq(topics: list[str]) -> str:
-    """What a copy lacks of these topics, whose messages are in light message queues too; empty without any."""
+    """A sentence about these topics, whose messages are in light message queues too; empty without topics."""
     if not topics:
         return ""
-    return f"not in the copy are the light message queues (LMQ) that have messages of {joined(topics)}"
+    return f"the copy lacks the light message queues (LMQ) that have messages of {joined(topics)}"

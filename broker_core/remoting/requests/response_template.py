@@ -28,8 +28,8 @@ def success_frame(request: RemotingCommand) -> bytes:
 
 
 class ResponseTemplate:
-    """Responses with a JSON header whose extFields are ``ext_fields``: JSON with a ``%d`` or ``%b`` for each value.
-    Empty: they have none."""
+    """Responses with a JSON header whose extFields are ``ext_fields``: JSON with a ``%d`` or ``%b`` for each value. If
+    it is empty, the header has no extFields."""
 
     __slots__ = ("_bare", "_remarked")
 

@@ -47,7 +47,7 @@ The last three are sent only when a person asks.
 
 
 WHITELIST = ",".join(str(int(code)) for code in sorted(ALLOWED - {RequestCode.GET_BROKER_CLUSTER_INFO}))
-"""All that a broker is asked, as its options authenticationWhitelist and authorizationWhitelist list requests."""
+"""All requests that a broker gets, in the form of its options authenticationWhitelist and authorizationWhitelist."""
 
 
 class AccessRefused(MQBrokerException):

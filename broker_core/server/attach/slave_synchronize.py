@@ -252,14 +252,14 @@ def _has_batches(entry: Any) -> bool:
 
 
 def _about_batches(topics: list[str]) -> list[str]:
-    """What a copy shows of these topics, which have batch consume queues; empty without any."""
+    """A sentence about these topics, which have batch consume queues; empty without topics."""
     if not topics:
         return []
     return [f"each batch counts as one message in topics with queue.type=BatchCQ: {joined(topics)}"]
 
 
 def _texts(problems: list[tuple[str, Exception]]) -> list[str]:
-    """Why parts could not be fetched. What access control refuses is one sentence."""
+    """Why parts could not be fetched. One sentence lists everything that access control refuses."""
     texts = [f"{what}: {error}" for what, error in problems if not isinstance(error, AccessRefused)]
     refused = [error for _, error in problems if isinstance(error, AccessRefused)]
     if refused:

@@ -1,4 +1,4 @@
-"""When the first timer message of a topic is due. It is looked for when somebody asks, with a bounded effort."""
+"""When the first timer message of a topic is due. Each question searches anew, and reads at most MOST entries."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ class _Search:
         self._topic, self._topic_hash = topic, tags_code(topic)
         self._now_ms = now.wall_ms
         self._recalled: set[str] = set()
-        """UNIQ_KEYs of messages of the slot that are recalled: a recall is behind its message."""
+        """UNIQ_KEYs of recalled messages of the slot. A recall comes after its message, so it is read first."""
 
     def run(self) -> Iterator[int]:
         """Search; yields what each step costs."""
@@ -62,7 +62,7 @@ class _Search:
                     cursor = unit.previous
 
     def _look_at(self, unit: TimerLogUnit) -> int:
-        """Returns what that costs."""
+        """Look at an entry. Returns what that costs."""
         is_recall = bool(unit.magic & MAGIC_DELETE)
         may_be_first = unit.rolls or not unit.due_ms or self._now_ms < unit.due_ms < self.first_ms
         if not is_recall and (unit.topic_hash != self._topic_hash or not may_be_first):

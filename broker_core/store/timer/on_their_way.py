@@ -1,14 +1,14 @@
-"""What is stored in the timer queue, but not in the timer wheel yet, and concerns messages that are in it.
+"""Recalls, and messages that were put back from the timer wheel, while they are in the timer queue only.
 
-That are recalls, and what was put back from the wheel because its time is far off. No message that a recall may take
-back is delivered before the recall is in the wheel, and no recall is done before the message is there.
+A message is put back if it is due after the roll window. The messages of a slot are delivered, and its recalls are
+carried out, only when nothing of that slot is on its way into the wheel.
 """
 
 from collections import Counter, deque
 
 
 class OnTheirWay:
-    """By queue offset in the timer queue, and by the time of the slot in which they are to be delivered, ms."""
+    """What is on its way into the wheel: its offsets in the timer queue, and the times of its slots, ms."""
 
     def __init__(self) -> None:
         self.unknown_until = 0

@@ -35,7 +35,7 @@ class TimerCounts:
         self.changed = False
         """Whether ``by_topic`` has changed since ``config/timermetrics`` was written."""
         self.rolled_recalls: dict[int, int] = {}
-        """Recalls that are to be put back for a later time, by the time of the slot of the recalled message, ms."""
+        """How many recalls in the wheel are to be put back later, by the time of the recalled message's slot, ms."""
         self._wheel = wheel
         self._timer_log = timer_log
         self._message_of = message_of

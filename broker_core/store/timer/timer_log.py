@@ -57,8 +57,8 @@ class TimerLog:
     def move(self, positions: Sequence[int], slot_ms: int, previous: int) -> tuple[int, int]:
         """Append copies of these entries to another slot, whose last entry is ``previous``.
 
-        Returns the positions of the first and the last copy. OSError when the disk is full: those that were appended
-        are in no slot.
+        Returns the positions of the first and the last copy. OSError when the disk is full: the copies that were
+        appended are in no slot.
         """
         first, done = NONE, 0
         while done < len(positions):

@@ -72,7 +72,7 @@ def read(record: Buffer, precision_ms: int) -> TimerMessage | None:
         return None
     latest_ms = out_ms + precision_ms
     wanted = (wanted_ms(properties, store_timestamp_at(record, 0)), number(find(properties, TIMER_DELIVER_MS)))
-    if find(properties, TIMER_ROLL_TIMES):  # its delay counts from when it was stored first
+    if find(properties, TIMER_ROLL_TIMES):  # it was stored again, and its delay counts from the first time
         wanted = wanted[::-1]
     due_ms = next((time_ms for time_ms in wanted if time_ms is not None and out_ms < time_ms <= latest_ms), latest_ms)
     return TimerMessage(out_ms, due_ms, find(properties, REAL_TOPIC), find(properties, TIMER_DEL_UNIQKEY))

@@ -93,7 +93,8 @@ class TimerMessageStore:
         self.read_ms = 0
         """RocketMQ's currReadTimeMs: time of the slot that is being delivered. Those before it are done."""
         self.waiting_from_ms = 0
-        """No message waits whose slot would be earlier, if it was not put into the one that is being delivered."""
+        """No waiting message was to be delivered earlier, wall ms. It is before ``read_ms`` if a message came so late
+        that it was put into the slot that is being delivered."""
         self.used_slots = 0
         """Slots from ``read_ms`` on with entries."""
         self.on_their_way = OnTheirWay()
@@ -154,8 +155,8 @@ class TimerMessageStore:
 
     @property
     def delivered_ms(self) -> int:
-        """Messages that are due until then, wall ms, may have been delivered. A clock that is set back changes nothing
-        of that."""
+        """Messages that are due at this time or earlier, wall ms, may have been delivered, even if the clock was set
+        back since."""
         return max(self._delivered_ms, self._log.recovered_timestamp)
 
     @property
@@ -202,7 +203,7 @@ class TimerMessageStore:
         missed.append(Missed(first, self.queue_offset + 1, "the record is damaged, or has no TIMER_OUT_MS"))
 
     def skip_delivered(self, queue_offset: int, slot_ms: int) -> None:
-        """Pass over messages before this offset of the timer queue if their slot is before this one."""
+        """Pass over messages of the timer queue before ``queue_offset`` whose slot is before ``slot_ms``."""
         self._delivered = (queue_offset, slot_ms)
 
     def _begin_at(self, now: Now) -> None:
@@ -219,7 +220,7 @@ class TimerMessageStore:
         self.on_their_way.add(queue_offset, self.slot_ms_of(out_ms), bool(find(properties, TIMER_DEL_UNIQKEY)))
 
     def slot_ms_of(self, out_ms: int) -> int:
-        """The time of the slot of a message that is put into the wheel now, unless it is put back from there."""
+        """The time of the slot into which a message is put now, if it is due within the roll window."""
         return max(out_ms // self.precision_ms * self.precision_ms, self.read_ms)
 
     @property
@@ -240,7 +241,7 @@ class TimerMessageStore:
             steps = window_ms // self.precision_ms
             slot_ms = write_ms + (steps // 2 if is_near else steps) * self.precision_ms
         last_ms = self.read_ms + (self.wheel.slots - 1) * self.precision_ms
-        if slot_ms > last_ms:  # the wall clock is so far ahead that the slot's place has messages of an earlier one
+        if slot_ms > last_ms:  # the wall clock is so far ahead that an earlier slot still uses this place
             magic |= MAGIC_ROLL
             slot_ms = last_ms
         if magic & MAGIC_ROLL:

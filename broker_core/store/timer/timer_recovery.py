@@ -80,10 +80,11 @@ class TimerRecovery:
         self._steps.append(("timer", sentence))
 
     def _is_stored(self, unit: TimerLogUnit) -> bool:
-        """Whether the log has the message of an entry, and it is due when the entry says.
+        """Whether the log has the message of an entry, due when the entry says, and its slot is the one that it would
+        be put into now.
 
-        A message that was put into a later slot than its own, because that one was delivered, is put into the wheel
-        again: by the check point, it is not delivered, and the recalls that are still to come go there.
+        A message is put into a later slot if its own was delivered. By the check point, its own was not, and recalls
+        that are still to come go there. So the message is put into the wheel again.
         """
         record = self._log.record(unit.physical_offset)
         if record is None or len(record) != unit.record_size:
@@ -138,9 +139,9 @@ class TimerRecovery:
             position = timer_log.position_after(position)
 
     def _mend(self, flushed: int) -> bool:
-        """Make slots lead to the entries after ``flushed``, and to none after the end, which a power cut took.
+        """Make slots lead to the entries after ``flushed``, and not to entries after the end, which a power cut took.
 
-        False if slots were written in the places of others that, by the check point, were not delivered.
+        False if slots have the places of earlier ones that, by the check point, were not delivered.
         """
         self._revise(flushed, everything=True)
         timers = self._timers
@@ -158,9 +159,9 @@ class TimerRecovery:
         return True
 
     def _flush(self, flushed: int) -> None:
-        """Wait until what was mended, and what a process wrote that was killed, is on the disk.
+        """Wait until everything that was mended, and everything that a killed process wrote, is on the disk.
 
-        Otherwise a power cut could bring back slots that lead to entries of other slots, which were written since.
+        Otherwise a power cut could bring back slots that lead to positions where other slots have entries since.
         """
         timers = self._timers
         if timers.timer_log.end > flushed:

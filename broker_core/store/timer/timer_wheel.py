@@ -57,7 +57,7 @@ class TimerWheel:
         self._dirty = (min(low, at), max(high, at + SLOT_SIZE))
 
     def mark_dirty(self) -> None:
-        """Let the next flush write everything: what a process wrote that was killed may not be on the disk."""
+        """Let the next flush write everything, because what a killed process wrote may not be on the disk."""
         self._dirty = (0, self._file.size)
 
     def clear(self, slot_ms: int) -> None:

@@ -54,7 +54,7 @@ def test_topics_with_messages_in_light_message_queues_are_named_also_after_a_res
     leader.send("payments", b"in both", queue_id=1, properties=light)
     leader.send("orders", b"asks only", queue_id=1, properties="INNER_MULTI_DISPATCH\x01%LMQ%a\x02")
     append(bench, blocks_of(log_of(leader), begin))
-    sentence = "not in the copy are the light message queues (LMQ) that have messages of payments"
+    sentence = "the copy lacks the light message queues (LMQ) that have messages of payments"
     assert attached(bench).problem == sentence
     bench.engine.close(bench.clock.now())
     bench = follower(files=bench.files)

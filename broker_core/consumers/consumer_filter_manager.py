@@ -20,7 +20,7 @@ from broker_core.filters.sql92.sql_filter import SQL92, parse_sql
 from broker_core.options import Options
 
 MAX_FILTERS = 2048
-"""Of all topics and groups, so that the table is copied in a millisecond or two. Further filters are not in it."""
+"""Filters of all topics and groups, few enough to copy the table in a millisecond or two. The table has no more."""
 
 KEPT_DEAD_MS = 24 * 3_600_000
 DEAD_BEFORE_START_MS = 30_000
@@ -149,9 +149,9 @@ class ConsumerFilterManager:
             del self._alive[topic]
 
     def _choose(self, topic: str) -> None:
-        """Have bitmaps computed with the filters of the topic that are alive, as many as the bitmaps are made for.
+        """Choose the filters to compute bitmaps with: those that are alive, as many as bitmaps have bits for.
 
-        A filter that is chosen stays so until it ends: those that begin later come after it.
+        A chosen filter remains chosen until it ends, because filters that begin later come after it.
         """
         if self.set_filters is None:
             return

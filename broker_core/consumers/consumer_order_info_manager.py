@@ -27,9 +27,9 @@ class OrderInfo(msgspec.Struct, frozen=True, gc=False):
     """RocketMQ's ConsumerOrderInfoManager.OrderInfo: what one pop in order got from one queue.
 
     ``offsets`` are ascending. Message number ``i`` is acknowledged if bit ``i`` is set, and invisible until the
-    monotonic time ``ends_ns[i]``; ``changed_ms`` has that as wall time for those whose invisible time was changed.
-    ``counts``: how often messages were popped before, by offset. ``pop_time`` is wall time, ms. ``is_counted``: its
-    messages count as invisible, until the times of all are over.
+    monotonic time ``ends_ns[i]``. ``changed_ms`` is the same as wall time, by offset, for messages whose invisible time
+    was changed. ``counts``: how often messages were popped before, by offset. ``pop_time`` is wall time, ms. With
+    ``is_counted`` its messages count as invisible, until the invisible times of all of them are over.
     """
 
     pop_time: int

@@ -117,14 +117,7 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
         if offset == end or (pop.order and is_handed_out(context, pop, topic, queue_id, offset, now)):
             continue
         left = pop.max_msg_nums - found.messages
-        room = (
-            left
-            if pop.order
-            else min(
-                MAX_IN_FLIGHT_OF_QUEUE - context.check_points.in_flight(group, topic, queue_id),
-                MAX_IN_FLIGHT - context.check_points.messages - found.messages,
-            )
-        )
+        room = _room(context, pop, topic, queue_id, found)
         if room <= 0:
             found.rest += max(0, end - offset)
             context.check_points.note_full(group, topic, queue_id, pop.topic)
@@ -133,6 +126,15 @@ def look(context: Context, pop: Pop, now: Now) -> Found:
         else:
             _read(context, pop, topic, queue_id, offset, min(left, room), found, now)
     return found
+
+
+def _room(context: Context, pop: Pop, topic: str, queue_id: int, found: Found) -> int:
+    """How many messages of a queue may be popped; a pop in order has no check points, which would limit it."""
+    if pop.order:
+        return pop.max_msg_nums
+    points = context.check_points
+    in_flight = points.in_flight(pop.group, topic, queue_id)
+    return min(MAX_IN_FLIGHT_OF_QUEUE - in_flight, MAX_IN_FLIGHT - points.messages - found.messages)
 
 
 def is_handed_out(context: Context, pop: Pop, topic: str, queue_id: int, offset: int, now: Now) -> bool:

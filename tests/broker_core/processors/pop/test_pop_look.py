@@ -3,6 +3,8 @@
 import pytest
 
 from broker_core import commands as c
+from broker_core.longpolling.pull_request import Pop
+from broker_core.processors.pop.pop_look import look
 from tests.fakes.engine import Bench
 from tests.fakes.pops import RETRY, bodies, pop, popped, take
 
@@ -62,6 +64,17 @@ def test_the_wake_ups_of_a_turn_pop_from_few_queues_together() -> None:
     assert 0 < bench.context.check_points.messages < 32
     bench.tick()
     assert bench.context.check_points.messages == 32
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_a_look_says_which_queues_it_leaves(order: bool) -> None:
+    bench = wide(2)
+    for queue_id in (0, 1):
+        bench.send("orders", b"x", queue_id=queue_id)
+    one = Pop(topic="orders", group="g", queue_id=-1, client_id="c", protocol="http", max_msg_nums=1, order=order)
+    found = look(bench.context, one, bench.clock.now())
+    (_, queue_id, _) = found.queues[0]
+    assert (found.left, found.rest, found.is_unfinished) == ([("orders", 1 - queue_id)], 1, True)
 
 
 @pytest.mark.parametrize("order", [False, True])

@@ -1,7 +1,8 @@
 /**
  * The page's state of the broker, built from the frames of /ws/v1/events. Pure: no clock, no DOM, no socket.
- * `reduce(state, frame, receivedAt)` returns a new state and does not change the old one, so the same file runs in the
- * page and under `node --test`.
+ * `reduce(state, frame, receivedAt)` returns a new state and does not change the old one, except that both have the same
+ * Map of holds: to copy 10,000 rows ten times a second would be 20 MB of garbage a second. `holdsChanges` counts its
+ * changes. The same file runs in the page and under `node --test`.
  *
  * A value that the broker has not sent yet is null, never 0.
  */
@@ -29,6 +30,7 @@ export function initialState() {
     shortPollingTimeMills: null,
     problem: "",
     holds: new Map(),
+    holdsChanges: 0,
     holdsTotal: null,
     queues: new Map(),
     queuesTotal: null,
@@ -76,6 +78,7 @@ function applySnapshot(state, frame, receivedAt) {
     seq: frame.seq,
     shortPollingTimeMills: frame.short_polling_time_mills ?? null,
     holds: new Map(frame.holds.map((hold) => [hold.id, hold])),
+    holdsChanges: base.holdsChanges + 1,
     holdsTotal: frame.holds_total,
     watchedSinceMs: silent ? frame.wall_ms : base.watchedSinceMs,
     history: silent ? [] : base.history,
@@ -103,7 +106,7 @@ function applyDelta(state, delta, receivedAt) {
 }
 
 function applyKnownDelta(state, delta, receivedAt) {
-  const holds = changedHolds(state.holds, delta.holds);
+  const changed = changeHolds(state.holds, delta.holds);
   const queues = changedQueues(state.queues, delta.queues, delta.wall_ms);
   const added = queues.size - state.queues.size;
   const total = delta.holds?.total ?? state.holdsTotal;
@@ -111,13 +114,13 @@ function applyKnownDelta(state, delta, receivedAt) {
     ...state,
     ...clock(state, delta.wall_ms, receivedAt),
     seq: Math.max(state.seq, delta.seq_to),
-    holds,
+    holdsChanges: state.holdsChanges + changed,
     holdsTotal: total,
     queues,
     queuesTotal: state.queuesTotal === null ? null : Math.max(state.queuesTotal + added, queues.size),
     wakeups: mergeWakeups(state.wakeups, delta.wakeups ?? []),
     dropped: state.dropped + (delta.dropped ?? 0),
-    needsSnapshot: total !== null && isOutOfStep(holds.size, total, delta.dropped ?? 0),
+    needsSnapshot: total !== null && isOutOfStep(state.holds.size, total, delta.dropped ?? 0),
   };
   return withAbsolutes(next, delta);
 }
@@ -141,12 +144,11 @@ function withAbsolutes(state, frame) {
   };
 }
 
-function changedHolds(holds, change) {
-  if (!change || (!change.added?.length && !change.removed?.length)) return holds;
-  const next = new Map(holds);
-  for (const hold of change.added ?? []) next.set(hold.id, hold);
-  for (const id of change.removed ?? []) next.delete(id);
-  return next;
+/** -> how many rows were added or removed. */
+function changeHolds(holds, { added = [], removed = [] } = {}) {
+  for (const hold of added) holds.set(hold.id, hold);
+  for (const id of removed) holds.delete(id);
+  return added.length + removed.length;
 }
 
 function changedQueues(queues, change, wallMs) {

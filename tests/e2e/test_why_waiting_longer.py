@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +15,50 @@ from tests.e2e.waiting_site import Site, verdict
 
 SEGMENT = 65_536
 HOURS_2 = 7200
+DISK_MIB = 64
+OPTIONS = (
+    f"mappedFileSizeCommitLog={SEGMENT}",
+    "fileReservedTime=1",
+    "cleanResourceInterval=1000",
+    # On a small tmpfs whole files are reserved, and those of the index and of the timer are larger than the disk.
+    "mappedFileSizeConsumeQueue=20000",
+    "messageIndexEnable=false",
+    "timerWheelEnable=false",
+)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of DISK_MIB, or a plain folder where none can be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "glassmq-test", str(folder)]
+    subprocess.run(command, capture_output=True, check=False)
+    yield folder
+    if folder.is_mount():
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leave 1 MiB of the file system free."""
+    with (disk / "ballast").open("wb") as file:
+        system = os.fstatvfs(file.fileno())
+        os.posix_fallocate(file.fileno(), 0, system.f_bavail * system.f_frsize - (1 << 20))
 
 
 @pytest.mark.slow
-async def test_a_late_heartbeat_and_deleted_messages(manage: Manage, tmp_path: Path) -> None:
+async def test_a_late_heartbeat_deleted_messages_and_a_full_disk(manage: Manage, tmp_path: Path, disk: Path) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text(f"mappedFileSizeCommitLog={SEGMENT}\nfileReservedTime=1\n")
-    process = manage.start("broker", "--no-schedules", GLASSMQ_BROKER_CONF=str(conf))
+    conf.write_text("\n".join(OPTIONS))
+    store = str(disk / "store")
+    process = manage.start("broker", "--no-schedules", GLASSMQ_BROKER_CONF=str(conf), GLASSMQ_STORE_DIR=store)
     broker = await asyncio.to_thread(wait_until_ready, manage, process)
     frozen = await asyncio.to_thread(Site, broker, "frozen", manage.environment)
     deleted = await asyncio.to_thread(Site, broker, "deleted", manage.environment)
     async with frozen.stock("10.0.0.1@1"), deleted.stock("10.0.0.2@2") as client:  # no heartbeat follows
         await deleted.publish_many(100, "x" * (SEGMENT // 16))
         await client.commit(0)
-        segments = sorted(Path(manage.environment["GLASSMQ_DATA_DIR"]).glob("**/commitlog/*"))
+        segments = sorted(disk.glob("**/commitlog/*"))
         for segment in segments[:2]:
             os.utime(segment, (time.time() - HOURS_2,) * 2)
         assert (await client.ask(329, {})).code == 0  # DELETE_EXPIRED_COMMITLOG
@@ -35,3 +67,10 @@ async def test_a_late_heartbeat_and_deleted_messages(manage: Manage, tmp_path: P
         answer, found = await verdict(frozen, "heartbeat_late", "10.0.0.1@1 has sent no heartbeat for")
         assert found["evidence"]["queues"] == ["frozen@0"]
         assert not {"ok", "idle"} & {one["id"] for one in answer["verdicts"]}
+        if not disk.is_mount():
+            pytest.skip("no file system can be mounted here, so no disk is full")
+        fill(disk)
+        answer, found = await verdict(frozen, "broker_refuses_messages", " % full")
+        assert found["evidence"]["problem"] in found["sentence"]
+        refused = await frozen.call("POST", "/api/v1/topics/frozen/messages", {"body": "x", "queue_id": 0})
+        assert refused["status"] == 503 and " % full" in refused["detail"], "what the verdict says is true"

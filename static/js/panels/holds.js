@@ -32,6 +32,7 @@ export function holdsPanel({ isOwn }) {
   const detail = holdDetail(part);
   const chosen = { sort: "queue", descending: false, words: [], limit: PAGE_OF_ROWS, selected: null };
   const ages = ageBars(part("scroller"));
+  const matching = [];
   let drawn = {};
   let latest = null;
   let leaving = 0;
@@ -106,9 +107,9 @@ export function holdsPanel({ isOwn }) {
   function render(view) {
     latest = view;
     const { state } = view;
-    if (drawn.holds !== state.holds || drawn.queues !== state.queues) {
-      drawn = { holds: state.holds, queues: state.queues };
-      const matching = [...state.holds.values()].filter((hold) => matches(hold, chosen.words));
+    if (drawn.holds !== state.holds || drawn.changes !== state.holdsChanges || drawn.queues !== state.queues) {
+      drawn = { holds: state.holds, changes: state.holdsChanges, queues: state.queues };
+      collectMatching(state.holds);
       const shown = firstOf(matching, chosen.limit, byChoice);
       const focused = document.activeElement.closest?.("[data-hold-id]");
       rows.show(shown, (hold) => hold.id);
@@ -117,6 +118,15 @@ export function holdsPanel({ isOwn }) {
       showCounts(state, matching.length, shown.length);
     }
     tick(view);
+  }
+
+  /** Fills `matching`, one array for all drawings: a new one of 10,000 holds each time would be much garbage. */
+  function collectMatching(holds) {
+    let found = 0;
+    for (const hold of holds.values()) {
+      if (!chosen.words.length || matches(hold, chosen.words)) matching[found++] = hold;
+    }
+    matching.length = found;
   }
 
   function tick(view) {

@@ -36,7 +36,7 @@ TOPIC = "replication-benchmark"
 SEGMENT = str(64 << 20)
 SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "slaveTimeout": "5000"}
 BUSY_MACHINE = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
-"""RocketMQ refuses no send while other work keeps the machine busy; GlassMQ has the first of these options, too."""
+"""With these, RocketMQ refuses no send while other work keeps the machine busy. GlassMQ has the first one too."""
 SLAVE_SECONDS = 60
 ALONE, WITH_SLAVE = "without a slave", "SYNC_MASTER with a slave"
 

@@ -209,7 +209,7 @@ async def their_view(client: RemotingClient) -> Read:
 
 
 async def with_rocketmq(servers: RealRocketMQ, ext: bool) -> tuple[Read, str, str]:
-    """What RocketMQ serves of our store, an offset, a message by its key; and it writes one to each queue.
+    """RocketMQ serves messages of GlassMQ's store, an offset, and a message by its key. It writes one to each queue.
 
     ``ext``: whether RocketMQ reads and writes the extension of consume queues.
     """
@@ -221,7 +221,7 @@ async def with_rocketmq(servers: RealRocketMQ, ext: bool) -> tuple[Read, str, st
             f"ours {n} äöü" for queue_id in range(QUEUES) for n in range(queue_id, MESSAGES, QUEUES) if n % 3 == 1
         ]
         by_tag = await filtered(client, "readers", "Tag1", "TAG")
-        if not ext:  # it cannot read the tagsCodes: its clients select by the tags themselves
+        if not ext:  # it cannot read the tagsCodes, so its clients compare the tags
             assert len(by_tag) == MESSAGES
         if ext:
             assert by_tag == expected

@@ -192,7 +192,10 @@ class MessageReader:
                 yield store_timestamp_at(file.buffer, start), bytes(properties_at(file.buffer, start))
 
     def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
-        """(physical offset, size, tagsCode) of up to ``count`` messages of a queue."""
+        """(physical offset, size, tagsCode) of up to ``count`` messages of a queue.
+
+        If the unit of the extension with a tagsCode is gone, its address is returned.
+        """
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
             return []
@@ -202,10 +205,14 @@ class MessageReader:
                 max(offset, queue.min_offset(self._log.min_offset)), min(offset + count, queue.max_offset)
             )
         ]
-        return [(place, size, self._queues.tags_code(queue, code) or 0) for place, size, code in units]
+        tags_code = self._queues.tags_code
+        return [(place, size, code if (own := tags_code(queue, code)) is None else own) for place, size, code in units]
 
     def sample_tags(self, topic: str, queue_id: int, offset: int, count: int, codes: frozenset[int]) -> list[bool]:
-        """Whether the tagsCodes of up to ``count`` messages from ``offset`` on are in ``codes``; within two files."""
+        """Whether the tagsCodes of up to ``count`` messages from ``offset`` on are in ``codes``; within two files.
+
+        A message whose tagsCode is gone with the extension may have such a tag: it counts.
+        """
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
             return []
@@ -214,9 +221,8 @@ class MessageReader:
         if 0 < len(units) < count * UNIT_SIZE:
             units += queue.read(first + len(units) // UNIT_SIZE, count - len(units) // UNIT_SIZE)
         tags_code = self._queues.tags_code
-        return [
-            (code if code > EXT_ADDRESS_MAX else tags_code(queue, code)) in codes for code in decode_units(units)[2::3]
-        ]
+        own = (code if code > EXT_ADDRESS_MAX else tags_code(queue, code) for code in decode_units(units)[2::3])
+        return [code is None or code in codes for code in own]
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the queue has this message, in the recent part of the log that is likely to be in memory."""

@@ -3,13 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-const CATALOG = { "{0} of {1} match": "{1} 个中有 {0} 个符合", unknown: "未知" };
+const CATALOG = { "{0} of {1} match": "{1} 个中有 {0} 个符合", unknown: "未知", bitmap: "位图" };
 globalThis.document = { documentElement: { lang: "zh-hans", hasAttribute: () => false } };
 globalThis.django = {
   gettext: (text) => CATALOG[text] ?? text,
   ngettext: (one, many, number) => (one === "{0} queue" ? "{0} 个队列" : number === 1 ? one : many),
 };
 const { choose, t } = await import("../../static/js/text/translate.js");
+const { stepsOfHold } = await import("../../static/js/text/hold_time_line.js");
 const { UNKNOWN, plural, shortCount } = await import("../../static/js/text/format.js");
 
 test("values stand where the translation wants them", () => {
@@ -26,4 +27,9 @@ test("a language without plurals", () => {
 test("numbers and words in Chinese", () => {
   assert.equal(shortCount(123_456), "12.3万");
   assert.equal(UNKNOWN, "未知");
+});
+
+test("what rejected the messages of a hold", () => {
+  const passed = { type: "pull_passed_over", wall_ms: 1, from_offset: 1, to_offset: 2, by: "bitmap" };
+  assert.match(stepsOfHold({ events: [passed] })[0].text, /by 位图$/);
 });

@@ -129,7 +129,7 @@ def decode_query_consume_queue(request: RemotingCommand, peer: Peer) -> QueryCon
 
 
 def encode_consume_queue(reply: ConsumeQueueUnits, request: RemotingCommand, identity: Identity) -> RemotingCommand:
-    """RocketMQ's QueryConsumeQueueResponseBody. There are only tag filters, so no unit is evaluated."""
+    """RocketMQ's QueryConsumeQueueResponseBody. No unit is evaluated with the group's filter."""
     body: dict[str, Any] = {
         "maxQueueIndex": reply.max_offset,
         "minQueueIndex": reply.min_offset,

@@ -7,13 +7,18 @@ import { choose, t } from "./translate.js";
 
 const STEPS = {
   pull_held: (e) => [t("held"), "calm", isPop(e) ? t("it pops from {0}, which had no message for it", queueKey(e.topic, e.queue_id)) : t("it asked for offset {0} of {1}, which ended at {2}, so there was no message{3}", count(e.pull_from_offset), queueKey(e.topic, e.queue_id), count(e.queue_max_offset), acceptsAll(e.filter) ? "" : t(" that its filter {0} accepts", e.filter))],
-  pull_passed_over: (e) => [t("passed over"), "warn", choose(size(e), "{0} arrived, and its filter rejected it by {1}", "{0} arrived, and its filter rejected them by {1}", range(e), e.by)],
+  pull_passed_over: (e) => [t("passed over"), "warn", choose(size(e), "{0} arrived, and its filter rejected it by {1}", "{0} arrived, and its filter rejected them by {1}", range(e), rejectedBy(e.by))],
   pull_woken: (e) => [t("woken"), e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
     t("after {0}: {1}{2}", micros(Number(e.held_us)), cause(e.cause).means, e.wake_us > 0 ? t("; its answer was ready {0} after the arrival", micros(Number(e.wake_us))) : "")],
   pull_released: (e) => [t("released"), "warn", t("after {0}: {1}", micros(Number(e.held_us)), cause(e.cause).means)],
   pull_answered: (e) => [t("answered"), e.messages > 0 ? "good" : "calm", plural(Number(e.messages), "{1}, with {0} message{2}", "{1}, with {0} messages{2}", e.status, e.next_begin_offset < 0 ? "" : t("; its next offset is {0}", count(e.next_begin_offset)))],
   messages_delivered: (e) => [t("delivered"), "good", choose(size(e), "{0}, {1} after it was stored", "{0}, the oldest {1} after it was stored", range(e), millis(Number(e.latency_ms)))],
 };
+
+/** What of a message its filter has looked at. */
+function rejectedBy(by) {
+  return { tags: t("tags"), properties: t("properties"), bitmap: t("bitmap") }[by] ?? by;
+}
 
 const size = (e) => Number(e.to_offset) - Number(e.from_offset);
 

@@ -12,6 +12,7 @@ step took. All calls must be made from one thread.
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -138,6 +139,9 @@ class Engine:
             filters.set_filters = store.calc_bit_map.set_filters
         engine = cls(context)
         engine._report_recovery(now)
+        if store.appended_offset > store.flushed_offset and not (store.read_only or store.follows):
+            with suppress(OSError):  # what the start decided about pops; if the disk refuses, ``problem`` says so
+                store.flush_everything(now)
         return engine
 
     def _report_recovery(self, now: Now) -> None:

@@ -42,6 +42,14 @@ class ConsumerOffsetManager:
         self.dirty |= previous != offset
         return previous
 
+    def restore(self, group: str, topic: str, queue_id: int, offset: int | None) -> None:
+        """At a start: the offset that was committed before a pop that is undone; None if none was."""
+        self.dirty = True
+        if offset is None:
+            self._table.remove(group, topic, queue_id)
+        else:
+            self._table.put(group, topic, queue_id, offset)
+
     def remove_group(self, group: str) -> None:
         """Forget every offset of a group."""
         self._resets.remove_group(group)

@@ -19,6 +19,9 @@ POP_ORDER_REVIVE_QUEUE = 999
 """The revive queue in the extraInfo of a message that was popped in order."""
 ORDER_ACK_TAG = "orderAck"
 """GlassMQ's own: the group has consumed a queue up to the offset of this AckMsg. RocketMQ passes over such a record."""
+UNDONE_TAG = "undone"
+"""GlassMQ's own: the pop of this AckMsg is undone, because a power cut lost the check point of an earlier one. The
+group's offset is ``offset`` again, or none if that is -1."""
 REVIVE_QUEUES = 8
 """RocketMQ's reviveQueueNum."""
 

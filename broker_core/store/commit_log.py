@@ -175,6 +175,8 @@ class CommitLog:
         self.last_store_timestamp = 0
         self.recovered_timestamp = 0
         """No record that recovery read was stored later, and no delivered timer message was due later. Wall ms."""
+        self.lost_from = 1 << 62
+        """Where the first records begin that recovery after an unclean stop lacks. Behind it any may be lost."""
         self._refused: Sequence[Arrival] = ()
         """Messages that were refused because a queue could not reserve disk space for them."""
 

@@ -251,6 +251,8 @@ class Recovery:
             holes = self._queues.make_holes(self._first_lost, partial(self._is_lost, uncovered))
             if holes:
                 self._report("damage", f"{holes} messages in queues were damaged; consumers pass over their offsets")
+            if not self._clean:
+                self._log.lost_from = min(self._log.lost_from, self._first_lost)
         self._first_lost = MAX_OFFSET
 
     def _is_lost(self, uncovered: list[tuple[int, int]], position: int) -> bool:

@@ -3,14 +3,20 @@
 REVIVE_GROUP has the offsets at which the next start begins to read. A pop moves its group's offset at
 once, but consumerOffset.json is written later. So a start also takes a group's offsets from the check points behind
 those of OFFSETS_GROUP, which were stored after the table was copied.
+
+A power cut may keep later pages of the log and lose earlier ones. Behind lost records a start takes no pop and no
+acknowledgement for granted: the copy that an acknowledgement stands for may be lost, or the check point of an earlier
+pop, so that the group's offset would move past its messages. Under SYNC_FLUSH nothing behind them was acknowledged.
+So these messages are given again.
 """
 
+import logging
 from collections.abc import Sequence
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.consumers.pop_check_points import CheckPoint
-from broker_core.errors import UnavailableError
+from broker_core.errors import BrokerError, UnavailableError
 from broker_core.events import TopicChanged
 from broker_core.formats import message_properties, pop_check_point
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode_all
@@ -23,6 +29,7 @@ from broker_core.formats.pop_check_point import (
     ORDER_ACK_TAG,
     REVIVE_GROUP,
     REVIVE_QUEUES,
+    UNDONE_TAG,
     AckMsg,
     PopCheckPoint,
     revive_topic,
@@ -32,11 +39,16 @@ from broker_core.processors.message_stored import message_stored
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.topics import PERM_READ, PERM_WRITE
 
+log = logging.getLogger(__name__)
+
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 """RocketMQ's revive service reads from it when a record of the revive log counts."""
 ACK_INTERVAL_MS = 1000
 """RocketMQ's ackTimeInterval: a check point counts a second before its messages become visible."""
 READ_AT_ONCE = 1 << 20
+STORED_AT_ONCE = 64
+NO_OFFSET = -1
+ACK_TAGS = frozenset((ACK_TAG, BATCH_ACK_TAG, ORDER_ACK_TAG, UNDONE_TAG))
 
 
 def check_point_message(context: Context, point: CheckPoint, now: Now, *, again: bool = False) -> PendingMessage:
@@ -152,7 +164,7 @@ def load_check_points(context: Context, now: Now) -> list[tuple[str, str]]:
 
 def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) -> None:
     begin = max(context.offsets.query(REVIVE_GROUP, name, queue_id) or 0, context.store.min_offset(name, queue_id))
-    known = context.offsets.query(OFFSETS_GROUP, name, queue_id) or 0
+    load = _Load(context, context.offsets.query(OFFSETS_GROUP, name, queue_id) or 0, now)
     offset = begin
     while offset < end:
         result = context.store.get_message(name, queue_id, offset, 32, READ_AT_ONCE, None)
@@ -161,43 +173,67 @@ def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) 
         except RecordError:  # a body does not have its checksum
             records = []
         for record in records:
-            _load_record(context, record, known, now)
+            load.take(record)
         if result.next_begin_offset <= offset:
             break
         offset = result.next_begin_offset
     context.check_points.extend(queue_id, end)
+    load.store_decisions()
 
 
-def _load_record(context: Context, record: CommitLogRecord, known: int, now: Now) -> None:
-    points = context.check_points
-    tag = message_properties.find(record.properties, TAGS)
-    if tag == CK_TAG:
-        _load_check_point(context, record, known, now)
-    elif tag in (ACK_TAG, BATCH_ACK_TAG, ORDER_ACK_TAG):
-        ack = pop_check_point.decode_ack(record.body)
+class _Load:
+    """The records of one revive queue at a start. The offsets of consumerOffset.json contain those before ``known``."""
+
+    def __init__(self, context: Context, known: int, now: Now) -> None:
+        self._context = context
+        self._points = context.check_points
+        self._known = known
+        self._now = now
+        self._lost_from = context.store.commit_log.lost_from
+        self._undone: list[tuple[CheckPoint, int]] = []
+        self._kept: dict[int, CheckPoint] = {}
+
+    def take(self, record: CommitLogRecord) -> None:
+        """Do what the next record says."""
+        is_behind_lost = record.physical_offset > self._lost_from
+        tag = message_properties.find(record.properties, TAGS)
+        if tag == CK_TAG:
+            self._take_check_point(record, is_behind_lost)
+            return
+        ack = pop_check_point.decode_ack(record.body) if tag in ACK_TAGS else None
         if ack is None:
             return
+        point = self._points.find(ack.group, ack.topic, (ack.queue_id, ack.start_offset, ack.pop_time))
         if tag == ORDER_ACK_TAG:
-            _load_order_ack(context, ack, record, known)
-            return
-        point = points.find(ack.group, ack.topic, (ack.queue_id, ack.start_offset, ack.pop_time))
-        if point is not None:
+            if self._is_news(record, (ack.topic, ack.queue_id, ack.offset)):
+                _move_offset(self._context, (ack.group, ack.topic, ack.queue_id), ack.offset + 1)
+        elif tag == UNDONE_TAG:
+            self._undo(record, ack, point)
+        elif point is not None and is_behind_lost:
+            self._kept[id(point)] = point
+        elif point is not None:
             for offset in [ack.offset] if ack.offsets is None else ack.offsets:
-                points.acknowledge(point, offset)
+                self._points.acknowledge(point, offset)
 
+    def _undo(self, record: CommitLogRecord, ack: AckMsg, point: CheckPoint | None) -> None:
+        if point is not None:
+            self._points.remove(point)
+        if self._is_news(record, (ack.topic, ack.queue_id, ack.start_offset)):
+            committed = None if ack.offset == NO_OFFSET else ack.offset
+            self._context.offsets.restore(ack.group, ack.topic, ack.queue_id, committed)
 
-def _load_check_point(context: Context, record: CommitLogRecord, known: int, now: Now) -> None:
-    stored = pop_check_point.decode_check_point(record.body)
-    if stored is None:
-        return
-    waiting = stored.waiting()
-    place = stored.topic, stored.queue_id, waiting[0] if waiting else -1
-    if not waiting or not _is_of_this_topic(context, place, record.physical_offset):
-        return
-    if record.queue_offset >= known and stored.put_again is None:
-        _move_offset(context, (stored.group, stored.topic, stored.queue_id), waiting[-1] + 1)
-    context.check_points.add(
-        CheckPoint(
+    def _is_news(self, record: CommitLogRecord, place: tuple[str, int, int]) -> bool:
+        return record.queue_offset >= self._known and _is_of_this_topic(self._context, place, record.physical_offset)
+
+    def _take_check_point(self, record: CommitLogRecord, is_behind_lost: bool) -> None:
+        stored = pop_check_point.decode_check_point(record.body)
+        if stored is None:
+            return
+        waiting = stored.waiting()
+        place = stored.topic, stored.queue_id, waiting[0] if waiting else -1
+        if not waiting or not _is_of_this_topic(self._context, place, record.physical_offset):
+            return
+        point = CheckPoint(
             group=stored.group,
             topic=stored.topic,
             queue_id=stored.queue_id,
@@ -207,15 +243,33 @@ def _load_check_point(context: Context, record: CommitLogRecord, known: int, now
             waiting=waiting,
             revive_queue=record.queue_id,
             revive_offset=record.queue_offset,
-        ),
-        now,
-    )
+        )
+        queue, is_again = (stored.group, stored.topic, stored.queue_id), stored.put_again is not None
+        if record.queue_offset >= self._known:
+            committed = self._context.offsets.query(*queue)
+            if is_behind_lost and (committed is None or committed < waiting[0] + is_again):
+                self._undone.append((point, NO_OFFSET if committed is None else committed))
+                return
+            if not is_again:
+                _move_offset(self._context, queue, waiting[-1] + 1)
+        self._points.add(point, self._now)
 
-
-def _load_order_ack(context: Context, ack: AckMsg, record: CommitLogRecord, known: int) -> None:
-    place = ack.topic, ack.queue_id, ack.offset
-    if record.queue_offset >= known and _is_of_this_topic(context, place, record.physical_offset):
-        _move_offset(context, (ack.group, ack.topic, ack.queue_id), ack.offset + 1)
+    def store_decisions(self) -> None:
+        """Store which pops are undone, with the group's offset before each, and the check points whose acknowledgements
+        do not count: the next start reads the same records and does not know that others were lost."""
+        kept = [point for point in self._kept.values() if point.waiting]
+        messages = [
+            ack_message(self._context, point, [offset], self._now, UNDONE_TAG) for point, offset in self._undone
+        ]
+        messages += [check_point_message(self._context, point, self._now, again=True) for point in kept]
+        try:
+            for first in range(0, len(messages), STORED_AT_ONCE):
+                stored = append(self._context, messages[first : first + STORED_AT_ONCE], self._now)
+                number = first - len(self._undone)
+                for point, at in zip(kept[max(0, number) :], stored[max(0, -number) :], strict=False):
+                    self._points.stored_again(point, at.queue_offset)
+        except BrokerError as error:
+            log.warning("the next start may lose messages that were popped directly before a power cut: %s", error)
 
 
 def _is_of_this_topic(context: Context, place: tuple[str, int, int], physical_offset: int) -> bool:

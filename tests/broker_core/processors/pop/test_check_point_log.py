@@ -11,7 +11,7 @@ from broker_core.formats.message_properties import decode as properties_of
 from broker_core.formats.message_properties import encode
 from broker_core.processors.pop import check_point_log
 from broker_core.store.commit_log import PendingMessage
-from tests.fakes.engine import Bench, records, send
+from tests.fakes.engine import ROOT, Bench, records, send
 from tests.fakes.members import failure
 from tests.fakes.pops import ack, bodies, restart, take
 
@@ -145,3 +145,70 @@ def test_a_long_log_is_read_in_pieces() -> None:
     again = restart(bench)
     assert again.context.check_points.messages == 30
     assert len(decode_all(take(again).records)) == 0
+
+
+def settled() -> Bench:
+    """An engine with two messages, of which everything is on the disk."""
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    for _ in range(2):
+        bench.clock.advance(10_000)
+        bench.flush()
+        bench.file_work()
+    return bench
+
+
+def start_without(bench: Bench, start: int, end: int) -> Bench:
+    """The next start, after a power cut that took these bytes of the log and kept those behind them."""
+    path = ROOT / "commitlog" / "00000000000000000000"
+    bench.files._names[path].volatile[start:end] = bytes(end - start)
+    return restart(bench)
+
+
+def test_a_pop_behind_a_lost_check_point_is_undone() -> None:
+    """Otherwise the group's offset would move past a message that is in no check point."""
+    bench = settled()
+    start = bench.context.store.appended_offset
+    take(bench, max_msg_nums=1)
+    end = bench.context.store.appended_offset
+    take(bench, max_msg_nums=1)
+    bench = restart(start_without(bench, start, end))
+    reply = take(bench)
+    assert bodies(reply) == [b"a", b"b"]
+    ack(bench, reply)
+    bench = restart(bench)
+    bench.tick(100_000)
+    assert bodies(take(bench)) == [], "neither of them is in the check point of the pop that was undone"
+
+
+def test_a_pop_behind_a_lost_check_point_is_undone_once() -> None:
+    bench = settled()
+    assert bodies(take(bench, max_msg_nums=1)) == [b"a"]
+    bench.clock.advance(10_000)
+    bench.flush()
+    bench.file_work()
+    bench.send("orders", b"c")
+    bench.flush()
+    start = bench.context.store.appended_offset
+    take(bench, max_msg_nums=1)
+    end = bench.context.store.appended_offset
+    take(bench, max_msg_nums=1)
+    bench = start_without(bench, start, end)
+    assert bench.context.offsets.query("g", "orders", 0) == 1
+    bench = restart(bench)
+    bench.flush()
+    assert bench.context.offsets.query("g", "orders", 0) == 1 and bodies(take(bench)) == [b"b", b"c"]
+
+
+def test_an_acknowledgement_whose_copy_is_lost_does_not_count() -> None:
+    bench = settled()
+    take(bench, max_msg_nums=1, invisible_ms=1000)
+    bench.clock.advance(500)
+    bench.flush()
+    start = bench.context.store.appended_offset
+    bench.tick(1000)
+    copied = bench.context.store.look_message_by_offset(start)
+    assert copied is not None
+    bench = restart(start_without(bench, start, start + len(copied)))
+    bench.tick(1000)
+    assert b"a" in bodies(take(bench))

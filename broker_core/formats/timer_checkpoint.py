@@ -9,7 +9,7 @@ offset  bytes  field (big-endian, signed), in a file of 4096 bytes
     32      8  stateVersion   of RocketMQ's DataVersion
     40      8  timestamp, ms
     48      8  counter
-    56      8  GlassMQ's own: waiting_from_ms of TimerMessageStore, wall ms; RocketMQ leaves zeros
+    56      8  GlassMQ's own: waiting_from_ms of TimerMessageStore, wall ms; RocketMQ does not write it
 """
 
 from struct import Struct

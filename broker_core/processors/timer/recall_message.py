@@ -9,7 +9,7 @@ from operator import itemgetter
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.commands import Recalled, RecallMessage, Reply, TimerMetrics
-from broker_core.errors import NotFoundError, RequestError, UnavailableError
+from broker_core.errors import NotFoundError, RequestError, StoreReadOnlyError, UnavailableError
 from broker_core.formats import message_properties, recall_handle
 from broker_core.formats.message_properties import PGROUP, TAGS, TIMER_DELIVER_MS, UNIQ_KEY
 from broker_core.processors.context import Context, Request
@@ -74,8 +74,16 @@ def _illegal(remark: str) -> RequestError:
 
 
 def get_timer_metrics(context: Context, request: Request, now: Now) -> Reply:
-    """What waits in the timer wheel. Raises UnavailableError while that is not known."""
-    timers = context.store.timers
+    """What waits in the timer wheel.
+
+    Raises UnavailableError while that is not known, StoreReadOnlyError if another broker delivers the messages.
+    """
+    store, timers = context.store, context.store.timers
+    if store.read_only or store.follows:
+        raise StoreReadOnlyError(
+            "the store is another broker's, which delivers its timer messages; they are not counted here",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
     if not timers.loaded or not timers.counts.is_complete:
         what = "being counted after the start" if timers.loaded else "not loaded"
         raise UnavailableError(f"the timer messages are {what}; ask again later", code=ResponseCode.SYSTEM_ERROR)

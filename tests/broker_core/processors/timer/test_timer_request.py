@@ -63,6 +63,20 @@ def test_switched_off_it_is_refused() -> None:
     )
 
 
+@pytest.mark.covers("timer-disabled")
+def test_switched_off_the_messages_that_wait_are_delivered() -> None:
+    bench = Bench()
+    bench.call(timed(TIMER_DELAY_MS=5000))
+    bench.tick()
+    bench.engine.close(bench.clock.now())
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2, timer_wheel_enable=False)
+    bench.tick()
+    metrics = bench.call(c.GetTimerMetrics())
+    assert isinstance(metrics, c.TimerMetrics) and metrics.by_topic == {"orders": 1}
+    bench.tick(5000)
+    assert read(bench) == [b"x"]
+
+
 def test_seconds_count_before_milliseconds_and_these_before_a_time() -> None:
     bench = Bench()
     bench.call(timed(b"s", TIMER_DELIVER_MS=1, TIMER_DELAY_MS=500, TIMER_DELAY_SEC=2))

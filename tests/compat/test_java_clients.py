@@ -53,6 +53,7 @@ NOT_FOR_4 = (
         "lite.commit_and_continue",
         "orderly.locks",
         "pop.failed_message_comes_back",
+        "pop.in_order_one_member_at_a_time",
         "pop.members_share_the_messages",
         "producer.compressed_lz4",
         "producer.compressed_zlib",

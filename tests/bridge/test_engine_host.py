@@ -174,10 +174,12 @@ async def test_deltas_and_events_are_sent_to_their_watchers(host: EngineHost, we
 
 
 async def test_watching_ends_with_the_last_watcher(host: EngineHost, web: Web) -> None:
-    web.alive(deltas=True)
-    assert host.runner.engine.events._listeners
+    log = host.runner.engine.events
+    idle = len(log._recorders), len(log._listeners)
+    web.alive(deltas=True, events=True)
+    assert (len(log._recorders), len(log._listeners)) == (idle[0] + 1, idle[1] + 1)
     host.link_lost(web.link)
-    assert not host.runner.engine.events._listeners
+    assert (len(log._recorders), len(log._listeners)) == idle
 
 
 async def test_a_snapshot_makes_the_fan_out_exact_until_it_is_answered(host: EngineHost, web: Web) -> None:

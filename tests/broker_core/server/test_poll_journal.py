@@ -240,6 +240,7 @@ def events_and_entries() -> Iterator[Any]:
             small,
             number,
             small,
+            small,
         ),
     )
     yield st.tuples(
@@ -318,8 +319,8 @@ def test_an_answer_is_joined_with_the_wake_up_before_it() -> None:
     now = Now(5, 5)
     for hold, cause in ((1, "timeout"), (2, "arrival")):
         log.emit(PullWoken, now, hold, "t", 0, "g", "c", cause, 10 * hold, 3 * hold, 0)
-        log.emit(PullAnswered, now, "t", 0, "g", "c", hold, 0, "FOUND", 0, 0, 1, "http", 1, 1, 1, -1, 0)
-    log.emit(PullAnswered, now, "t", 0, "g", "c", 0, 0, "FOUND", 0, 0, 1, "http", 1, 1, 1, -1, 0)
+        log.emit(PullAnswered, now, "t", 0, "g", "c", hold, 0, "FOUND", 0, 0, 1, "http", 1, 1, 1, -1, 0, 0)
+    log.emit(PullAnswered, now, "t", 0, "g", "c", 0, 0, "FOUND", 0, 0, 1, "http", 1, 1, 1, -1, 0, 0)
     log.publish()
     assert [(entry.kind, entry.cause, entry.held_us, entry.wake_us) for entry in entries(turns[0])] == [
         ("woken", "timeout", 10, -1),

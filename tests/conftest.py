@@ -89,6 +89,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def order(item: pytest.Item) -> int:
+        database = item.get_closest_marker("django_db")
+        if database and database.kwargs.get("transaction"):
+            return 3  # it empties the tables, so it comes last, where pytest-django has put it
         file = str(item.path.relative_to(PROJECT))
         return 0 if takes_shared_spark(file) else 1 if item.path in slow else 2 if starts_programs(file) else 3
 

@@ -15,7 +15,7 @@ from dashboard.demo import GROUPS, Demo, DemoError, message, records
 from tests.conftest import Manage
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 60
+PATIENCE_S = 120
 GAMES = [{"Package": f"game-{number}", "Section": "games"} for number in range(4)]
 
 

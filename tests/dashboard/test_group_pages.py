@@ -291,8 +291,12 @@ def test_the_history_is_there_when_the_page_opens(open_page: OpenPage) -> None:
     expect(page).to_have_url(re.compile(r"/groups/billing\?history=24h$"))
     page.reload()  # the range is in the page's address
     expect(day).to_have_attribute("aria-pressed", "true")
-    page.evaluate("fetch('/stand-in', { method: 'POST', body: JSON.stringify({ scenario: 'idle' }) })")
-    page.get_by_role("button", name="1 h", exact=True).click()
+    page.evaluate(
+        "window.hour = [...document.querySelectorAll('button')].find((one) => one.textContent.trim() === '1 h')"
+    )
+    page.evaluate(
+        "fetch('/stand-in', { method: 'POST', body: JSON.stringify({ scenario: 'idle' }) }).then(() => hour.click())"
+    )  # in one go: the group of the page is gone in that scenario, and the page soon hides its history
     expect(page.locator('[data-panel="history"] [data-part="note"]')).to_have_text(
         "Nothing is recorded yet. A point is added every 10 s."
     )

@@ -129,6 +129,14 @@ def under_load(broker: GlassMQ, holds: int, wakeups: int) -> Iterator[None]:
         for number in range(TOPICS):
             client.put(f"/api/v1/topics/topic-{number:03}", json={"queues": QUEUES}).raise_for_status()
     words = ["load", "--port", str(port_of(broker.address.broker)), "--holds", str(holds), "--wakeups", str(wakeups)]
+    with in_a_process(words) as process:
+        yield
+        print(f"  the load: {json.loads(process.communicate()[0])['woken_each_s']:,.0f} wake-ups a second", flush=True)
+
+
+@contextlib.contextmanager
+def in_a_process(words: list[str]) -> Iterator["subprocess.Popen[str]"]:
+    """This program with other ``words``, once it has printed that it is ready. It ends when its input does."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.dashboard", *words],
         stdin=subprocess.PIPE,
@@ -138,9 +146,8 @@ def under_load(broker: GlassMQ, holds: int, wakeups: int) -> Iterator[None]:
     try:
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
-            raise RuntimeError("the load did not begin; its error is above")
-        yield
-        print(f"  the load: {json.loads(process.communicate()[0])['woken_each_s']:,.0f} wake-ups a second", flush=True)
+            raise RuntimeError(f"`benchmarks.dashboard {words[0]}` did not begin; its error is above")
+        yield process
     finally:
         process.kill()
         process.wait()
@@ -319,23 +326,11 @@ def measure_engine(arguments: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def open_dashboards(broker: GlassMQ, count: int) -> Iterator[None]:
     words = ["dashboards", "--web", broker.address.web, "--dashboards", str(count)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.dashboard", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        if process.stdout.readline() != "ready\n":
-            raise RuntimeError("the dashboards did not open; the error is above")
+    with in_a_process(words) as process:
         yield
         process.communicate()
         if process.returncode:
             raise RuntimeError("a dashboard failed; its error is above")
-    finally:
-        process.kill()
-        process.wait()
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """``/ws/v1/events``: a snapshot of the broker, then coalesced deltas. The dashboard reads it."""
 
 import asyncio
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from api.http import brokers
@@ -22,10 +23,38 @@ from api.websockets.frames import (
     SnapshotRequest,
     SubscribePanels,
 )
-from api.websockets.socket import Socket
+from api.websockets.socket import EncodedFrame, Socket
 from bridge.port import BrokerError, Delta, EventBatch, commands
 
 _RETRY_S = 0.5
+
+
+class SharedFrames:
+    """The frames of one delta, encoded once for all pages that get the same.
+
+    A delta is handed to all pages in one turn of the event loop. Afterwards its frames are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._delta: Delta | None = None
+        self._frames: dict[Hashable, EncodedFrame] = {}
+
+    def frame(self, delta: Delta, key: Hashable, encode: Callable[[], EncodedFrame]) -> EncodedFrame:
+        """The frame of ``delta`` for pages with this ``key``; ``encode`` makes it for the first one."""
+        if self._delta is not delta:
+            if self._delta is None:
+                asyncio.get_running_loop().call_soon(self._forget)
+            self._delta, self._frames = delta, {}
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = encode()
+        return frame
+
+    def _forget(self) -> None:
+        self._delta, self._frames = None, {}
+
+
+_shared_frames = SharedFrames()
 
 
 class EventsSocket(Socket):
@@ -96,7 +125,7 @@ class EventsSocket(Socket):
         if delta.epoch != self._epoch or delta.seq_from > self._seq + 1:
             self._ask_for_snapshot()
         elif delta.seq_to > self._seq or delta.seq_from > delta.seq_to:
-            self.put(self._narrowed_delta(delta))
+            self.put_encoded(self._encoded_delta(delta))
             self._seq = delta.seq_to
 
     def on_events(self, batch: EventBatch) -> None:
@@ -105,6 +134,16 @@ class EventsSocket(Socket):
     def on_lost(self, reason: str) -> None:
         self.put(Lost(reason=reason))
         self._ask_for_snapshot()
+
+    def _encoded_delta(self, delta: Delta) -> EncodedFrame:
+        """The delta's frame for this page. Pages of whole panels that are in step share it."""
+
+        def encode() -> EncodedFrame:
+            return self.encoded(self._narrowed_delta(delta))
+
+        if self._is_narrowed or self._seq + 1 != delta.seq_from:
+            return encode()
+        return _shared_frames.frame(delta, (frozenset(self._wanted.panels), self.int64_as_text), encode)
 
     # Narrowed to the panels, topic and group of this page
 

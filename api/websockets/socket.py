@@ -5,7 +5,7 @@ import contextlib
 import logging
 import weakref
 from collections.abc import Coroutine
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -45,6 +45,13 @@ class Closed(Exception):
         self.reason = reason
 
 
+class EncodedFrame(NamedTuple):
+    """A frame as JSON, and its size in bytes."""
+
+    text: str
+    size: int
+
+
 class _Id(msgspec.Struct):
     """The id of a frame that is refused."""
 
@@ -67,7 +74,7 @@ class Socket:
         self._decoder = msgspec.json.Decoder(self.requests)
         self._encoder = msgspec.json.Encoder()
         query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-        self._int64_as_text = query.get("int64") == "string"
+        self.int64_as_text = query.get("int64") == "string"
         self.broker_asked = query.get("broker", "")
         self._bad_frames = 0
         self._closing: Closed | None = None
@@ -99,11 +106,19 @@ class Socket:
 
     def put(self, frame: SentFrame, share: Share | None = None) -> None:
         """Send a frame, in order. ``share`` is its memory, see ``Outbox.make``."""
+        self.put_encoded(self.encoded(frame), share)
+
+    def encoded(self, frame: SentFrame) -> EncodedFrame:
+        """The frame as this client reads it."""
         value: Any = frame
-        if self._int64_as_text:
+        if self.int64_as_text:
             value = with_int64_as_text(msgspec.to_builtins(frame))
         data = self._encoder.encode(value)
-        self.outbox.put({"type": "websocket.send", "text": data.decode("utf-8")}, len(data) + FRAME_OVERHEAD, share)
+        return EncodedFrame(data.decode("utf-8"), len(data))
+
+    def put_encoded(self, frame: EncodedFrame, share: Share | None = None) -> None:
+        """Send a frame that may be sent to other clients too, in order."""
+        self.outbox.put({"type": "websocket.send", "text": frame.text}, frame.size + FRAME_OVERHEAD, share)
 
     def put_problem(self, problem: Problem, frame_id: Any = msgspec.UNSET) -> None:
         details = problem.details()

@@ -7,6 +7,7 @@ import pytest
 
 from api.websockets import events as events_socket
 from api.websockets.events import EventsSocket, events_application
+from api.websockets.socket import EncodedFrame
 from bridge.port import EventBatch, PortUnavailable, commands, set_port
 from tests.fakes.fake_port import FakePort, delta, hold_view, queue_view, snapshot, wake_up
 from tests.fakes.websocket import WebsocketCommunicator
@@ -292,3 +293,55 @@ async def test_client_events_are_narrowed(
     assert (await receive(page, "snapshot"))["client_events"] == events
     port.send_delta(delta(41, 45, client_events=[JOINED, *({**event, "seq": 43} for event in (CAME, JOINED, TAKEN))]))
     assert (await receive(page, "delta"))["client_events"] == [{**event, "seq": 43} for event in events]
+
+
+async def open_page(query: str = "", **wanted: Any) -> WebsocketCommunicator:
+    """A page that has its snapshot, in step with the engine after event 41."""
+    socket = WebsocketCommunicator(events_application, f"/ws/v1/events{query}")
+    await socket.connect()
+    await receive(socket, "snapshot")
+    if wanted:
+        await socket.send_json_to({"type": "subscribe", **wanted})
+        await receive(socket, "snapshot")
+    return socket
+
+
+async def test_a_delta_is_encoded_once_for_all_pages_that_get_the_same(
+    port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[Any] = []
+    encode = EventsSocket.encoded
+
+    def counted(self: EventsSocket, frame: Any) -> EncodedFrame:
+        encoded.append(frame)
+        return encode(self, frame)
+
+    whole = [await open_page(), await open_page()]
+    as_text = await open_page("?int64=string")
+    holds = [await open_page(panels=["wakeups", "holds"]), await open_page(panels=["holds", "wakeups"])]
+    groups = [await open_page(group="G"), await open_page(group="H")]
+    monkeypatch.setattr(EventsSocket, "encoded", counted)
+    port.send_delta(delta(42, 44, wakeups=[wake_up(43)], counters={"messages_stored": 10}))
+    assert len(encoded) == 5
+    both = [await receive(page, "delta") for page in whole]
+    assert both[0] == both[1] and both[0]["counters"] == {"messages_stored": 10}
+    assert (await receive(as_text, "delta"))["counters"] == {"messages_stored": "10"}
+    for page in holds:
+        frame = await receive(page, "delta")
+        assert (frame["counters"], len(frame["wakeups"])) == ({}, 1)
+    assert [len((await receive(page, "delta"))["wakeups"]) for page in groups] == [1, 0]
+    assert events_socket._shared_frames._delta is None  # forgotten as soon as all pages have it
+    for page in [*whole, as_text, *holds, *groups]:
+        await page.disconnect()
+
+
+async def test_pages_whose_snapshots_differ_do_not_share_a_delta(port: FakePort) -> None:
+    early = await open_page()
+    port.replies[commands.GetSnapshot] = snapshot(seq=43)
+    late = await open_page()
+    port.send_delta(delta(42, 45, wakeups=[wake_up(42), wake_up(44)]))
+    frames = [await receive(page, "delta") for page in (early, late)]
+    assert [frame["seq_from"] for frame in frames] == [42, 44]
+    assert [[wakeup["seq"] for wakeup in frame["wakeups"]] for frame in frames] == [[42, 44], [44]]
+    for page in (early, late):
+        await page.disconnect()

@@ -47,12 +47,12 @@ def test_the_header_links_to_the_guide_from_anywhere() -> None:
     assert 'href="/guide/dashboard"' in header.render(Context())
 
 
-def test_a_chapter_in_chinese_has_the_same_places_code_and_links() -> None:
-    for name in ("alerts", "dashboard"):
-        english, chinese = guide.chapter(name), guide.chapter(name, "zh-hans")
-        assert chinese.title != english.title and chinese.html != english.html
-        for pattern in ('id="[^"]+"', "<code>[^<]+</code>", 'href="[^"]+"'):
-            assert sorted(re.findall(pattern, chinese.html)) == sorted(re.findall(pattern, english.html))
+@pytest.mark.parametrize("name", guide.names())
+def test_a_chapter_in_chinese_has_the_same_places_code_links_and_emphasis(name: str) -> None:
+    english, chinese = guide.chapter(name), guide.chapter(name, "zh-hans")
+    assert chinese.title != english.title and chinese.html != english.html
+    for pattern in ('id="[^"]+"', "<code>[^<]+</code>", 'href="[^"]+"', "<em>", "<strong>"):
+        assert sorted(re.findall(pattern, chinese.html)) == sorted(re.findall(pattern, english.html))
 
 
 def test_a_paragraph_without_translation_stays_english() -> None:

@@ -216,6 +216,7 @@ class Engine:
         if delayed_due_ns is not None and now.mono_ns >= delayed_due_ns:
             deliver_due(context, now)
         reset_offset.continue_resets(context, now)
+        self._gathered.continue_look_ups(now)
         check_transaction.tick(context, now)
         pop_revive.tick(context, now)
         timer_delivery.tick(context, now)
@@ -252,6 +253,7 @@ class Engine:
         store = context.store
         if (
             context.has_work
+            or self._gathered.looks_up
             or (store.index_is_behind and not context.ha_service.waiting)
             or store.dispatched_offset < store.confirmed_offset
             or context.stats.unsettled + context.counters.unsettled > UNSETTLED
@@ -457,7 +459,8 @@ class Engine:
     @property
     def drained(self) -> bool:
         context = self._context
-        return context.draining and not (context.waking or context.holds.leaving or context.resets or self._commit)
+        unfinished = context.waking or context.holds.leaving or context.resets or self._gathered.looks_up
+        return context.draining and not (unfinished or self._commit)
 
     def close(self, now: Now) -> Out:
         """Write the tables, flush everything, and leave the store as after a clean shutdown.

@@ -5,21 +5,43 @@ the batch is handled after the gathered ones before it were stored.
 """
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from broker_core import commands
 from broker_core.clock import Now
-from broker_core.commands import Done
+from broker_core.commands import Done, SentMessage
+from broker_core.errors import UnavailableError
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
-from broker_core.processors.idempotency import IdempotencyKeys
+from broker_core.processors.idempotency import IdempotencyKeys, content_digest
 from broker_core.processors.outcome import refuse
 from broker_core.processors.pop.ack_message import Acknowledgements
 from broker_core.processors.producers.end_transaction import End, prepare_end, store_ends
 from broker_core.processors.send_message import Prepared, prepare, prepare_back, store_gathered
+from broker_core.walk import Steps, finish
 
 log = logging.getLogger(__name__)
+
+
+MAX_LOOK_UPS = 256
+"""Sends that wait until their Idempotency-Keys are looked up."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Bytes of their bodies, unless there is only one of them."""
+PIECES_A_TURN = 2
+"""Pieces of look-ups in one turn, half a millisecond each."""
+
+
+class _LookUp(msgspec.Struct, frozen=True, gc=False):
+    """A send whose Idempotency-Key is looked up in the store. ``size`` is that of its bodies, in bytes."""
+
+    request: Request
+    digest: str
+    steps: Steps[dict[int, SentMessage]]
+    size: int
 
 
 class GatheredCommands:
@@ -34,6 +56,9 @@ class GatheredCommands:
         self._acknowledgements = Acknowledgements(context, commit)
         self._ends: list[End] = []
         self._ended: set[int] = set()
+        self._looking_up: deque[_LookUp] = deque()
+        self._look_up_bytes = 0
+        self._pieces_left = PIECES_A_TURN
 
     def add(self, request: Request, now: Now) -> None:
         """Check a command, and refuse it or gather it."""
@@ -60,11 +85,67 @@ class GatheredCommands:
         elif kind is commands.ConsumerSendMsgBack:
             self._sends.append(prepare_back(context, request, now))
         else:
-            # The key may repeat that of a gathered message, which is recognized only once that message is stored.
-            if command.idempotency_key and self._sends:
-                self.store(now)
-            self._sends.append(prepare(context, self._keys, request, now))
+            if command.idempotency_key:
+                self._add_keyed(request, now)
+                return
+            self._sends.append(prepare(context, request, now))
         self.is_empty = False
+
+    def _add_keyed(self, request: Request, now: Now) -> None:
+        """Gather a send with an Idempotency-Key, when it is known which of its messages are stored already.
+
+        The key may repeat that of a gathered send, which is recognized only once that one is stored.
+        """
+        command: commands.SendMessage = request.command
+        if self._sends:
+            self.store(now)
+        digest = content_digest(command.messages)
+        steps = self._keys.stored_before(command, digest, now)
+        if not self._keys.must_look_up(command, now):
+            self._append(request, digest, finish(steps), now)
+            return
+        size = sum(len(message.body) for message in command.messages)
+        if self._looking_up and (len(self._looking_up) >= MAX_LOOK_UPS or self._look_up_bytes + size > MAX_BYTES):
+            raise UnavailableError(
+                f"{len(self._looking_up)} sends wait until their Idempotency-Keys are looked up; send again later"
+            )
+        self._looking_up.append(_LookUp(request, digest, steps, size))
+        self._look_up_bytes += size
+        if len(self._looking_up) == 1:
+            self._look_up(now)
+
+    def _append(self, request: Request, digest: str, known: Mapping[int, SentMessage], now: Now) -> None:
+        self._sends.append(prepare(self._context, request, now, digest, known))
+        self.is_empty = False
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether sends wait until their Idempotency-Keys are looked up."""
+        return bool(self._looking_up)
+
+    def continue_look_ups(self, now: Now) -> None:
+        """Go on with the look-ups for one turn. Store the sends that wait for them no more."""
+        self._pieces_left = PIECES_A_TURN
+        self._look_up(now)
+        if not self.is_empty:
+            self.store(now)
+
+    def _look_up(self, now: Now) -> None:
+        """One look-up follows the other, so each finds what the sends before it stored."""
+        while self._looking_up and self._pieces_left:
+            first = self._looking_up[0]
+            if self._sends:
+                self.store(now)
+            try:
+                known = _known_after_piece(first.steps)
+                if known is None:
+                    self._pieces_left -= 1
+                    continue
+                self._append(first.request, first.digest, known, now)
+            except Exception as error:
+                refuse(self._context, first.request, error, now)
+            self._looking_up.popleft()
+            self._look_up_bytes -= first.size
 
     def store(self, now: Now) -> None:
         """Store the gathered commands, and answer them.
@@ -82,6 +163,16 @@ class GatheredCommands:
             _guard(store_gathered, context, self._keys, commit, sends, now)
         if self._acknowledgements:
             _guard(self._acknowledgements.store, now)
+
+
+def _known_after_piece(steps: Steps[dict[int, SentMessage]]) -> dict[int, SentMessage] | None:
+    """The result of a look-up; None if this piece was not its last one."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        known: dict[int, SentMessage] = end.value
+        return known
+    return None
 
 
 def _guard(store: Callable[..., None], *arguments: Any) -> None:

@@ -25,7 +25,9 @@ from broker_core.formats.message_properties import IDEMPOTENCY_KEY as KEY
 from broker_core.processors.context import Context
 from broker_core.processors.schedule_message import recall_handle_of
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.query_message import NO_END
 from broker_core.store.timer.timer_message import TIMER_ROLL_TIMES, TIMER_TOPIC
+from broker_core.walk import Steps
 
 PLACE = "IDEMPOTENCY_PLACE"
 DIGEST = "IDEMPOTENCY_DIGEST"
@@ -36,7 +38,7 @@ MAX_KEYS = 50_000
 MAX_ANSWERS = 500_000
 """Messages whose places are kept in memory, over all keys."""
 MAX_RECORDS = 4096
-"""Records that one lookup in the store reads at most."""
+"""Records of a topic that one lookup in the store reads at most."""
 
 
 def content_digest(messages: list[OutgoingMessage]) -> str:
@@ -60,6 +62,10 @@ def key_properties(key: str, digest: str, index: int, count: int) -> str:
     return f"{KEY}\x01{key}\x02{PLACE}\x01{index}/{count}\x02{DIGEST}\x01{digest}\x02"
 
 
+_Found = tuple[str, int, SentMessage]
+"""Digest and number of messages of a send, and one of its messages."""
+
+
 class Answered(msgspec.Struct, frozen=True, gc=False):
     """The answer that one key was given, and the monotonic time of its last use, ns."""
 
@@ -78,62 +84,73 @@ class IdempotencyKeys:
         self._complete_since_ns = context.started.mono_ns
         """Keys used up to this moment may be missing here, though their window is not over."""
 
-    def stored_before(self, command: SendMessage, digest: str, now: Now) -> dict[int, SentMessage]:
+    def must_look_up(self, command: SendMessage, now: Now) -> bool:
+        """Whether only the store can tell what ``stored_before`` returns: memory has no answer, and may lack one."""
+        self._forget(now)
+        window_ns = self._context.options.idempotency_window_mills * 1_000_000
+        return self._answer(command) is None and now.mono_ns - self._complete_since_ns < window_ns
+
+    def stored_before(self, command: SendMessage, digest: str, now: Now) -> Steps[dict[int, SentMessage]]:
         """Messages of this send that are stored already, by their place in it.
 
         ConflictError when the key was used for a send with another ``digest`` or number of messages.
         """
-        self._forget(now)
-        window_ns = self._context.options.idempotency_window_mills * 1_000_000
-        answered = self._answers.get((command.topic, command.idempotency_key))
+        found: dict[int, _Found] = {}
+        if self.must_look_up(command, now):
+            found = yield from self._look_up(command, now.wall_ms - self._context.options.idempotency_window_mills)
+        answered = self._answer(command)  # perhaps that of a send between two pieces
         if answered is not None:
             _require_repeat(command, digest, answered.digest, len(answered.sent), answered.sent[0])
             return dict(enumerate(answered.sent))
-        if now.mono_ns - self._complete_since_ns < window_ns:
-            return self._look_up(command, digest, now)
-        return {}
+        for _, (first_digest, count, sent) in sorted(found.items()):
+            _require_repeat(command, digest, first_digest, count, sent)
+        return {place: sent for place, (_, _, sent) in found.items()}
 
-    def _look_up(self, command: SendMessage, digest: str, now: Now) -> dict[int, SentMessage]:
-        """``stored_before`` from the store."""
-        context = self._context
-        by_place: dict[int, SentMessage] = {}
-        for text in self._records(command, now.wall_ms - context.options.idempotency_window_mills):
-            record = commit_log_record.decode(text, check_crc=False)
-            properties = message_properties.decode(record.properties)
-            index, _, count = properties.get(PLACE, "").partition("/")
-            if properties.get(KEY) != command.idempotency_key or not (index + count).isdecimal():
-                continue  # a client's own property of this name
-            queue_id = record.queue_id
-            if record.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
-                if properties.get(REAL_TOPIC) != command.topic or TIMER_ROLL_TIMES in properties:
-                    continue
-                queue_id = int(properties[REAL_QID])
-            sent = SentMessage(
-                message_id=properties[UNIQ_KEY],
-                queue_id=queue_id,
-                queue_offset=record.queue_offset,
-                offset_message_id=encode_offset_message_id(
-                    record.store_host, record.store_port, record.physical_offset
-                ),
-                physical_offset=record.physical_offset,
-                store_time_ms=record.store_timestamp,
-                recall_handle=recall_handle_of(context, record.properties) if record.topic == TIMER_TOPIC else "",
-            )
-            _require_repeat(command, digest, properties.get(DIGEST, ""), int(count), sent)
-            by_place[int(index)] = sent
-        return by_place
+    def _answer(self, command: SendMessage) -> Answered | None:
+        return self._answers.get((command.topic, command.idempotency_key))
 
-    def _records(self, command: SendMessage, begin_ms: int) -> list[bytes]:
-        """The records filed under the key.
+    def _look_up(self, command: SendMessage, begin_ms: int) -> Steps[dict[int, _Found]]:
+        """The messages that are filed under the key, by their place in their send.
 
-        Delayed messages come last, so that they replace their delivered copies: the first answer had their places.
+        A delayed message counts more than its delivered copy, because the first answer had its place; of several
+        copies, the newest one counts.
         """
-        store, key = self._context.store, f"{KEY}:{command.idempotency_key}"
-        return [
-            *store.query_message(command.topic, key, MAX_RECORDS, begin_ms, 1 << 62),
-            *store.query_message(SCHEDULE_TOPIC, key, MAX_RECORDS, begin_ms, 1 << 62),
-            *store.query_message(TIMER_TOPIC, key, MAX_RECORDS, begin_ms, 1 << 62),
-        ]
+        found: dict[int, _Found] = {}
+        key = f"{KEY}:{command.idempotency_key}"
+        for topic in (TIMER_TOPIC, SCHEDULE_TOPIC, command.topic):
+            records = 0
+            for pair in self._context.store.query.each_by_key(topic, key, begin_ms, NO_END):
+                if pair is None:
+                    yield
+                    continue
+                records += 1
+                if records > MAX_RECORDS:
+                    break
+                self._add(found, command, pair[1])
+        return found
+
+    def _add(self, found: dict[int, _Found], command: SendMessage, data: bytes) -> None:
+        """Add the message of a record, unless its place is taken or it belongs to another send."""
+        record = commit_log_record.decode(data, check_crc=False)
+        properties = message_properties.decode(record.properties)
+        index, _, count = properties.get(PLACE, "").partition("/")
+        if properties.get(KEY) != command.idempotency_key or not (index + count).isdecimal() or int(index) in found:
+            return  # the second is a client's own property of this name
+        queue_id = record.queue_id
+        if record.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
+            if properties.get(REAL_TOPIC) != command.topic or TIMER_ROLL_TIMES in properties:
+                return
+            queue_id = int(properties[REAL_QID])
+        sent = SentMessage(
+            message_id=properties[UNIQ_KEY],
+            queue_id=queue_id,
+            queue_offset=record.queue_offset,
+            offset_message_id=encode_offset_message_id(record.store_host, record.store_port, record.physical_offset),
+            physical_offset=record.physical_offset,
+            store_time_ms=record.store_timestamp,
+            recall_handle=recall_handle_of(self._context, record.properties) if record.topic == TIMER_TOPIC else "",
+        )
+        found[int(index)] = properties.get(DIGEST, ""), int(count), sent
 
     def remember(self, command: SendMessage, digest: str, sent: list[SentMessage], now: Now) -> None:
         key = (command.topic, command.idempotency_key)

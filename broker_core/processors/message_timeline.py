@@ -4,7 +4,7 @@ A message that is delayed, or that a group sends back, is copied to other topics
 which they are found. Their events make one timeline.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, 
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.journal_search import search_journal
+from broker_core.store.query_message import NO_END
 from broker_core.store.timer.timer_message import TIMER_TOPIC
 from broker_core.store.transactional_message_service import HALF_TOPIC
 from broker_core.walk import Steps, pieces_of
@@ -96,37 +97,42 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
     found = yield from find_waiting_message(context, command.message_id, command.topic)
     record = commit_log_record.decode(found, check_crc=False)
     message_id = message_properties.find(record.properties, UNIQ_KEY)
-    places = _places(context, record, message_id)
+    places = yield from _places(context, record, message_id)
     story = _Story(places, message_id)
-    for piece in pieces_of(context.events.recorded_after(0, context.events.seq), LOOKED_AT):
+    for piece in _recent(context):
         for recorded in piece:
             story.add(recorded)
         yield
-    events = story.events
-    stored = {
-        (event.topic, event.queue_id, offset)
-        for event in events
-        if isinstance(event, MessagesStored)
-        for offset in range(event.from_offset, event.to_offset)
-    }
-    complete = all((*queue, offset) in stored for queue, offsets in places.items() for offset in offsets)
+    complete = not story.not_stored
     journal: list[JournalEntry] = []
     if not complete:
         journal = yield from search_journal(
             context.store.files, context.store.root, places, record.store_timestamp - EARLIER_MS
         )
+    events: list[dict[str, Any]] = []
+    for part in pieces_of(story.events):
+        events += [msgspec.to_builtins(event) for event in part]
+        yield
     return Timeline(
         topic=record.topic,
         queue_id=record.queue_id,
         queue_offset=record.queue_offset,
         store_time_ms=record.store_timestamp,
         complete=complete,
-        events=[msgspec.to_builtins(event) for event in events],
+        events=events,
         journal=[msgspec.to_builtins(entry) for entry in journal],
     )
 
 
-def _places(context: Context, record: CommitLogRecord, message_id: str) -> Places:
+def _recent(context: Context) -> Iterator[list[Recorded]]:
+    """The events that the ring has now, in pieces. Those that leave it meanwhile are left out."""
+    seq, last = 0, context.events.seq
+    while seq < last and (piece := context.events.recorded_after(seq, LOOKED_AT)):
+        yield piece
+        seq = piece[-1].seq
+
+
+def _places(context: Context, record: CommitLogRecord, message_id: str) -> Steps[Places]:
     """The places of the message and of its copies in the index."""
     places: Places = {(record.topic, record.queue_id): {record.queue_offset}}
     if not message_id:
@@ -138,12 +144,16 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Place
         *((HALF_TOPIC,) if message_properties.find(record.properties, TRAN_MSG) else ()),
         *(message_properties.find(record.properties, name) for name in (REAL_TOPIC, RETRY_TOPIC)),
     }
-    for event in context.events.after(0, *_BACK):
-        assert isinstance(event, MessageSentBack | MessageDeadLettered)
-        if event.message_id == message_id:
-            topics |= {event.topic, retry_topic(event.group), DLQ_PREFIX + event.group}
+    for piece in _recent(context):
+        for recorded in piece:
+            if recorded.note.kind in _BACK and _concerns(recorded.note, places, message_id):
+                event = recorded.event()
+                assert isinstance(event, MessageSentBack | MessageDeadLettered)
+                topics |= {event.topic, retry_topic(event.group), DLQ_PREFIX + event.group}
+        yield
     for topic in topics - {""}:
-        for data in context.store.query_message(topic, message_id, MAX_MSGS_NUM_BATCH, 0, 1 << 62, MAX_BYTES):
+        copies = yield from context.store.query.by_key(topic, message_id, MAX_MSGS_NUM_BATCH, 0, NO_END, MAX_BYTES)
+        for data in copies:
             copy = commit_log_record.decode(data, check_crc=False)
             if message_properties.find(copy.properties, UNIQ_KEY) == message_id:
                 places.setdefault((topic, copy.queue_id), set()).add(copy.queue_offset)
@@ -155,6 +165,8 @@ class _Story:
 
     def __init__(self, places: Places, message_id: str) -> None:
         self.events: list[Event] = []
+        self.not_stored = {(*queue, offset) for queue, offsets in places.items() for offset in offsets}
+        """Places of the message whose MessagesStored event was not among the events."""
         self._places = places
         self._message_id = message_id
         self._woken: Recorded | None = None
@@ -173,9 +185,15 @@ class _Story:
         elif _concerns(note, self._places, self._message_id):
             if kind is MessagesStored:
                 self._unflushed = sum(_physical_range(note.fields))
+                self._note_stored(*_OF_A_QUEUE[kind](note.fields))
             elif kind is MessagesDelivered:
                 self._add_wake_up(note)
             self.events.append(recorded.event())
+
+    def _note_stored(self, topic: str, queue_id: int, first: int, end: int) -> None:
+        for offset in self._places[topic, queue_id]:
+            if first <= offset < end:
+                self.not_stored.discard((topic, queue_id, offset))
 
     def _add_wake_up(self, delivered: Note) -> None:
         """The end of the hold whose answer delivered the message: the last one before it, of the same turn and pull."""

@@ -21,6 +21,7 @@ from broker_core.formats.message_properties import REAL_TOPIC, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.store.delay_level import SCHEDULE_TOPIC
+from broker_core.store.query_message import NO_END
 from broker_core.store.timer.timer_message import TIMER_DEL_UNIQKEY, TIMER_TOPIC
 from broker_core.store.transactional_message_service import HALF_TOPIC
 from broker_core.walk import Steps
@@ -93,7 +94,7 @@ def find_message(context: Context, message_id: str, topic: str) -> Steps[bytes]:
         if record is not None and _offset_id(record) == message_id.upper():
             return record
     for name in [topic] if topic else context.topics.names():
-        for record in context.store.query_message(name, message_id, 1, 0, 1 << 62):
+        for record in (yield from context.store.query.by_key(name, message_id, 1, 0, NO_END)):
             stored = commit_log_record.decode(record, check_crc=False)
             if message_properties.find(stored.properties, UNIQ_KEY) == message_id:
                 return record
@@ -108,9 +109,9 @@ def find_waiting_message(context: Context, message_id: str, topic: str) -> Steps
     try:
         return (yield from find_message(context, message_id, topic))
     except NotFoundError:
-        find = message_properties.find
+        find, query = message_properties.find, context.store.query.by_key
         for name in WAITING_TOPICS if topic else ():
-            for record in context.store.query_message(name, message_id, MAX_WAITING, 0, 1 << 62):
+            for record in (yield from query(name, message_id, MAX_WAITING, 0, NO_END)):
                 properties = commit_log_record.decode(record, check_crc=False).properties
                 is_it = find(properties, UNIQ_KEY) == message_id and find(properties, REAL_TOPIC) == topic
                 if is_it and not find(properties, TIMER_DEL_UNIQKEY):

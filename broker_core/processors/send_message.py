@@ -4,7 +4,7 @@ The sends of one batch of commands are gathered and stored as one block (``store
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -18,7 +18,7 @@ from broker_core.formats.commit_log_record import TRANSACTION_MASK, TRANSACTION_
 from broker_core.formats.message_properties import DELAY, PRIORITY, SHARDING_KEY, TRAN_MSG, UNIQ_KEY
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_commit import GroupCommit
-from broker_core.processors.idempotency import IdempotencyKeys, content_digest, key_properties
+from broker_core.processors.idempotency import IdempotencyKeys, key_properties
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.outcome import failed
 from broker_core.processors.producers.half_message import is_half, make_half
@@ -42,6 +42,7 @@ DELAY_PROPERTIES = (DELAY, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_M
 INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 MAX_PRIORITY = (1 << 31) - 1
 POP_CK = "POP_CK"
+NOTHING_KNOWN: Mapping[int, SentMessage] = {}
 LOST_SECTOR = "\0" * 16
 """Recovery would take so many NULs in a row for a record damaged by a power cut, and cover it."""
 
@@ -57,15 +58,20 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     request: Request
     messages: list[PendingMessage]
     message_ids: list[str]
-    known: dict[int, SentMessage]
+    known: Mapping[int, SentMessage]
     wait: bool
     digest: str = ""
     queue_id: int = -1
     retry: Retry | None = None
 
 
-def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now) -> Prepared:
-    """Check a send and choose its queues. Nothing is stored yet. Raises RequestError, UnavailableError."""
+def prepare(
+    context: Context, request: Request, now: Now, digest: str = "", known: Mapping[int, SentMessage] | None = None
+) -> Prepared:
+    """Check a send and choose its queues. Nothing is stored yet. Raises RequestError, UnavailableError.
+
+    A send with an Idempotency-Key comes with its ``content_digest`` and the messages that are ``known`` already.
+    """
     command: SendMessage = request.command
     if context.draining:
         raise UnavailableError("the broker is shutting down", code=ResponseCode.SERVICE_NOT_AVAILABLE)
@@ -89,8 +95,7 @@ def prepare(context: Context, keys: IdempotencyKeys, request: Request, now: Now)
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/topic",
         )
-    digest = content_digest(command.messages) if command.idempotency_key else ""
-    known = keys.stored_before(command, digest, now) if command.idempotency_key else {}
+    known = known or NOTHING_KNOWN
     messages: list[PendingMessage] = []
     ids: list[str] = []
     wait, real_queue_id, retry = False, -1, None

@@ -36,6 +36,7 @@ _ALWAYS: tuple[type[Command], ...] = (
     commands.QueryCorrectionOffset,
     commands.GetMessageTimeline,
     commands.QueryMessage,
+    commands.ConsumeMessageDirectly,
     commands.QueryMessageByTime,
     commands.GetMetrics,
     commands.GetHistorySample,
@@ -47,8 +48,7 @@ WHOLE_TABLES: dict[type[Command], tuple[str, ...]] = dict.fromkeys(_ALWAYS, ()) 
     commands.GetQueues: ("topic",),
     commands.GetSubscriptionGroups: ("group",),
     commands.QueryConsumerOffset: ("topic",),
-    commands.ViewMessage: ("topic", "physical_offset"),
-    commands.ConsumeMessageDirectly: ("topic",),
+    commands.ViewMessage: ("physical_offset",),
 }
 """Questions about whole tables or all recent events, unless one of the named fields is set, which narrows them to one
 thing. They change nothing."""

@@ -102,7 +102,6 @@ class MessageStore:
         self.recent_properties = self.reader.recent_properties
         self.get_arrived = self.reader.get_arrived
         self.query = MessageQuery(self._log, self._queues, self._index, self.build_index)
-        self.query_message = self.query.query_message
         self.offset_by_time = self.query.offset_by_time
         self.store_time = self.query.store_time
         self.message_count = self.query.message_count

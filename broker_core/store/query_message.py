@@ -1,6 +1,6 @@
 """Finding messages by key or by time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
@@ -13,7 +13,7 @@ from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.index.index_file import PAUSE
 from broker_core.store.index.index_service import TAG_KEY, IndexService, index_words
-from broker_core.walk import Steps, finish, pieces_of
+from broker_core.walk import Steps, pieces_of
 
 QUEUES_SEARCHED = 10
 """Queues of a piece in which a time is looked for: some 50 microseconds each."""
@@ -23,6 +23,8 @@ NO_END = 1 << 62
 
 UNITS_READ = 16
 """Units of a piece, whose records are copied."""
+BYTES_READ = 1 << 20
+"""Bytes of records that are copied in a piece. The record that reaches this limit is its last one."""
 
 
 class MessageQuery:
@@ -44,12 +46,6 @@ class MessageQuery:
         """Store time (ms) and physical offset of the newest message in the index; zeros before the first."""
         return self._index.last_indexed if self._index is not None else (0, 0)
 
-    def query_message(
-        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
-    ) -> list[bytes]:
-        """The result of ``by_key``, in one piece: for a key that few messages have."""
-        return finish(self.by_key(topic, key, max_num, begin_ms, end_ms, max_bytes))
-
     def by_key(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, max_bytes: int = 1 << 62
     ) -> Steps[list[bytes]]:
@@ -57,27 +53,41 @@ class MessageQuery:
 
         Returns the newest ``max_num``, or fewer: the record that reaches ``max_bytes`` is the last one taken.
         """
-        if self._index is None:
-            return []
-        self._build_index()
         records: dict[int, bytes] = {}
         size = 0
-        name = topic.encode("utf-8", "surrogatepass")
-        for looked_at, physical_offset in enumerate(self._index.find(key_hash(topic, key), begin_ms, end_ms), 1):
+        for found in self.each_by_key(topic, key, begin_ms, end_ms) if max_num > 0 else ():
+            if found is None:
+                yield
+                continue
+            records[found[0]] = found[1]
+            size += len(found[1])
             if len(records) >= max_num or size >= max_bytes:
                 break
-            if physical_offset == PAUSE or not looked_at % UNITS_READ:
-                yield
+        return [records[physical_offset] for physical_offset in sorted(records)]
+
+    def each_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[tuple[int, bytes] | None]:
+        """The same records with their physical offsets, newest first, and one after the other, so that the caller need
+        not keep them. None is no record: here the caller may let other work be done."""
+        if self._index is None:
+            return
+        self._build_index()
+        read = 0
+        name = topic.encode("utf-8", "surrogatepass")
+        for looked_at, physical_offset in enumerate(self._index.find(key_hash(topic, key), begin_ms, end_ms), 1):
+            if physical_offset == PAUSE or not looked_at % UNITS_READ or read >= BYTES_READ:
+                read = 0
+                yield None
             if physical_offset == PAUSE:
                 continue
             record = self._log.record(physical_offset)
-            if record is None or topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
+            if record is None:
+                continue
+            read += len(record)
+            if topic_at(record, 0) != name or not begin_ms <= store_timestamp_at(record, 0) <= end_ms:
                 continue
             properties = properties_at(record, 0).decode("utf-8", "surrogateescape")
             if key in index_words(properties) or key == TAG_KEY + message_properties.find(properties, "TAGS"):
-                records[physical_offset] = record
-                size += len(record)
-        return [records[physical_offset] for physical_offset in sorted(records)]
+                yield physical_offset, record
 
     def newest(
         self, topic: str, begin_ms: int, end_ms: int, before: int | None, max_num: int, max_bytes: int
@@ -98,7 +108,7 @@ class MessageQuery:
             yield
         heapify(heads)
         found: list[bytes] = []
-        size = looked_at = 0
+        size = looked_at = read = 0
         while heads and len(found) < max_num and size < max_bytes:
             position, queue_id, offset, low = heappop(heads)
             queue = self._queues.table.get((topic, queue_id))
@@ -108,10 +118,12 @@ class MessageQuery:
             if record is not None:
                 found.append(record)
                 size += len(record)
+                read += len(record)
             if (offset := queue.before_holes(offset - 1, low)) >= low:
                 heappush(heads, (-queue.unit(offset)[0], queue_id, offset, low))
             looked_at += 1
-            if not looked_at % UNITS_READ:
+            if not looked_at % UNITS_READ or read >= BYTES_READ:
+                read = 0
                 yield
         return found[::-1], -position if found and heads else None
 

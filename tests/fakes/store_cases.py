@@ -7,6 +7,7 @@ from broker_core.formats import message_properties
 from broker_core.options import Options
 from broker_core.store.files import CopyingFiles, RealFiles
 from broker_core.store.message_store import MessageStore, PendingMessage
+from broker_core.walk import finish
 
 SMALL = Options(
     mapped_file_size_commit_log=65_536, mapped_file_size_consume_queue=2000, max_hash_slot_num=50, max_index_num=200
@@ -68,3 +69,8 @@ def flush(store: MessageStore, ms: int = 1 << 40) -> bool:
     if due is not None:
         store.flushed(due.run(), at(ms))
     return due is not None
+
+
+def query_message(store: MessageStore, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int) -> list[bytes]:
+    """The records with this key, in log order: all pieces of ``by_key`` at once."""
+    return finish(store.query.by_key(topic, key, max_num, begin_ms, end_ms))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core import gathered_commands
 from broker_core.codes import ResponseCode
 from broker_core.formats.message_properties import encode
 from broker_core.processors import idempotency
@@ -210,3 +211,65 @@ def test_keys_dropped_from_memory_are_found_in_the_store(monkeypatch: pytest.Mon
     bench.send("orders", b"e", idempotency_key="k3")
     assert bench.send("orders", b"a", b"b", idempotency_key="k1") == first
     assert stored(bench) == 5
+
+
+MANY = send("orders", *(b"%d" % number for number in range(200)), idempotency_key="k1")
+
+
+def test_a_long_look_up_takes_several_turns_and_stores_nothing_twice() -> None:
+    bench = Bench()
+    first = bench.call(MANY)
+    again = reopened(bench)
+    one, two, other = again.submit(MANY, MANY, send("orders", b"x"))
+    assert again.final(one) is None and again.final(two) is None, "the look-up goes on in the next turns"
+    assert isinstance(again.final(other), c.Sent), "which other sends do not wait for"
+    again.tick()
+    assert again.final(one) == again.final(two) == first and stored(again) == 201
+
+
+def test_a_send_behind_a_look_up_of_its_key_finds_what_was_stored_meanwhile() -> None:
+    """The first send stores the lost rest of 200 messages, and then the second one stores nothing."""
+    bench = Bench()
+    digest = content_digest(MANY.messages)
+    for n in range(100):
+        text = f"IDEMPOTENCY_KEY\x01k1\x02IDEMPOTENCY_PLACE\x01{n}/200\x02IDEMPOTENCY_DIGEST\x01{digest}\x02"
+        bench.submit(send("orders", b"%d" % n, properties=text))
+    again = reopened(bench)
+    one, two = again.submit(MANY, MANY)
+    again.tick()
+    assert again.final(one) == again.final(two) is not None and stored(again) == 200
+
+
+def test_a_look_up_that_ends_in_a_conflict_is_answered_and_the_next_one_begins() -> None:
+    bench = Bench()
+    first = bench.call(MANY)
+    again = reopened(bench)
+    wrong = send("orders", b"x", idempotency_key="k1")
+    one, two = again.submit(wrong, MANY)
+    again.tick()
+    reply = again.final(one)
+    assert isinstance(reply, c.Failed) and reply.kind == "conflict" and again.final(two) == first
+
+
+@pytest.mark.parametrize("limit", ["MAX_LOOK_UPS", "MAX_BYTES"])
+def test_the_sends_that_wait_for_a_look_up_are_limited(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(gathered_commands, limit, 1)
+    bench = Bench()
+    first = bench.call(MANY)
+    again = reopened(bench)
+    one, two = again.submit(MANY, MANY)
+    refused = again.final(two)
+    assert isinstance(refused, c.Failed) and refused.kind == "unavailable"
+    again.tick()
+    assert again.final(one) == first and again.call(MANY) == first, "the limits are free again"
+
+
+def test_a_broker_that_stops_answers_the_sends_that_wait_for_a_look_up() -> None:
+    bench = Bench()
+    bench.call(MANY)
+    again = reopened(bench)
+    (one,) = again.submit(MANY)
+    again.take(again.engine.drain(again.clock.now()))
+    assert not again.engine.drained
+    again.tick()
+    assert again.engine.drained and isinstance(again.final(one), c.Failed)

@@ -1,8 +1,11 @@
 """What became of one message: in its own queue, and through its copies."""
 
+import pytest
+
 from broker_core import commands as c
 from broker_core.formats.message_properties import encode
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
+from broker_core.store import query_message as search
 from tests.fakes.engine import Bench, records, send
 
 
@@ -156,3 +159,12 @@ def test_what_the_ring_no_longer_has_comes_from_the_poll_journal() -> None:
     assert not found.complete and found.events == []
     (entry,) = found.journal
     assert (entry["topic"], entry["group"], entry["kind"]) == ("orders", "g", "answered_at_once")
+
+
+def test_the_copies_of_a_message_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BYTES_READ", 1)
+    bench = Bench()
+    key = encode({"UNIQ_KEY": "K"})
+    bench.send("orders", *(b"x" for _ in range(9)), properties=key)
+    pieces = list(bench.engine.walk(c.GetMessageTimeline(message_id="K", topic="orders"), bench.clock.now()))
+    assert len(pieces) > 9

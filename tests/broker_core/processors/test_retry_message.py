@@ -19,6 +19,7 @@ from broker_core.store.files import RealFiles
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import Bench, context_of, records, send
 from tests.fakes.golden_store import unpack
+from tests.fakes.store_cases import query_message
 from tests.fakes.transactions import begin
 
 LEVELS = DelayLevels(Options().message_delay_level).ms
@@ -360,7 +361,7 @@ def test_a_copy_has_the_properties_that_rocketmqs_has(tmp_path: Path) -> None:
 
     retried, dead = last_record(f"%RETRY%{group}"), last_record(f"%DLQ%{group}")
     (origin,) = [
-        record for data in store.query_message("debian-ordered", "o7", 9, 0, 1 << 62) for record in decode_all(data)
+        record for data in query_message(store, "debian-ordered", "o7", 9, 0, 1 << 62) for record in decode_all(data)
     ]
     for record, theirs in ((origin, retried), (retried, dead)):
         command = c.ConsumerSendMsgBack(group=group, physical_offset=record.physical_offset, max_reconsume_times=1)

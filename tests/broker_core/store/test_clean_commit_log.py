@@ -12,7 +12,7 @@ from broker_core.formats.lake_position import LakePosition, encode
 from broker_core.options import Options
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
-from tests.fakes.store_cases import BEGIN_MS, message, open_store
+from tests.fakes.store_cases import BEGIN_MS, message, open_store, query_message
 
 ROOT = Path("/store")
 HOUR = 3_600_000
@@ -65,7 +65,7 @@ def test_old_segments_are_removed_at_the_hour_with_their_queue_and_index_files()
     assert store.get_message("T", 0, low, 1, 1000, None).status == "FOUND"
     assert files.names(ROOT / "consumequeue" / "T" / "0")[0] == "00000000000000002000"
     assert len(files.names(ROOT / "index")) < 4
-    assert store.query_message("T", "ID000001", 9, 0, 1 << 62) == []
+    assert query_message(store, "T", "ID000001", 9, 0, 1 << 62) == []
     assert store.next_clean(now(1)) is None
     assert store.next_clean(now(20)) is None
     files.kill()

@@ -9,7 +9,7 @@ from broker_core.errors import UnavailableError
 from broker_core.formats.commit_log_record import decode, decode_all
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
-from tests.fakes.store_cases import SMALL, SMALL_SYNC, at, flush, message, open_store
+from tests.fakes.store_cases import SMALL, SMALL_SYNC, at, flush, message, open_store, query_message
 
 ROOT = Path("/store")
 QUEUES = (("T", 0), ("T", 1), ("U", 0))
@@ -118,7 +118,7 @@ class World:
                     assert self.given[topic, queue_id][offset][1] is None
                     continue
                 record = decode(data)
-                assert self.store.query_message(topic, f"ID{record.flag:06d}", 9, 0, 1 << 62) == [data]
+                assert query_message(self.store, topic, f"ID{record.flag:06d}", 9, 0, 1 << 62) == [data]
 
 
 def work_and_crash(seed: int, *, sync: bool) -> World:

@@ -20,7 +20,7 @@ from broker_core.store.get_message import MESSAGE_WAS_REMOVING, OFFSET_TOO_SMALL
 from broker_core.store.mapped_file import MappedFile
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
-from tests.fakes.store_cases import BEGIN_MS, at, flush, message, open_store
+from tests.fakes.store_cases import BEGIN_MS, at, flush, message, open_store, query_message
 
 ROOT = Path("/store")
 SEGMENT = 65_536
@@ -269,7 +269,7 @@ def test_a_consumer_at_the_lost_offset_continues_after_it(killed: Killed) -> Non
     before = store.get_message(stored.topic, stored.queue_id, lost - 2, 32, 1 << 20, None)
     assert [record.queue_offset for record in decode_all(before.records)][:2] == [lost - 2, lost - 1]
     assert store.look_message_by_offset(stored.start) is None
-    assert store.query_message(stored.topic, "ID000200", 9, 0, 1 << 62) == []
+    assert query_message(store, stored.topic, "ID000200", 9, 0, 1 << 62) == []
 
 
 def test_searches_by_time_and_by_offset_pass_over_holes(killed: Killed) -> None:

@@ -9,7 +9,7 @@ from broker_core.options import change_options
 from broker_core.store.files import RealFiles
 from broker_core.store.message_store import MessageStore
 from tests.fakes.golden_store import fingerprint, unpack
-from tests.fakes.store_cases import BEGIN_MS, SMALL, SMALL_SYNC, at, body_of, flush, message, open_store
+from tests.fakes.store_cases import BEGIN_MS, SMALL, SMALL_SYNC, at, body_of, flush, message, open_store, query_message
 
 
 def bodies(store: MessageStore, queue_id: int = 0, topic: str = "T") -> list[bytes]:
@@ -168,8 +168,8 @@ def test_prepared_messages_have_no_queue_unit_and_rolled_back_ones_no_key(tmp_pa
     store.append([message(1, sys_flag=4), message(2, sys_flag=12), message(3, sys_flag=8)], at(1))
     assert [arrival.to_offset for arrival in store.reput()] == [1]
     assert bodies(store) == [body_of(3)]
-    assert len(store.query_message("T", "ID000001", 9, 0, 1 << 62)) == 1
-    assert store.query_message("T", "ID000002", 9, 0, 1 << 62) == []
+    assert len(query_message(store, "T", "ID000001", 9, 0, 1 << 62)) == 1
+    assert query_message(store, "T", "ID000002", 9, 0, 1 << 62) == []
 
 
 def test_a_deleted_topic_can_be_created_again(tmp_path: Path) -> None:

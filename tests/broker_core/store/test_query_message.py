@@ -1,7 +1,10 @@
 from pathlib import Path
 
+import pytest
+
 from broker_core.formats.commit_log_record import decode
-from tests.fakes.store_cases import BEGIN_MS, at, message, open_store
+from broker_core.store import query_message as search
+from tests.fakes.store_cases import BEGIN_MS, at, message, open_store, query_message
 
 
 def test_messages_are_found_by_key_within_a_window(tmp_path: Path) -> None:
@@ -21,7 +24,7 @@ def test_messages_are_found_by_key_within_a_window(tmp_path: Path) -> None:
     store.reput()
 
     def flags_found(key: str, maximum: int = 1000, begin: int = 0, end: int = 1 << 40) -> list[int]:
-        records = store.query_message("T", key, maximum, BEGIN_MS + begin, BEGIN_MS + end)
+        records = query_message(store, "T", key, maximum, BEGIN_MS + begin, BEGIN_MS + end)
         return [decode(record).flag for record in records]
 
     assert flags_found("all") == list(range(0, 300, 2))
@@ -53,3 +56,15 @@ def test_the_newest_indexed_message_is_known(tmp_path: Path) -> None:
     store.reput()
     store.build_index()
     assert store.query.last_indexed == (BEGIN_MS + 7, batch.requests[-1].physical_offset)
+
+
+def test_a_search_pauses_after_some_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    store.append([message(number, keys="all") for number in range(5)], at(0))
+    store.reput()
+    monkeypatch.setattr(search, "BYTES_READ", 1)
+    for steps in (
+        store.query.by_key("T", "all", 9, 0, search.NO_END),
+        store.query.newest("T", 0, search.NO_END, None, 9, 1 << 20),
+    ):
+        assert len(list(steps)) >= 5

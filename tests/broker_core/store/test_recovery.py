@@ -14,7 +14,7 @@ from broker_core.formats.message_properties import encode
 from broker_core.store.log_repair import has_lost_sector
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
-from tests.fakes.store_cases import BEGIN_MS, at, body_of, flush, message, open_store
+from tests.fakes.store_cases import BEGIN_MS, at, body_of, flush, message, open_store, query_message
 
 COUNT = 300
 ROOT = Path("/store")
@@ -122,8 +122,8 @@ def test_every_message_in_the_log_is_recovered(root: Path, harm: Callable[[Path]
     harm(root)
     store = open_store(root, ms=1000)
     assert bodies(store) == [body_of(number, 500) for number in range(COUNT)]
-    assert len(store.query_message("T", "ID000005", 9, 0, 1 << 62)) == 1
-    assert len(store.query_message("T", "ID000299", 9, 0, 1 << 62)) == 1
+    assert len(query_message(store, "T", "ID000005", 9, 0, 1 << 62)) == 1
+    assert len(query_message(store, "T", "ID000299", 9, 0, 1 << 62)) == 1
     assert store.recovery
     assert store.append([message(1)], at(2000)).requests[0].queue_offset == COUNT
     store.close(at(2001))

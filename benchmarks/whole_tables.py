@@ -1,8 +1,9 @@
 """The longest turn of the engine with 2,000 topics of 1,024 queues, 100,000 held pulls and 2 million offsets.
 
-    python benchmarks/whole_tables.py [--topics N] [--queues N] [--holds N] [--groups N]
+    python benchmarks/whole_tables.py [--topics N] [--queues N] [--holds N] [--groups N] [--only pops]
 
-A second engine has 20,000 groups that all consume one topic of 8 queues.
+A second engine has 20,000 groups that all consume one topic of 8 queues. In a third one, groups pop from a topic of
+1,024 queues. ``--only pops`` leaves out the others.
 
 A turn is everything that the engine does before the event loop can serve another connection: it includes encoding the
 answer for a web process. For each question about whole tables, and for other work that grows with the tables, the
@@ -276,6 +277,45 @@ async def many_groups(groups: int, queues: int) -> None:
         await bench.runner.stop()
 
 
+async def pops(queues: int) -> None:
+    """Groups that pop, in order and not, from a topic whose queues all have messages."""
+    with engine(mapped_file_size_consume_queue=20_000) as broker:
+        bench = Bench(broker)
+        await bench.runner.start()
+        freeze()
+        await bench.ask(new_topic("popped", queues))
+        await send_to_all_queues(bench, "popped", queues)
+        print(f"  {queues:,} queues with messages")
+        for order in (False, True):
+            group = f"begins-{order}"
+            offsets = [c.QueueOffset(topic="popped", queue_id=queue_id, offset=0) for queue_id in range(queues)]
+            await bench.ask(c.UpdateConsumerOffset(group=group, offsets=offsets))
+            one = pop_of(group, order=order)
+            await bench.measure(f"pop{' in order' * order}", lambda asked=one: bench.ask(asked))  # type: ignore[misc]
+        await hand_out_all(bench, "waiting", queues, invisible_ms=15_000)
+        connections = [Connection(bench._sink) for _ in range(16)]
+        for number in range(min(queues, 1024)):
+            one = pop_of("waiting", order=True, poll_ms=30_000)
+            bench.runner.submit(connections[number % 16], -2 - number, one)
+        await bench.idle(lambda: not bench.runner.backlog)
+        name = f"{queues} queues are free, {broker.hold_count} pops wait"
+        await bench.measure(name, lambda: bench.idle(lambda: broker.hold_count <= queues // 2))  # 2 queues for each
+        infos = broker._context.order_infos
+        for number in range(9):
+            await hand_out_all(bench, f"group-{number}", queues)
+        await bench.measure(f"write {len(infos):,} order infos", lambda: bench.idle(lambda: not infos.dirty))
+        await bench.runner.stop()
+
+
+async def hand_out_all(bench: Bench, group: str, queues: int, invisible_ms: int = 200_000) -> None:
+    for queue_id in range(queues):
+        await bench.ask(pop_of(group, order=True, queue_id=queue_id, invisible_ms=invisible_ms))
+
+
+def pop_of(group: str, **more: Any) -> c.PopMessage:
+    return c.PopMessage(topic="popped", consumer_group=group, client_id="c", **more)
+
+
 def pull_of(group: str, queue_id: int) -> c.PullMessage:
     return c.PullMessage(topic="shared", queue_id=queue_id, queue_offset=0, consumer_group=group, client_id=group)
 
@@ -318,10 +358,15 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=1024)
     parser.add_argument("--holds", type=int, default=100_000)
     parser.add_argument("--groups", type=int, default=20_000)
+    parser.add_argument("--only", choices=["pops"])
     arguments = parser.parse_args()
-    title(f"Longest turns: {arguments.topics:,} topics of {arguments.queues:,} queues, {arguments.holds:,} holds")
-    asyncio.run(run(arguments.topics, arguments.queues, arguments.holds))
-    asyncio.run(many_groups(arguments.groups, 8))
+    if arguments.only is None:
+        title(f"Longest turns: {arguments.topics:,} topics of {arguments.queues:,} queues, {arguments.holds:,} holds")
+        asyncio.run(run(arguments.topics, arguments.queues, arguments.holds))
+        asyncio.run(many_groups(arguments.groups, 8))
+    title("Longest turns with pops")
+    print(f"  {'work':34} {'turn, ms':>9} {'time, ms':>9} {'answer, ms':>11}   answer")
+    asyncio.run(pops(arguments.queues))
 
 
 if __name__ == "__main__":

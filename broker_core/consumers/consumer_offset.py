@@ -4,7 +4,7 @@ Source: RocketMQ's ConsumerOffsetManager; the table behind ``config/consumerOffs
 ``{"offsetTable": {"topic@group": {queueId: offset}}}``.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from broker_core.consumers.queue_offsets import STEP, QueueOffsets
@@ -35,6 +35,10 @@ class ConsumerOffsetManager:
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset that the group will consume; None if it has committed none."""
         return self._table.query(group, topic, queue_id)
+
+    def queues(self, group: str, topic: str) -> Mapping[int, int]:
+        """Queue -> offset of a group's topic, for many queues at once. A later change may be missing in it."""
+        return self._table.queues(group, topic)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
         """Store an offset, which may move backwards. Returns the previous offset."""
@@ -92,6 +96,11 @@ class ConsumerOffsetManager:
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Have the answer to a member's next pull from this queue move it to ``offset``."""
         self._resets.put(group, topic, queue_id, offset)
+
+    @property
+    def has_resets(self) -> bool:
+        """Whether a member of any group is to be moved."""
+        return len(self._resets) > 0
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         return self._resets.query(group, topic, queue_id) if self._resets else None

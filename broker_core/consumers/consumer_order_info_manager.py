@@ -1,13 +1,14 @@
 """Which queues are handed out in order: one queue of a group goes to one member at a time.
 
-    table    (topic, group) -> queue id -> OrderInfo, the last pop in order from that queue
+    infos    (topic, group, queue id)   -> OrderInfo, the last pop in order from that queue
+    queues   (topic, group)             -> queue ids, those popped the longest ago first
     leases   (topic, group, queue id)   -> when the last invisible time of its messages ends
 
 The group's offset stays at the first message that is not acknowledged. Callers pass it as ``committed``: messages
 before it count as acknowledged, whoever moved it. So a queue whose offset was reset to elsewhere is free.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -111,11 +112,11 @@ class ConsumerOrderInfoManager:
     def __init__(self, loaded: dict[str, Any] | None, now: Now) -> None:
         """Raises ValueError or a subclass if ``loaded`` does not have RocketMQ's form."""
         self._rest = {"orderedConsumptionLevel": "QUEUE"} | dict(loaded or {})
-        self._table: dict[tuple[str, str], dict[int, OrderInfo]] = {}
+        self._infos: dict[Key, OrderInfo] = {}
+        self._queues: dict[tuple[str, str], dict[int, None]] = {}
         self._leases: Leases[Key] = Leases()
         self._ended: dict[Key, None] = {}
         """The queues whose messages are all visible again: their counts may be forgotten."""
-        self._count = 0
         self.note_returned: NoteReturned = lambda group, topic, messages: None
         """Called with each number of messages that count as invisible no more without an acknowledgement. A number
         below 0: they count again."""
@@ -124,17 +125,16 @@ class ConsumerOrderInfoManager:
             topic, _, group = name.rpartition("@")
             stored = msgspec.convert(queues, dict[int, _Stored], strict=False)
             for queue_id, info in stored.items():
-                if topic and group and 0 < len(info.o) <= 64 and self._count < MAX_QUEUES:
+                if topic and group and 0 < len(info.o) <= 64 and len(self) < MAX_QUEUES:
                     self._put((topic, group, queue_id), _loaded(info, now))
 
     def __len__(self) -> int:
         """Queues, of all groups."""
-        return self._count
+        return len(self._infos)
 
     def find(self, group: str, topic: str, queue_id: int) -> OrderInfo | None:
         """The last pop in order of a group from a queue; None if all of its messages are acknowledged."""
-        queues = self._table.get((topic, group))
-        return queues.get(queue_id) if queues else None
+        return self._infos.get((topic, group, queue_id))
 
     def is_blocked(self, group: str, topic: str, queue_id: int, committed: int, attempt_id: str, now_ns: int) -> bool:
         """Whether a queue is handed out to another pop than the one that has this ``attempt_id``."""
@@ -143,14 +143,14 @@ class ConsumerOrderInfoManager:
             return False
         return info.is_invisible(committed, now_ns)
 
-    def queues(self, group: str, topic: str) -> Iterable[int]:
+    def queues(self, group: str, topic: str) -> Collection[int]:
         """The queues of which messages are not acknowledged, those popped the longest ago first."""
-        return self._table.get((topic, group), {})
+        return self._queues.get((topic, group), ())
 
     @property
     def room(self) -> int:
         """How many more queues may be handed out."""
-        return MAX_QUEUES - self._count + len(self._ended)
+        return MAX_QUEUES - len(self) + len(self._ended)
 
     def hand_out(
         self,
@@ -173,7 +173,7 @@ class ConsumerOrderInfoManager:
             is_repeated = bool(attempt_id) and attempt_id == old.attempt_id
             again = old.counts if is_repeated else {offset: old.counts.get(offset, 0) + 1 for offset in old.offsets}
             counts = {offset: again[offset] for offset in offsets if again.get(offset, 0) > 0}
-        elif self._count >= MAX_QUEUES:
+        elif len(self) >= MAX_QUEUES:
             self._remove(next(iter(self._ended)))
         info = OrderInfo(
             pop_time=pop_time,
@@ -190,8 +190,7 @@ class ConsumerOrderInfoManager:
 
     def acknowledge(self, place: Key, offsets: list[int], committed: int) -> None:
         """Note that messages of the last pop from this queue are consumed. ``committed`` is the group's new offset."""
-        topic, group, queue_id = place
-        info = self._table[topic, group][queue_id]
+        info = self._infos[place]
         bits = sum(1 << info.offsets.index(offset) for offset in offsets)
         changed = msgspec.structs.replace(info, acknowledged=info.acknowledged | bits)
         self.dirty = True
@@ -204,8 +203,8 @@ class ConsumerOrderInfoManager:
     ) -> None:
         """Make a message of the last pop from this queue visible after this time. ``unseen``: this pop does not count
         for it, because no consumer got it."""
-        topic, group, queue_id = place
-        info = self._table[topic, group][queue_id]
+        topic, group, _ = place
+        info = self._infos[place]
         number = info.offsets.index(offset)
         end_ns = now.mono_ns + invisible_ms * 1_000_000
         changed = msgspec.structs.replace(
@@ -227,17 +226,16 @@ class ConsumerOrderInfoManager:
 
     def remove_where(self, is_gone: Callable[[str, str], bool]) -> None:
         """Forget the queues of the (topic, group) pairs for which this is True."""
-        for topic, group in [key for key in self._table if is_gone(*key)]:
-            for queue_id in list(self._table[topic, group]):
+        for topic, group in [key for key in self._queues if is_gone(*key)]:
+            for queue_id in list(self._queues[topic, group]):
                 self._remove((topic, group, queue_id))
             self.dirty = True
 
     def keep_existing(self, max_offset: Callable[[str, int], int]) -> None:
         """At a start: forget pops of messages that are not in the log, because a power cut took them."""
-        for (topic, group), queues in list(self._table.items()):
-            for queue_id, info in list(queues.items()):
-                if info.offsets[-1] >= max_offset(topic, queue_id):
-                    self._remove((topic, group, queue_id))
+        for place, info in list(self._infos.items()):
+            if info.offsets[-1] >= max_offset(place[0], place[2]):
+                self._remove(place)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -245,11 +243,11 @@ class ConsumerOrderInfoManager:
         """Up to ``limit`` queues whose messages may all have become visible."""
         due = self._leases.take_due(now_ns, limit)
         self._ended.update(dict.fromkeys(due))
-        for topic, group, queue_id in due:
-            info = self._table[topic, group][queue_id]
+        for place in due:
+            info = self._infos[place]
             if info.is_counted:
-                self.note_returned(group, topic, info.counted)
-                self._table[topic, group][queue_id] = msgspec.structs.replace(info, is_counted=False)
+                self.note_returned(place[1], place[0], info.counted)
+                self._infos[place] = msgspec.structs.replace(info, is_counted=False)
         return due
 
     def next_due_ns(self) -> int | None:
@@ -260,10 +258,12 @@ class ConsumerOrderInfoManager:
 
     def copy_table(self) -> Callable[[], dict[str, Any]]:
         """A function that returns the content of consumerOrderInfo.json as it is now. Any thread may call it."""
-        queues_of = [(f"{topic}@{group}", dict(queues)) for (topic, group), queues in self._table.items()]
+        infos = self._infos.copy()
 
         def as_table() -> dict[str, Any]:
-            table = {name: {queue_id: info.as_table() for queue_id, info in of.items()} for name, of in queues_of}
+            table: dict[str, dict[int, Any]] = {}
+            for (topic, group, queue_id), info in infos.items():
+                table.setdefault(f"{topic}@{group}", {})[queue_id] = info.as_table()
             return self._rest | {"table": table}
 
         return as_table
@@ -273,25 +273,25 @@ class ConsumerOrderInfoManager:
     def _put(self, place: Key, info: OrderInfo) -> None:
         """Store the newest pop of a queue, behind those of the other queues."""
         topic, group, queue_id = place
-        queues = self._table.setdefault((topic, group), {})
-        self._count += queues.pop(queue_id, None) is None
-        queues[queue_id] = info
+        queues = self._queues.setdefault((topic, group), {})
+        queues.pop(queue_id, None)
+        queues[queue_id] = None
+        self._infos[place] = info
         self._ended.pop(place, None)
         self._leases.renew(place, max(info.ends_ns))
 
     def _change(self, place: Key, info: OrderInfo, committed: int) -> None:
-        topic, group, queue_id = place
-        self._table[topic, group][queue_id] = info
+        self._infos[place] = info
         self._ended.pop(place, None)
         self._leases.renew(place, info.end_ns(committed))
 
     def _remove(self, place: Key) -> None:
         topic, group, queue_id = place
-        queues = self._table[topic, group]
-        self.note_returned(group, topic, queues.pop(queue_id).counted)
+        queues = self._queues[topic, group]
+        del queues[queue_id]
         if not queues:
-            del self._table[topic, group]
-        self._count -= 1
+            del self._queues[topic, group]
+        self.note_returned(group, topic, self._infos.pop(place).counted)
         self._ended.pop(place, None)
         self._leases.drop(place)
 

@@ -165,6 +165,10 @@ class PullRequestHold:
     def has_pops(self) -> bool:
         return bool(self._pops)
 
+    def has_pops_of(self, topic: str, group: str) -> bool:
+        """Whether a group has held pops for messages of the topic."""
+        return group in self._pops.get(topic, ())
+
     def get_or_create_pops(self, topic: str, group: str, queue_id: int) -> ManyPullRequest:
         """The held pops of a group for a queue, or for all (-1), created if there are none."""
         queues = self._table.setdefault(topic, {})

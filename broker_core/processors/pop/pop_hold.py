@@ -94,6 +94,8 @@ def wake_next(context: Context, pop: Pop) -> None:
 
 def wake_for_rest(context: Context, pop: Pop, queues: list[tuple[str, int]]) -> None:
     """Messages are left in these queues (topic, queue id): wake the group's next hold that waits for one of them."""
+    if not context.holds.has_pops_of(pop.topic, pop.group):
+        return
     for topic, queue_id in queues:
         if wake_one(context, pop.topic, pop.group, queue_id if topic == pop.topic else -1):
             return

@@ -18,7 +18,7 @@ from broker_core.processors.pop.pop_message import answer, check_access, require
 from broker_core.processors.pull_message import release
 from broker_core.topics import validate_group
 
-QUEUE_WORK = 8192
+QUEUE_WORK = 16 << 10
 """The work of looking at one queue, as bytes that could be copied in that time."""
 NEW_WORK = 40 << 10
 """The work of storing a new group's offset in a queue."""
@@ -139,12 +139,13 @@ def notification(context: Context, request: Request, now: Now) -> Reply | None:
 def _has_message(context: Context, pop: Pop, now: Now) -> bool:
     """Whether a queue has messages for the group that this pop may get. As in RocketMQ, no filter is applied."""
     for topic, queue_id in queues_of(context, pop):
+        end = context.store.max_offset(topic, queue_id)
+        if not end:
+            continue
         offset = context.offsets.query(pop.group, topic, queue_id)
         if offset is None:
             offset = first_offset(context, pop, topic, queue_id)
-        if context.store.max_offset(topic, queue_id) > offset and not (
-            pop.order and is_handed_out(context, pop, topic, queue_id, offset, now)
-        ):
+        if end > offset and not (pop.order and is_handed_out(context, pop, topic, queue_id, offset, now)):
             return True
     return False
 

@@ -3,6 +3,8 @@
 One look is one turn of the engine, so what it reads, and the offsets that it stores for a new group, are limited.
 """
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from broker_core.clock import Now
@@ -16,6 +18,9 @@ from broker_core.processors.consumer_manage import commit_offset
 from broker_core.processors.context import Context
 from broker_core.store.get_message import GetMessageResult
 from broker_core.topics import MESSAGE_TYPE, PERM_READ, PRIORITY, TopicConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 MAX_BYTES = 4 << 20
 """Bytes of one answer, unless its first message is longer."""
@@ -99,39 +104,55 @@ def _is_by_priority(context: Context, topic: TopicConfig, group: str, turn: int)
 
 def look(context: Context, pop: Pop, now: Now) -> Found:
     """Read the messages that the group would be given now. Its offsets do not move past messages that match."""
-    found = Found([])
-    store, query, group = context.store, context.offsets.query, pop.group
-    for topic, queue_id in queues_of(context, pop):
-        found.scanned += 1
-        end, offset = store.max_offset(topic, queue_id), query(group, topic, queue_id)
+    queues = queues_of(context, pop)
+    found = Found([], scanned=len(queues))
+    all_offsets, points, group = context.offsets, context.check_points, pop.group
+    max_offset, has_resets = context.store.max_offset, all_offsets.has_resets
+    least_limit = min(MAX_IN_FLIGHT_OF_QUEUE, MAX_IN_FLIGHT)
+    may_be_full = not pop.order and points.messages + pop.max_msg_nums > least_limit
+    consumed: Mapping[int, int] = {}
+    handed_out: Collection[int] = ()
+    looked_in, is_over = "", False
+    for topic, queue_id in queues:  # there may be 1,024 of them
+        if topic != looked_in:
+            looked_in, consumed = topic, all_offsets.queues(group, topic)
+            handed_out = context.order_infos.queues(group, topic) if pop.order else ()
+        end, offset = max_offset(topic, queue_id), consumed.get(queue_id)
         if offset is None:
-            if found.new >= (NEW_QUEUES if end else NEW_QUEUES // 2):
-                if end:
-                    _leave(found, topic, queue_id, 1 if pop.from_max else end - store.min_offset(topic, queue_id))
-                continue
-            found.new += 1
-            offset = first_offset(context, pop, topic, queue_id)
-            commit_offset(context, group, topic, queue_id, offset, pop.client_id, now)
-        if context.offsets.pending_reset(group, topic, queue_id) is not None:
-            context.offsets.erase_reset(group, topic, queue_id)  # a pop reads from the group's offset anyway
-        if offset == end or (pop.order and is_handed_out(context, pop, topic, queue_id, offset, now)):
+            offset = _begin(context, pop, topic, queue_id, end, found, now)
+        if has_resets and offset is not None:
+            all_offsets.erase_reset(group, topic, queue_id)  # a pop reads from the group's offset anyway
+        if offset is None or offset == end:
             continue
-        left = pop.max_msg_nums - found.messages
-        room = _room(context, pop, topic, queue_id, found)
+        if queue_id in handed_out and is_handed_out(context, pop, topic, queue_id, offset, now):
+            continue
+        room = _room(context, pop, topic, queue_id, found) if may_be_full else pop.max_msg_nums
         if room <= 0:
             found.rest += max(0, end - offset)
-            context.check_points.note_full(group, topic, queue_id, pop.topic)
-        elif not left or _is_over(found):
+            points.note_full(group, topic, queue_id, pop.topic)
+        elif is_over:
             _leave(found, topic, queue_id, max(0, end - offset))
         else:
-            _read(context, pop, topic, queue_id, offset, min(left, room), found, now)
+            wanted = min(pop.max_msg_nums - found.messages, room)
+            _read(context, pop, topic, queue_id, offset, wanted, found, now)
+            is_over = _is_over(pop, found)
     return found
 
 
+def _begin(context: Context, pop: Pop, topic: str, queue_id: int, end: int, found: Found, now: Now) -> int | None:
+    """Store the offset at which a new group begins in a queue. None if this look leaves that to the next one."""
+    if found.new >= (NEW_QUEUES if end else NEW_QUEUES // 2):
+        if end:
+            _leave(found, topic, queue_id, 1 if pop.from_max else end - context.store.min_offset(topic, queue_id))
+        return None
+    found.new += 1
+    offset = first_offset(context, pop, topic, queue_id)
+    commit_offset(context, pop.group, topic, queue_id, offset, pop.client_id, now)
+    return offset
+
+
 def _room(context: Context, pop: Pop, topic: str, queue_id: int, found: Found) -> int:
-    """How many messages of a queue may be popped; a pop in order has no check points, which would limit it."""
-    if pop.order:
-        return pop.max_msg_nums
+    """How many messages of a queue may be popped because of what is in flight."""
     points = context.check_points
     in_flight = points.in_flight(pop.group, topic, queue_id)
     return min(MAX_IN_FLIGHT_OF_QUEUE - in_flight, MAX_IN_FLIGHT - points.messages - found.messages)
@@ -142,10 +163,11 @@ def is_handed_out(context: Context, pop: Pop, topic: str, queue_id: int, offset:
     return context.order_infos.is_blocked(pop.group, topic, queue_id, offset, pop.attempt_id, now.mono_ns)
 
 
-def _is_over(found: Found) -> bool:
-    """Whether a look has done as much as one may do."""
+def _is_over(pop: Pop, found: Found) -> bool:
+    """Whether a look has what was asked for, or has done as much as one may do."""
     return (
-        len(found.queues) >= GIVEN_QUEUES
+        found.messages >= pop.max_msg_nums
+        or len(found.queues) >= GIVEN_QUEUES
         or found.reads >= MAX_READS
         or found.size >= MAX_BYTES
         or found.work >= MAX_WORK

@@ -74,3 +74,17 @@ def test_a_copy_does_not_change_with_the_table() -> None:
     copy: Any = infos.copy_table()
     infos.clear("g", "orders", 0)
     assert list(copy()["table"]) == ["orders@g"]
+
+
+def test_the_copy_of_many_groups_is_one_of_a_table() -> None:
+    """The engine copies in one turn; the thread that writes the file does the rest."""
+    infos = ConsumerOrderInfoManager(None, at(0))
+    for number in range(3):
+        infos.hand_out(("orders", f"g{number}", number), [0], 0, 1000, "", "c", 0)
+    content = infos.copy_table()
+    infos.hand_out(("orders", "g0", 9), [0], 0, 1000, "", "c", 0)
+    assert {name: [*queues] for name, queues in content()["table"].items()} == {
+        "orders@g0": [0],
+        "orders@g1": [1],
+        "orders@g2": [2],
+    }

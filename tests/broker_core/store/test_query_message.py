@@ -67,4 +67,4 @@ def test_a_search_pauses_after_some_bytes(tmp_path: Path, monkeypatch: pytest.Mo
         store.query.by_key("T", "all", 9, 0, search.NO_END),
         store.query.newest("T", 0, search.NO_END, None, 9, 1 << 20),
     ):
-        assert len(list(steps)) >= 5
+        assert len(list(steps)) >= 4, "a pause between two records"

@@ -5,12 +5,15 @@ and REAL_QID. A commit stores a copy in the real queue; the copy's PREPAREDTRANS
 the half message. An op message in RMQ_SYS_TRANS_OP_HALF_TOPIC then lists the queue offsets of half messages that have
 ended. How far both queues are done with is in consumerOffset.json, as offsets of the group CID_RMQ_SYS_TRANS.
 
-An op message is stored only when the copies of all half messages in it are on the disk. So a power cut cannot leave
-the op message of a copy that is lost. A crash before the op message is stored commits nothing twice either: ``load``
+A rollback is its op message, which is stored before it is answered; RocketMQ keeps it in memory for up to 3 s. The op
+message of a commit is stored only when the copy is on the disk. So a power cut cannot leave the op message of a copy
+that is lost. A crash before the op message is stored commits nothing twice either: ``load``
 reads the log from the oldest pending half message on, and finds the copies by their PREPAREDTRANSACTIONOFFSET.
 """
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import chain, takewhile
 
 import msgspec
 
@@ -35,6 +38,29 @@ OP_MESSAGE_BYTES = 4096
 
 ENDED_AT_ONCE = 500
 """About as many queue offsets fit into an op message. If so many wait, it is stored at once."""
+
+
+OpBody = tuple[bytes, list[int]]
+"""The body of an op message, and the offsets of the half messages that it lists."""
+
+
+def op_bodies(offsets: Iterable[int]) -> list[OpBody]:
+    """The op messages that list half messages with these offsets in their queue."""
+    bodies: list[OpBody] = []
+    parts: list[bytes] = []
+    listed: list[int] = []
+    size = 0
+    for offset in offsets:
+        part = b"%d," % offset
+        if size + len(part) > OP_MESSAGE_BYTES:
+            bodies.append((b"".join(parts), listed))
+            parts, listed, size = [], [], 0
+        parts.append(part)
+        listed.append(offset)
+        size += len(part)
+    if parts:
+        bodies.append((b"".join(parts), listed))
+    return bodies
 
 
 class Half(msgspec.Struct, gc=False):
@@ -62,6 +88,7 @@ class TransactionalMessageService:
         self._end = 0  # the offset after the last half message
         self._ended: deque[tuple[int, int]] = deque()  # (physical end of what ended it, offset)
         self._ended_ns = 0  # since when the first of them waits
+        self._rolled_back: deque[tuple[int, int]] = deque()  # the same for those that an op message lists already
         self._ops: deque[tuple[int, int]] = deque()  # (offset in the op queue, highest offset in the op message)
         self._ops_end = 0
         self._paused_until_ns = 0
@@ -88,7 +115,7 @@ class TransactionalMessageService:
         ended = self._read_ops(op_offset or 0, first)
         for offset in range(first, self._end):
             physical_offset, size, _ = queue.unit(offset)
-            if offset not in ended and size and not is_hole(physical_offset, size):
+            if ended.get(offset, -1) < physical_offset and size and not is_hole(physical_offset, size):
                 stored_ms = self._log.store_timestamp(physical_offset)
                 if stored_ms is not None:
                     self.pending[offset] = Half(physical_offset, stored_ms)
@@ -97,19 +124,20 @@ class TransactionalMessageService:
             steps.append(("transactions", f"{len(self.pending)} half messages wait for their transactions to end"))
         return steps
 
-    def _read_ops(self, op_offset: int, first: int) -> set[int]:
-        """The offsets of half messages from ``first`` on that op messages from ``op_offset`` on list."""
+    def _read_ops(self, op_offset: int, first: int) -> dict[int, int]:
+        """The offsets of half messages from ``first`` on that op messages from ``op_offset`` on list. Each with the
+        physical offset of the last such op message: it ends no half message that was stored after it."""
         queue = self._queues.table.get((OP_TOPIC, 0))
         if queue is None:
-            return set()
-        ended: set[int] = set()
+            return {}
+        ended: dict[int, int] = {}
         self._ops_end = queue.max_offset
         for offset in range(max(op_offset, queue.min_offset(self._log.min_offset)), self._ops_end):
             record = self._record(queue, offset)
             if record is None or find(record.properties, TAGS) != REMOVE_TAG:
                 continue
             listed = [int(text) for text in record.body.split(b",") if text.isdigit() and len(text) < 20]
-            ended.update(number for number in listed if number >= first)
+            ended.update((number, record.physical_offset) for number in listed if number >= first)
             self._ops.append((offset, max(listed, default=-1)))
         return ended
 
@@ -174,8 +202,8 @@ class TransactionalMessageService:
 
     @property
     def has_ended(self) -> bool:
-        """Whether half messages have ended that no op message lists."""
-        return bool(self._ended)
+        """Whether half messages have ended that ``progress`` did not count yet."""
+        return bool(self._ended or self._rolled_back)
 
     def ops_due_ns(self, flushed_offset: int) -> int | None:
         """Monotonic ns at which to store an op message; None while there is nothing that it may list."""
@@ -184,27 +212,21 @@ class TransactionalMessageService:
         at_once = len(self._ended) >= ENDED_AT_ONCE
         return max(0 if at_once else self._ended_ns + OP_BATCH_NS, self._paused_until_ns)
 
-    def op_bodies(self, flushed_offset: int) -> list[tuple[bytes, list[int]]]:
+    def op_bodies(self, flushed_offset: int) -> list[OpBody]:
         """The op messages to store now, each with the offsets that it lists. They wait until ``listed``."""
-        bodies: list[tuple[bytes, list[int]]] = []
-        parts: list[bytes] = []
-        offsets: list[int] = []
-        size = 0
-        for physical_end, offset in self._ended:
-            if physical_end > flushed_offset:
-                break
-            part = b"%d," % offset
-            if size + len(part) > OP_MESSAGE_BYTES:
-                bodies.append((b"".join(parts), offsets))
-                parts, offsets, size = [], [], 0
-            parts.append(part)
-            offsets.append(offset)
-            size += len(part)
-        if parts:
-            bodies.append((b"".join(parts), offsets))
-        return bodies
+        on_disk = takewhile(lambda ended: ended[0] <= flushed_offset, self._ended)
+        return op_bodies(offset for _, offset in on_disk)
 
-    def listed(self, bodies: list[tuple[bytes, list[int]]], arrival: Arrival, now: Now) -> None:
+    def roll_back(self, bodies: list[OpBody], arrival: Arrival, physical_end: int) -> None:
+        """These op messages were stored, at the offsets of ``arrival``, and end the pending half messages in them."""
+        for op_offset, (_, offsets) in enumerate(bodies, arrival.from_offset):
+            self._ops.append((op_offset, max(offsets)))
+            for offset in offsets:
+                del self.pending[offset]
+                self._rolled_back.append((physical_end, offset))
+        self._ops_end = arrival.to_offset
+
+    def listed(self, bodies: list[OpBody], arrival: Arrival, now: Now) -> None:
         """These op messages were stored, at the offsets of ``arrival``."""
         for op_offset, (_, offsets) in enumerate(bodies, arrival.from_offset):
             self._ops.append((op_offset, max(offsets)))
@@ -217,12 +239,19 @@ class TransactionalMessageService:
         """The store refused an op message: try again at this monotonic time."""
         self._paused_until_ns = until_ns
 
-    def progress(self) -> tuple[int, int]:
+    def is_further(self, flushed_offset: int) -> bool:
+        """Whether half messages that are rolled back have reached the disk since ``progress`` was called."""
+        return bool(self._rolled_back) and self._rolled_back[0][0] <= flushed_offset
+
+    def progress(self, flushed_offset: int) -> tuple[int, int]:
         """(offset of the first half message that is pending or not listed, of the first op message that counts).
 
-        All that the op messages before the second list is before the first.
+        All that the op messages before the second list is before the first. A half message that is rolled back, but
+        is not on the disk, counts as not listed: after a power cut another one may have its offset.
         """
-        unlisted = min((offset for _, offset in self._ended), default=self._end)
+        while self._rolled_back and self._rolled_back[0][0] <= flushed_offset:
+            self._rolled_back.popleft()
+        unlisted = min((offset for _, offset in chain(self._ended, self._rolled_back)), default=self._end)
         half_offset = min(next(iter(self.pending), self._end), unlisted)
         while self._ops and self._ops[0][1] < half_offset:
             self._ops.popleft()

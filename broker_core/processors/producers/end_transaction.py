@@ -36,7 +36,7 @@ from broker_core.processors.outcome import refuse
 from broker_core.processors.producers.half_message import GROUP, require_loaded
 from broker_core.processors.schedule_message import DELAYS, delay, real_copy
 from broker_core.store.commit_log import PendingMessage
-from broker_core.store.transactional_message_service import HALF_TOPIC, OP_TOPIC, REMOVE_TAG
+from broker_core.store.transactional_message_service import HALF_TOPIC, OP_TOPIC, REMOVE_TAG, OpBody, op_bodies
 
 log = logging.getLogger(__name__)
 
@@ -68,21 +68,26 @@ def prepare_end(context: Context, request: Request, now: Now) -> End:
 
 
 def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now) -> None:
-    """Store the committed messages of several transactions as one block, and answer. All of them are pending, and none
-    is in the list twice."""
-    copies = [end.copy for end in ends if end.copy is not None]
-    physical_end = context.store.appended_offset
-    if copies:
-        try:
-            batch = context.store.append(copies, now)
-        except Exception as error:
-            _not_stored(context, commit, ends, error, now)
-            return
-        physical_end = batch.end
+    """Store the ends of several transactions as one block, and answer: the committed messages, and op messages that
+    list what is rolled back. All of the transactions are pending, and none is in the list twice."""
+    messages = [end.copy for end in ends if end.copy is not None]
+    bodies = op_bodies(end.record.queue_offset for end in ends if end.copy is None)
+    messages += _op_messages(context, bodies, now)
+    try:
+        batch = context.store.append(messages, now)
+    except Exception as error:
+        _not_stored(context, commit, ends, error, now)
+        return
+    transactions = context.store.transactions
     for end in ends:
-        context.store.transactions.end(end.record.queue_offset, physical_end, now.mono_ns)
-    if copies:
-        message_stored(context, batch, now)
+        if end.copy is not None:
+            transactions.end(end.record.queue_offset, batch.end, now.mono_ns)
+    if bodies:
+        ops = next(arrival for arrival in batch.arrivals if arrival.topic == OP_TOPIC)
+        transactions.roll_back(bodies, ops, batch.end)
+        if transactions.is_further(context.store.flushed_offset):
+            _note_progress(context)
+    message_stored(context, batch, now)
     for end in ends:
         is_commit = end.copy is not None
         if is_commit:
@@ -98,7 +103,7 @@ def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now)
             "committed" if is_commit else "rolled_back",
             "",
         )
-        commit.acknowledge(end.request, Done(), wait=is_commit, now=now)
+        commit.acknowledge(end.request, Done(), wait=True, now=now)
 
 
 def _not_stored(context: Context, commit: GroupCommit, ends: list[End], error: Exception, now: Now) -> None:
@@ -168,20 +173,24 @@ def names_of(record: CommitLogRecord) -> tuple[str, str]:
     return find(record.properties, UNIQ_KEY), find(record.properties, PGROUP)
 
 
-def store_ops(context: Context, now: Now) -> None:
-    """Store the op messages of half messages that have ended, and the progress of both queues."""
-    transactions = context.store.transactions
-    bodies = transactions.op_bodies(context.store.flushed_offset)
-    if not bodies:
-        return
+def _op_messages(context: Context, bodies: list[OpBody], now: Now) -> list[PendingMessage]:
     options = context.options
     properties = message_properties.encode({WAIT: "true", TAGS: REMOVE_TAG})
-    messages = [
+    return [
         PendingMessage(OP_TOPIC, 0, body, properties, 0, 0, now.wall_ms, options.broker_ip1, options.listen_port)
         for body, _ in bodies
     ]
+
+
+def store_ops(context: Context, now: Now) -> None:
+    """Store the op messages of half messages that were committed or given up, and the progress of both queues."""
+    transactions = context.store.transactions
+    bodies = transactions.op_bodies(context.store.flushed_offset)
+    if not bodies:
+        _note_progress(context)
+        return
     try:
-        batch = context.store.append(messages, now)
+        batch = context.store.append(_op_messages(context, bodies, now), now)
     except BrokerError as error:
         if not isinstance(error, StoreError | UnavailableError):
             raise
@@ -191,6 +200,10 @@ def store_ops(context: Context, now: Now) -> None:
     message_stored(context, batch, now)
     (arrival,) = batch.arrivals
     transactions.listed(bodies, arrival, now)
-    half_offset, op_offset = transactions.progress()
+    _note_progress(context)
+
+
+def _note_progress(context: Context) -> None:
+    half_offset, op_offset = context.store.transactions.progress(context.store.flushed_offset)
     context.offsets.commit(GROUP, HALF_TOPIC, 0, half_offset)
     context.offsets.commit(GROUP, OP_TOPIC, 0, op_offset)

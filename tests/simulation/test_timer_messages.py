@@ -24,6 +24,8 @@ FLUSH_DISK_TIMEOUT = 10
 DELAYS_MS = (1, 300, 1000, 1500, 4000, 9000, 25_000, 45_000)
 WAITS_MS = (1, 90, 500, 999, 1000, 3000, 12_000)
 STEPS_MS = (-3_600_000, -20_000, -1500, -400, 400, 1500, 20_000, 3_600_000)
+ROUNDS = 300
+"""Of 15 minutes, more than the steps can set the clock back."""
 
 
 class World:
@@ -163,10 +165,14 @@ class World:
 
     def check(self) -> None:
         """Let every message become due, then check that it was delivered, and not early."""
-        for _ in range(12):
+        latest_ms = max(self.due.values(), default=0)  # the clock may be hours behind it
+        for _ in range(ROUNDS):
+            is_past = self.wall_ms > latest_ms
             self.bench.tick(900_000)
             self.bench.flush()
             self.note_answers()
+            if is_past and not self.bench.engine.counters.timer_messages_now:
+                break
         delivered = {}
         for key, at_ms, _ in self.records():
             if at_ms:

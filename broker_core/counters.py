@@ -68,6 +68,7 @@ class Counters:
         "connections_now",
         "damaged_bytes_now",
         "damaged_ranges_now",
+        "delayed_messages_lost",
         "delays_elapsed",
         "groups_now",
         "half_messages_stored",
@@ -119,6 +120,7 @@ class Counters:
         self.messages_dispatched = 0
         self.messages_delayed = 0
         self.delays_elapsed = 0
+        self.delayed_messages_lost = 0
         self.messages_recalled = 0
         self.timer_messages_now: int | None = None
         """None while the timer messages are not loaded, as in the store of another broker."""

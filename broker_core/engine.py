@@ -482,6 +482,7 @@ class Engine:
         except OSError as error:
             is_written = False
             log.error("the store could not be closed cleanly; the next start recovers it: %s", error)
+        timer_delivery.report_lost_entries(context, now)
         self._commit.give_up(now)
         self._deletions.give_up(is_written=is_written)
         return self._end_turn(now)

@@ -327,7 +327,10 @@ class DelayElapsed(Event, frozen=True):
 
 
 class DelayedMessagesLost(Event, frozen=True):
-    """Messages of a delay level can never be delivered, for this ``reason``."""
+    """Messages of a delay level can never be delivered, for this ``reason``.
+
+    Offsets below 0 stand for messages whose offsets are not known any more: -3 and 0 for three of them.
+    """
 
     level: int
     from_offset: int

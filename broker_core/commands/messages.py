@@ -98,14 +98,12 @@ class GetTimerMetrics(Command, frozen=True):
 class TimerMetrics(Reply, frozen=True):
     """The messages that wait, at ``time_ms``: all, and those of the topics with most of them.
 
-    ``next_due_ms`` is when the first is due, None if that is not in this second or the next. Of the timer
-    queue, the messages before ``queue_offset`` are in the timer wheel. Of the wheel, the slots before ``read_time_ms``
-    are delivered. ``version`` is the counter of the check point's DataVersion.
+    Of the timer queue, the messages before ``queue_offset`` are in the timer wheel. Of the wheel, the slots before
+    ``read_time_ms`` are delivered. ``version`` is the counter of the check point's DataVersion.
     """
 
     time_ms: int
     messages: int
-    next_due_ms: int | None
     by_topic: dict[str, int]
     read_time_ms: int = 0
     queue_offset: int = 0

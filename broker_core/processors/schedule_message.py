@@ -202,6 +202,7 @@ def _deliver(context: Context, due: list[DueMessage], now: Now) -> None:
         _report_elapsed(context, due, len(batch.requests), now)
     for message, reason in lost:
         log.error("delay level %d: message %d cannot be delivered: %s", message.level, message.queue_offset, reason)
+        context.counters.delayed_messages_lost += message.next_offset - message.queue_offset
         context.events.emit(DelayedMessagesLost, now, message.level, message.queue_offset, message.next_offset, reason)
 
 

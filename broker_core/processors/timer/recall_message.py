@@ -90,7 +90,6 @@ def get_timer_metrics(context: Context, request: Request, now: Now) -> Reply:
     return TimerMetrics(
         time_ms=now.wall_ms,
         messages=timers.counts.pending + timers.behind,
-        next_due_ms=timers.next_due_ms(),
         by_topic=dict(nlargest(TOPICS_SHOWN, timers.counts.by_topic.items(), key=itemgetter(1))),
         read_time_ms=timers.read_ms,
         queue_offset=timers.queue_offset,

@@ -66,6 +66,7 @@ def tick(context: Context, now: Now) -> None:
         for missed in timers.enqueue(now):
             _report_lost(context, *missed, now)
         timers.advance(now)
+        report_lost_entries(context, now)
         due = timers.due(now, MESSAGES_A_TURN, BYTES_A_TURN)
         if due:
             _deliver(context, due, now)
@@ -168,8 +169,19 @@ def _note(context: Context, timer: DueTimer, record: CommitLogRecord | None, out
         _report_lost(context, offset, offset + 1, outcome, now)
 
 
+def report_lost_entries(context: Context, now: Now) -> None:
+    """Report the messages of which not even the entry is left."""
+    if lost := context.store.timers.take_lost():
+        _report_lost(context, -lost, 0, "retention deleted them before they were due", now)
+
+
 def _report_lost(context: Context, from_offset: int, to_offset: int, reason: str, now: Now) -> None:
-    log.error("timer messages from offset %d to %d cannot be delivered: %s", from_offset, to_offset - 1, reason)
+    count = to_offset - from_offset
+    if from_offset < 0:
+        log.error("%d timer messages cannot be delivered: %s", count, reason)
+    else:
+        log.error("timer messages from offset %d to %d cannot be delivered: %s", from_offset, to_offset - 1, reason)
+    context.counters.delayed_messages_lost += count
     context.events.emit(DelayedMessagesLost, now, 0, from_offset, to_offset, reason)
 
 

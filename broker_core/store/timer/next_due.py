@@ -19,7 +19,8 @@ NEVER_MS = 1 << 62
 def first_due_ms(timers: TimerMessageStore, topic: str, now: Now) -> Steps[int | None]:
     """When the first message for a topic is due, wall ms; None if that is not known.
 
-    If a slot has more entries than are read, another message of the same second may be due earlier.
+    It is not known, too, if the first one may be recalled by an entry that is not in its slot yet. If a slot has more
+    entries than are read, another message of the same second may be due earlier.
     """
     if not timers.loaded or not timers.used_slots:
         return None
@@ -31,7 +32,7 @@ def first_due_ms(timers: TimerMessageStore, topic: str, now: Now) -> Steps[int |
         if piece >= READ_A_TURN:
             piece = 0
             yield
-    return search.first_ms if search.first_ms < NEVER_MS else None
+    return search.first_ms if search.first_ms < min(search.unsure_ms + 1, NEVER_MS) else None
 
 
 class _Search:
@@ -39,11 +40,13 @@ class _Search:
 
     def __init__(self, timers: TimerMessageStore, topic: str, now: Now) -> None:
         self.first_ms = NEVER_MS
+        self.unsure_ms = NEVER_MS
+        """When the first message is due that may be recalled elsewhere."""
         self._timers = timers
         self._topic, self._topic_hash = topic, tags_code(topic)
         self._now_ms = now.wall_ms
         self._recalled: set[str] = set()
-        """UNIQ_KEYs of recalled messages of the slot. A recall comes after its message, so it is read first."""
+        """UNIQ_KEYs of recalled messages of the slot."""
 
     def run(self) -> Iterator[int]:
         """Search; yields what each step costs."""
@@ -53,27 +56,45 @@ class _Search:
             block = (start + number) % wheel.blocks
             yield BLANK_COST if wheel.is_blank(block) else BLOCK_COST
             for slot_ms, slot in sorted(wheel.used_in(block, self._timers.read_ms)):
-                if self.first_ms <= slot_ms:
+                if min(self.first_ms, self.unsure_ms) <= slot_ms:
                     return
                 self._recalled.clear()
-                cursor = slot.last
-                while (unit := self._timers.timer_log.unit(cursor) if cursor != NONE else None) is not None:
+                if slot.recalls:
+                    for unit in self._entries(slot.last):
+                        yield self._look_for_recall(unit)
+                for unit in self._entries(slot.last):
                     yield self._look_at(unit)
-                    cursor = unit.previous
+
+    def _entries(self, position: int) -> Iterator[TimerLogUnit]:
+        """The entries of a slot from its last one on, as far as they exist."""
+        while (unit := self._timers.timer_log.unit(position) if position != NONE else None) is not None:
+            yield unit
+            position = unit.previous
+
+    def _look_for_recall(self, unit: TimerLogUnit) -> int:
+        """Note the message that an entry recalls, if it does so. Returns what that costs."""
+        if not unit.magic & MAGIC_DELETE:
+            return 1
+        message = self._timers.message_of(unit)
+        if message is not None:
+            self._recalled.add(message.deletes.rpartition("+")[2])
+        return RECORD_COST
 
     def _look_at(self, unit: TimerLogUnit) -> int:
         """Look at an entry. Returns what that costs."""
-        is_recall = bool(unit.magic & MAGIC_DELETE)
+        if unit.magic & MAGIC_DELETE:  # RocketMQ's slots do not say that they have some; it puts them last
+            return self._look_for_recall(unit)
         may_be_first = unit.rolls or not unit.due_ms or self._now_ms < unit.due_ms < self.first_ms
-        if not is_recall and (unit.topic_hash != self._topic_hash or not may_be_first):
+        if unit.topic_hash != self._topic_hash or not may_be_first:
             return 1
         record, message = self._timers.record_of(unit), self._timers.message_of(unit)
-        if record is None or message is None:
+        if record is None or message is None or message.real_topic != self._topic:
             return RECORD_COST
-        if is_recall:
-            self._recalled.add(message.deletes.rpartition("+")[2])
-        elif message.real_topic == self._topic and self._now_ms < message.due_ms < self.first_ms:
+        if self._now_ms < message.due_ms < self.first_ms:
             key = find(properties_at(record, 0).decode("utf-8", "surrogateescape"), UNIQ_KEY)
             if key not in self._recalled:
-                self.first_ms = message.due_ms
+                if self._timers.may_be_recalled_elsewhere(message.out_ms):
+                    self.unsure_ms = min(self.unsure_ms, message.due_ms)
+                else:
+                    self.first_ms = message.due_ms
         return RECORD_COST

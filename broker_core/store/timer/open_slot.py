@@ -5,7 +5,7 @@ from collections import deque
 from heapq import heappop, heappush
 from itertools import chain
 
-from broker_core.formats.timer_log_unit import NONE, TimerLogUnit
+from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
 
 
 class OpenSlot:
@@ -15,7 +15,7 @@ class OpenSlot:
     it is due.
     """
 
-    __slots__ = ("_added", "_due", "_next", "cursor", "deletes", "left", "time_ms")
+    __slots__ = ("_added", "_due", "_next", "cursor", "deletes", "left", "messages", "recalls", "time_ms")
 
     def __init__(self, time_ms: int, last: int) -> None:
         self.time_ms = time_ms
@@ -24,6 +24,10 @@ class OpenSlot:
         """Entries that were noted and not taken."""
         self.deletes: dict[str, int] = {}
         """The UNIQ_KEYs of recalled messages, and the positions of the entries that recall them."""
+        self.messages = 0
+        """Of the entries that were read or added: number of messages, less that of recalls, as the wheel has it."""
+        self.recalls = 0
+        """Recalls that take effect in this slot."""
         self._due: dict[int, array[int]] = {}
         """By time: the positions of the entries that were read, the newest first."""
         self._added: dict[int, deque[int]] = {}
@@ -38,7 +42,16 @@ class OpenSlot:
 
     def read(self, unit: TimerLogUnit | None) -> None:
         """Move the cursor from the entry ``unit`` to the one before it; to the end if the entry is missing (None)."""
-        self.cursor = unit.previous if unit is not None else NONE
+        if unit is None:
+            self.cursor = NONE
+            return
+        self.cursor = unit.previous
+        self.count(unit)
+
+    def count(self, unit: TimerLogUnit) -> None:
+        """Count an entry that was read or added."""
+        self.messages += -1 if unit.magic & MAGIC_DELETE else 1
+        self.recalls += unit.deletes
 
     def note(self, due_ms: int, position: int) -> None:
         """Note an entry that was read, which is older than all others."""

@@ -47,9 +47,11 @@ class TimerCounts:
         self._from_ms = 0
         self._block = wheel.blocks
         """The first block of the wheel whose slots are not counted."""
-        self._slots: list[int] = []
-        """The last entries of a block's slots."""
+        self._slots: list[tuple[int, int]] = []
+        """The last entries of a block's slots, and their numbers of messages."""
         self._position = NONE
+        self._left = 0
+        """Messages of the slot that is being counted, less those that are counted."""
 
     @property
     def pending(self) -> int:
@@ -71,12 +73,18 @@ class TimerCounts:
         self.by_topic = {}
         self.rolled_recalls = {}
         self._topics = {}
+        self._slots, self._position = [], NONE
         self._counted, self._uncounted = 0, messages
         self._from_ms, self._block = from_ms, 0
 
     def add(self, topic: str, change: int) -> None:
-        """Count messages that wait for a topic, or with a negative ``change`` do so no more."""
+        """Count messages that wait for a topic, or with a negative ``change`` do so no more.
+
+        An empty topic stands for one that is not known, because the message was lost.
+        """
         self._counted += change
+        if not topic:
+            return
         self.changed = True
         count = self.by_topic.get(topic, 0) + change
         if count:
@@ -111,10 +119,12 @@ class TimerCounts:
             if self._position != NONE:
                 entries -= self._count_entry()
             elif self._slots:
-                self._position = self._slots.pop()
+                self._position, self._left = self._slots.pop()
             else:
                 entries -= BLANK_COST if self._wheel.is_blank(self._block) else BLOCK_COST
-                self._slots = [slot.last for _, slot in self._wheel.used_in(self._block, self._from_ms)]
+                self._slots = [
+                    (slot.last, slot.messages) for _, slot in self._wheel.used_in(self._block, self._from_ms)
+                ]
                 self._block += 1
         if self.is_complete:
             self._uncounted = 0
@@ -125,16 +135,21 @@ class TimerCounts:
         """Count the next entry. Returns what that costs."""
         unit = self._timer_log.unit(self._position)
         self._position = unit.previous if unit is not None else NONE
-        if unit is None:
+        if unit is None:  # retention took it, and so all before it
+            self._uncounted -= self._left
+            self.add("", self._left)
             return 1
         topic, is_rolled_recall = self._topics.get(unit.topic_hash), unit.rolls and bool(unit.magic & MAGIC_DELETE)
         cost = 1
         if topic is None or is_rolled_recall:
             message, cost = self._message_of(unit), RECORD_COST
-            topic = self._topics[unit.topic_hash] = message.real_topic if message is not None else ""
+            topic = message.real_topic if message is not None else ""
+            if topic:
+                self._topics[unit.topic_hash] = topic
             if message is not None and is_rolled_recall:
                 self.add_rolled_recall(message, 1)
         change = -1 if unit.magic & MAGIC_DELETE else 1
         self._uncounted -= change
+        self._left -= change
         self.add(topic, change)
         return cost

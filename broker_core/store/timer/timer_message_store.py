@@ -114,6 +114,10 @@ class TimerMessageStore:
         self._paused_until_ns = 0
         self._delivered = (0, 0)
         self._delivered_ms = 0
+        self._lost = 0
+        self._lossy_ms = 0
+        """The last slot of which messages were lost, and not counted again since: their topics' numbers are too high
+        until it is over. 0: none."""
 
     # --- the timer ------------------------------------------------------------------------------------------------
 
@@ -147,11 +151,6 @@ class TimerMessageStore:
         if first_ms is not None:
             due_ms = min(due_ms, first_ms)
         self._next_ns = now.mono_ns + min(max(0, due_ms - now.wall_ms), LOOK_AGAIN_MS) * 1_000_000
-
-    def next_due_ms(self) -> int | None:
-        """When the first message of an open slot is due; None if none is known."""
-        times = [time_ms for slot in self._open.values() if (time_ms := slot.next_due_ms()) is not None]
-        return min(times, default=None)
 
     @property
     def delivered_ms(self) -> int:
@@ -266,6 +265,7 @@ class TimerMessageStore:
         self.dirty = True
         is_open = self._open.get(slot_ms)
         if is_open is not None:
+            is_open.count(unit)
             if unit.deletes:
                 is_open.deletes[deletes] = position
                 message = self.message_of(unit)
@@ -302,6 +302,11 @@ class TimerMessageStore:
         elsewhere = self.on_their_way.recalls(slot_ms) + self.counts.rolled_recalls.get(slot_ms, 0)
         return (slot.recalls if slot is not None else 0) + elsewhere
 
+    def may_be_recalled_elsewhere(self, out_ms: int) -> bool:
+        """Whether messages of this TIMER_OUT_MS may be recalled by entries that are not in their slot yet."""
+        slot_ms = self.slot_ms_of(out_ms)
+        return slot_ms in self.counts.rolled_recalls or self.on_their_way.may_concern(slot_ms)
+
     # --- out of the wheel -----------------------------------------------------------------------------------------
 
     def advance(self, now: Now) -> None:
@@ -319,6 +324,8 @@ class TimerMessageStore:
                 self.used_slots -= 1
             self.read_ms += self.precision_ms
             self.waiting_from_ms = self.read_ms
+            if 0 < self._lossy_ms < self.read_ms and self.counts.is_complete:
+                self._count_again()
             self.dirty |= current is not None
             left -= 1
         if self.used_slots and self.read_ms <= now.wall_ms:
@@ -341,6 +348,8 @@ class TimerMessageStore:
         unit = self.timer_log.unit(position)
         slot.read(unit)
         if unit is None:
+            in_wheel = self.wheel.get(slot.time_ms)
+            self._lose(in_wheel.messages - slot.messages if in_wheel is not None else 0, slot.time_ms)
             return 1
         if unit.due_ms and not unit.deletes:
             slot.note(unit.due_ms, position)
@@ -349,10 +358,32 @@ class TimerMessageStore:
         if not unit.deletes:  # RocketMQ wrote it
             exact_ms = message.due_ms if message is not None and not unit.rolls else unit.slot_ms + self.precision_ms
             slot.note(exact_ms, position)
-        elif message is not None:
-            slot.deletes[message.deletes] = position
-            self.counts.add(message.real_topic, 1)
+        else:
+            self.counts.add(message.real_topic if message is not None else "", 1)
+            if message is not None:
+                slot.deletes[message.deletes] = position
         return 10
+
+    def _lose(self, messages: int, slot_ms: int) -> None:
+        """Note messages of a slot whose entries retention took, after their records. Nothing says which they were."""
+        self._lost += messages
+        self.counts.add("", -messages)
+        self._lossy_ms = max(self._lossy_ms, slot_ms)
+
+    def take_lost(self) -> int:
+        """How many messages were lost since the last call together with their entries."""
+        lost, self._lost = self._lost, 0
+        return lost
+
+    def _count_again(self) -> None:
+        """Count the messages of the topics again, because it is not known for which ones messages were lost.
+
+        The slots that are open are read again, so that their recalls are counted once.
+        """
+        recalls = sum(slot.recalls for slot in self._open.values())
+        self._open.clear()
+        self.counts.begin(self.read_ms, self.counts.pending - recalls)
+        self._lossy_ms = 0
 
     def due(self, now: Now, max_count: int, max_bytes: int) -> list[DueTimer]:
         """Take the messages that are due, the one due longest first, within the limits of a turn.
@@ -369,6 +400,7 @@ class TimerMessageStore:
             ((due_ms, position),) = taken
             unit = self.timer_log.unit(position)
             if unit is None:
+                self._lose(1, self.read_ms)
                 continue
             if due and due[-1].unit.rolls and not unit.rolls:
                 current.put_back(taken)
@@ -398,6 +430,8 @@ class TimerMessageStore:
         """A message of this real topic was delivered, put back into the timer queue, recalled, or is lost."""
         deletes = bool(timer.unit.magic & MAGIC_DELETE)
         self.counts.add(topic, 1 if deletes else -1)
+        if not topic:
+            self._lossy_ms = self.read_ms
         if deletes and timer.unit.rolls and (message := self.message_of(timer.unit)) is not None:
             self.counts.add_rolled_recall(message, -1)
 
@@ -437,7 +471,9 @@ class TimerMessageStore:
         next_ms = self.read_ms + self.precision_ms
         begin = self.timer_log.begin  # retention may have taken older entries
         deletes = [position for position in current.deletes.values() if position >= begin]
-        left = [position for position in current.take_all() if position >= begin]
+        noted = current.take_all()
+        left = [position for position in noted if position >= begin]
+        self._lose(max(0, len(noted) - len(left) - (len(current.deletes) - len(deletes))), self.read_ms)
         if positions := [*deletes, *left]:
             messages, recalls = len(left) - len(deletes), len(deletes)
             following = self.wheel.get(next_ms)

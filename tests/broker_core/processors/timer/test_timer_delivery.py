@@ -7,6 +7,7 @@ import pytest
 from broker_core import commands as c
 from broker_core.events import DelayedMessagesLost, DelayElapsed, MessagesDelayed
 from broker_core.formats.message_properties import decode
+from broker_core.formats.timer_log_unit import UNIT_SIZE
 from broker_core.processors.timer import timer_delivery
 from broker_core.store.timer.timer_message import TIMER_TOPIC
 from tests.fakes.engine import ROOT, Bench, records
@@ -159,6 +160,12 @@ def test_a_clock_that_jumps_ahead_makes_messages_due() -> None:
     sent(bench, timed(b"c", TIMER_DELAY_MS=1))
     bench.tick(1)
     assert read(bench) == [b"a", b"c"]
+    bench.clock.step_wall(3_600_000)
+    sent(bench, timed(b"d", TIMER_DELAY_MS=1500))
+    bench.tick(1000)
+    assert read(bench) == [b"a", b"c", b"b"]
+    bench.tick(500)
+    assert read(bench) == [b"a", b"c", b"b", b"d"]
 
 
 @pytest.mark.covers("timer-clock")
@@ -213,7 +220,38 @@ def test_a_message_whose_record_is_gone_is_reported_as_lost() -> None:
     bench.tick(2000)
     (lost,) = events(bench, DelayedMessagesLost)
     assert lost.level == 0 and "missing" in lost.reason
+    assert bench.engine.counters.delayed_messages_lost == 1
+    assert (bench.engine.counters.timer_messages_now, bench.context.store.timers.counts.by_topic) == (0, {})
     assert bench.engine.next_deadline() is None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_messages_that_retention_took_with_their_entries_are_reported_as_lost(restarted: bool) -> None:
+    bench = Bench(mapped_file_size_timer_log=4096)
+    for number in range(100):
+        sent(bench, timed(topic=("orders", "others")[number % 2], TIMER_DELAY_MS=3001 + number))
+    recalled = sent(bench, timed(TIMER_DELAY_MS=4500))
+    bench.call(c.RecallMessage(topic="orders", recall_handle=recalled.recall_handle))
+    sent(bench, timed(TIMER_DELAY_MS=60_000))
+    bench.tick()
+    timer_log = bench.context.store.timers.timer_log
+    for path in timer_log.take_expired(bench.context.store.commit_log.max_offset):
+        bench.files.remove(path)
+    if restarted:
+        bench.engine.close(bench.clock.now())
+        bench = Bench(files=bench.files, clock=bench.clock, seed=2, mapped_file_size_timer_log=4096)
+        bench.tick()
+    taken = timer_log.begin // UNIT_SIZE
+    assert taken > 50 and bench.engine.counters.timer_messages_now == 101
+    bench.tick(1500)
+    bench.tick(2000)
+    (lost,) = events(bench, DelayedMessagesLost)
+    assert (lost.level, lost.from_offset, lost.to_offset) == (0, -taken, 0) and "retention" in lost.reason
+    assert bench.engine.counters.delayed_messages_lost == taken
+    assert len(read(bench)) + len(read(bench, "others")) == 100 - taken
+    bench.tick(2000)
+    counts = bench.context.store.timers.counts
+    assert (counts.pending, counts.by_topic) == (1, {"orders": 1})
 
 
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])

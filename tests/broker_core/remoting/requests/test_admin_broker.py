@@ -107,5 +107,5 @@ def test_requests_to_clean_up() -> None:
 
 def test_timer_metrics() -> None:
     assert decoded(61) == c.GetTimerMetrics()
-    metrics = c.TimerMetrics(time_ms=7, messages=2, next_due_ms=None, by_topic={"T": 2})
+    metrics = c.TimerMetrics(time_ms=7, messages=2, by_topic={"T": 2})
     assert answer(61, metrics).body == b'{"timingCount":{"T":{"count":2,"timeStamp":7}}}'

@@ -80,9 +80,7 @@ def test_a_master_is_not_given_another_master() -> None:
 
 def test_the_check_point_of_timers() -> None:
     assert decode(request(60), PEER) == c.GetTimerMetrics()
-    metrics = c.TimerMetrics(
-        time_ms=7, messages=2, next_due_ms=None, by_topic={}, read_time_ms=1000, queue_offset=3, version=9
-    )
+    metrics = c.TimerMetrics(time_ms=7, messages=2, by_topic={}, read_time_ms=1000, queue_offset=3, version=9)
     assert answer(60, metrics).body == b"".join(number.to_bytes(8, "big") for number in (1000, 0, 3, 3, 0, 7, 9))
 
 

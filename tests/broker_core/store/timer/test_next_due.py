@@ -45,6 +45,35 @@ def test_a_recalled_message_is_passed_over() -> None:
     assert first(bench) == 5300
 
 
+def test_a_recalled_message_is_passed_over_also_after_a_stop_moved_both() -> None:
+    bench = Bench()
+    due_ms = bench.clock.now().wall_ms // 1000 * 1000 + 4001
+    message = sent(bench, timed(TIMER_DELIVER_MS=due_ms))
+    sent(bench, timed(TIMER_DELIVER_MS=due_ms + 500))
+    bench.call(c.RecallMessage(topic="orders", recall_handle=message.recall_handle))
+    bench.tick()
+    bench.tick(due_ms - 1 - bench.clock.now().wall_ms)
+    bench.engine.close(bench.clock.now())
+    bench = Bench(files=bench.files, clock=bench.clock, seed=2)
+    bench.clock.step_wall(-2000)
+    bench.tick()
+    assert first(bench) == due_ms + 500 - bench.clock.now().wall_ms
+
+
+@pytest.mark.parametrize("other_ms", [30_000, 40_000])
+def test_no_time_is_named_if_the_first_message_may_be_recalled_elsewhere(other_ms: int) -> None:
+    """Beyond the roll window, a message and its recall wait in different slots."""
+    bench = Bench(timer_roll_window_slot=10)
+    message = sent(bench, timed(TIMER_DELAY_MS=35_500))
+    sent(bench, timed(TIMER_DELAY_MS=other_ms))
+    bench.tick()
+    bench.tick(3000)
+    bench.call(c.RecallMessage(topic="orders", recall_handle=message.recall_handle))
+    assert first(bench) == (27_000 if other_ms == 30_000 else None), "the recall is on its way"
+    bench.tick()
+    assert first(bench) == (27_000 if other_ms == 30_000 else None), "the recall is in another slot"
+
+
 def test_a_message_beyond_the_roll_window_has_its_own_time() -> None:
     bench = Bench(timer_roll_window_slot=10)
     sent(bench, timed(TIMER_DELAY_MS=35_500))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_core import commands as c
+from broker_core.events import DelayedMessagesLost
 from broker_core.formats import rocketmq_json, timer_checkpoint
 from broker_core.formats.timer_log_unit import UNIT_SIZE
 from broker_core.store.timer import timer_message_store
@@ -86,6 +87,9 @@ def test_a_stop_leaves_out_entries_that_retention_took_in_the_second() -> None:
     timer_log = bench.context.store.timers.timer_log
     assert len(timer_log.take_expired(bench.context.store.commit_log.max_offset)) == 1
     bench.engine.close(bench.clock.now())
+    assert [(lost.from_offset, lost.to_offset) for lost in events(bench, DelayedMessagesLost)] == [
+        (-(timer_log.begin // UNIT_SIZE), 0)
+    ]
     bench = reopened(bench, mapped_file_size_timer_log=4096)
     assert bench.engine.counters.timer_messages_now == 100 - timer_log.begin // UNIT_SIZE
     let_pass(bench, 2)

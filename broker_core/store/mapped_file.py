@@ -6,10 +6,12 @@ from pathlib import Path
 from broker_core.store.files import Files, Mapping, MutableBuffer
 
 ZEROS = bytes(1 << 16)
+AHEAD_BITS = 16
+"""Writes have this many bits of a position ahead in memory: 64 KiB, a fraction of a millisecond."""
 
 
 class OpenMaps:
-    """Bounds how many files are mapped at once: each costs a descriptor and one of the kernel's map entries.
+    """Bounds how many files are mapped at once: each costs a descriptor and up to three of the kernel's map entries.
 
     When there are too many, the oldest map is closed, unless it was used since it was last considered.
     ``keep_changed``: maps that were written to stay open, because their bytes exist nowhere else.
@@ -42,7 +44,7 @@ class MappedFile:
     to the map and works on that; a map stays open as long as it is referenced.
     """
 
-    __slots__ = ("_files", "_mapping", "_maps", "allocated", "base", "changed", "name", "size", "used")
+    __slots__ = ("_files", "_mapping", "_maps", "allocated", "base", "changed", "name", "scattered", "size", "used")
 
     def __init__(self, files: Files, maps: OpenMaps, path: Path, base: int, size: int) -> None:
         self._files = files
@@ -55,6 +57,8 @@ class MappedFile:
         """Bytes from the beginning that have disk space reserved."""
         self.used = False
         self.changed = False
+        self.scattered = False
+        """Whether writes go to any place of the file, not to its end only."""
 
     @property
     def path(self) -> Path:
@@ -89,6 +93,9 @@ class MappedFile:
             if self._mapping is None:
                 _ = self.buffer
             self._files.allocate(self.path, self.allocated, target)
+            if chunk and self._mapping is not None:
+                start = max(self.allocated, end - chunk)
+                self._mapping.expect_writes(*((0, self.size) if self.scattered else (start, target)))
             self.allocated = target
 
     def write(self, position: int, data: bytes) -> None:
@@ -96,7 +103,10 @@ class MappedFile:
         self.changed = self.used = True
         mapping = self._mapping
         buffer = self.buffer if mapping is None else mapping.buffer
-        buffer[position : position + len(data)] = data
+        end = position + len(data)
+        if position >> AHEAD_BITS != end >> AHEAD_BITS and mapping is not None:
+            mapping.prefetch((position >> AHEAD_BITS) + 1 << AHEAD_BITS, (end >> AHEAD_BITS) + 1 << AHEAD_BITS)
+        buffer[position:end] = data
 
     def flush(self, start: int, end: int) -> None:
         """Wait for the disk. Any thread may call this; a file deleted in the meantime needs no flush."""

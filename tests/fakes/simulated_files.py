@@ -55,10 +55,17 @@ class SimulatedMapping:
         self._files = files
         self._file = file
         self.buffer = file.volatile
+        self.prefetched: list[tuple[int, int]] = []
 
     def flush(self, start: int, end: int) -> None:
         self._files.called("flush")
         self._file.sync(start, end)
+
+    def expect_writes(self, start: int, end: int) -> None:
+        pass
+
+    def prefetch(self, start: int, end: int) -> None:
+        self.prefetched.append((start, end))
 
 
 class SimulatedLock:

@@ -45,6 +45,7 @@ class IndexFile:
         self.slots = slots
         self.entries = entries
         self.file = MappedFile(files, maps, path, 0, file_size(slots, entries))
+        self.file.scattered = True
         self.header = IndexHeader()
         self.ample_until = 0
         """Once the file has this many entries, ``reserve`` must be called before a message is accepted."""

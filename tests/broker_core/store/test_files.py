@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_core.store.files import ReadOnlyFiles, RealFiles, is_tmpfs
+from broker_core.store.mapped_file import MappedFile, OpenMaps
 from tests.conftest import PROJECT
 
 
@@ -32,6 +33,42 @@ def test_a_short_file_is_extended_with_zeros(files: RealFiles, tmp_path: Path) -
     mapping = files.map(tmp_path / "file", 10, create=False)
     assert mapping is not None
     assert bytes(mapping.buffer[:]) == b"abc" + bytes(7)
+
+
+def not_read_ahead(path: Path) -> list[tuple[int, int]]:
+    """(start, end) of each part of a file's map for which the kernel was told not to read ahead."""
+    parts, part = [], None
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if words[-1] == str(path):
+            low, high = (int(address, 16) for address in words[0].split("-"))
+            part = (int(words[2], 16), int(words[2], 16) + high - low)
+        elif words[0] == "VmFlags:":
+            if part is not None and "rr" in words:
+                parts.append(part)
+            part = None
+    return parts
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux only")
+def test_only_the_reserved_part_that_is_written_next_is_not_read_ahead(files: RealFiles, tmp_path: Path) -> None:
+    file = MappedFile(files, OpenMaps(4), tmp_path / "file", 0, 1 << 20)
+    assert len(file.buffer) == 1 << 20 and not_read_ahead(file.path) == []
+    file.allocate(100, 65_536)
+    assert not_read_ahead(file.path) == [(0, 65_536 + 4096)]
+    file.allocate(65_636 + 10, 65_536)
+    assert not_read_ahead(file.path) == [(65_536, 131_072 + 4096)]
+    again = MappedFile(files, OpenMaps(4), tmp_path / "file", 0, 1 << 20)
+    file.unmap()
+    again.allocate(900_000, 65_536)
+    assert not_read_ahead(file.path) == [((900_000 - 65_536) // 4096 * 4096, 966_656)]
+    again.allocate(1 << 20, 0)
+    assert again.allocated == 1 << 20
+    again.write(1 << 19, bytes(1 << 19))  # the end of the file is the end of what is brought into memory
+    scattered = MappedFile(files, OpenMaps(4), tmp_path / "other", 0, 1 << 20)
+    scattered.scattered = True
+    scattered.allocate(100, 65_536)
+    assert not_read_ahead(scattered.path) == [(0, 1 << 20)]
 
 
 def test_holes_are_distinguished_from_data(files: RealFiles, tmp_path: Path) -> None:

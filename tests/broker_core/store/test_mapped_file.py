@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker_core.store.mapped_file import MappedFile, OpenMaps
-from tests.fakes.simulated_files import SimulatedFiles
+from tests.fakes.simulated_files import SimulatedFiles, SimulatedMapping
 
 SIZE = 200_000
 
@@ -61,6 +61,20 @@ def test_space_is_reserved_ahead_and_a_full_disk_is_reported_before_a_write() ->
     assert file.allocated == 1010
     file.allocate(SIZE, 1000)
     assert file.allocated == SIZE
+
+
+def test_what_is_written_next_is_brought_into_memory_64_kib_at_a_time() -> None:
+    files, block = SimulatedFiles(), 65_536
+    file = MappedFile(files, OpenMaps(4), Path("/f/0"), 0, 10 * block)
+    file.allocate(1, 10 * block)
+    for position in range(0, 3 * block, 1000):
+        file.write(position, bytes(1000))
+    mapping = file._mapping
+    assert isinstance(mapping, SimulatedMapping)
+    assert mapping.prefetched == [(block, 2 * block), (2 * block, 3 * block), (3 * block, 4 * block)]
+    mapping.prefetched.clear()
+    file.write(4 * block - 1, bytes(2 * block))
+    assert mapping.prefetched == [(4 * block, 6 * block)]
 
 
 def test_an_unmapped_file_can_be_flushed_and_a_deleted_one_needs_no_flush() -> None:

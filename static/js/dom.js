@@ -1,5 +1,7 @@
-/** Small DOM helpers for the panels. All text from outside is set as textContent, never as markup. */
+/** Small DOM helpers for the panels. All text is set as textContent, never as markup, and letters in it that hide or turn
+ * text are shown by their codes (`visible`). */
 
+import { visible } from "./text/format.js";
 import { t } from "./text/translate.js";
 
 /** An element with attributes and children; strings become text nodes. */
@@ -7,11 +9,14 @@ export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    node.setAttribute(name, value === true ? "" : String(value));
+    node.setAttribute(name, value === true ? "" : shownValue(name, value));
   }
-  node.append(...children);
+  node.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
   return node;
 }
+
+/** Titles and labels are read by people; other attributes keep what was sent. */
+const shownValue = (name, value) => (name === "title" || name === "aria-label" ? visible(value) : String(value));
 
 const FITS_ANYWHERE = 15;
 
@@ -29,11 +34,12 @@ export function queueName(topic, queueId) {
 
 /** Sets the text only when it changed, to avoid needless layout. */
 export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const shown = visible(text ?? "");
+  if (node.textContent !== shown) node.textContent = shown;
 }
 
 export function setAttribute(node, name, value) {
-  const text = value === null ? null : String(value);
+  const text = value === null ? null : shownValue(name, value);
   if (text === null) node.removeAttribute(name);
   else if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }

@@ -94,3 +94,12 @@ def overflowing_widths(page: Page, *widths: int) -> list[int]:
         if page.evaluate("document.documentElement.scrollWidth") > width:
             too_narrow.append(width)
     return too_narrow
+
+
+def turned_texts(page: Page) -> list[str]:
+    """The texts, titles and labels of the open page that a right-to-left override turns."""
+    texts: list[str] = page.evaluate(
+        """[...document.querySelectorAll('main, main *')].flatMap((node) => [node.title, node.ariaLabel,
+            ...[...node.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE).map((child) => child.data)])"""
+    )
+    return [text for text in texts if text and "\u202e" in text]

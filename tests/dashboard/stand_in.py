@@ -113,8 +113,8 @@ def running_info(query: dict[str, list[str]]) -> dict[str, Any]:
     return {"brokers": [broker | {"members": 2, "clients": clients, "queues": queues, "queues_total": 1}]}
 
 
-HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">"
-HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">\u202egpj"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202egpj"
 
 
 class Scenarios:

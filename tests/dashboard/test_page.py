@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import overflowing_widths
+from tests.dashboard.conftest import overflowing_widths, turned_texts
 
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., Page]
@@ -236,7 +236,7 @@ def test_a_broker_that_refuses_messages_is_shown(open_page: OpenPage, stand_in: 
     expect(page.locator('[data-part="result"]')).to_contain_text("SERVICE_NOT_AVAILABLE")
 
 
-def test_markup_in_names_is_shown_as_text(open_page: OpenPage) -> None:
+def test_hostile_names_are_shown_as_text(open_page: OpenPage) -> None:
     page = open_page("hostile")
     expect(page.locator("[data-hold-id]")).to_have_count(1)
     page.locator("#consumer-topic").fill("hostile")
@@ -246,6 +246,7 @@ def test_markup_in_names_is_shown_as_text(open_page: OpenPage) -> None:
     expect(page.locator('[data-part="sentence"]')).to_contain_text("<img src=x onerror")
     expect(page.locator('[data-part="problem-banner"]')).to_contain_text("<script>")
     assert page.locator("main img, main script").count() == 0
+    assert turned_texts(page) == []
     assert page.title() == "Live · GlassMQ"
 
 

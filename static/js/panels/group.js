@@ -101,7 +101,7 @@ export function groupQueuesPanel() {
     const shown = JSON.stringify([queue.assigned_to, isPolledByAnother(queue) && queue.polled_by, queue.locked_by]);
     if (node.shown === shown) return;
     node.shown = shown;
-    node.title = queue.assigned_to ?? "";
+    setAttribute(node, "title", queue.assigned_to || null);
     node.replaceChildren(queue.assigned_to ? el("a", { class: "mono", href: clientHref(queue.assigned_to) }, queue.assigned_to)
       : el("span", { class: "quiet" }, withoutOwner(queue)));
     if (queue.locked_by) node.append(el("span", { class: "lock", title: t("The member that holds the queue's lock for orderly consumption") },
@@ -170,7 +170,7 @@ export function membersPanel() {
     row.member = member;
     setText(row.parts.kind, clientKind(member));
     setText(row.parts.has, queues === null ? t("all queues") : queues.length ? plural(queues.length, "{0} queue", "{0} queues") : t("no queue"));
-    row.parts.has.title = (queues ?? []).map((queue) => queueKey(queue.topic, queue.queue_id)).join(", ");
+    setAttribute(row.parts.has, "title", (queues ?? []).map((queue) => queueKey(queue.topic, queue.queue_id)).join(", "));
     row.toggleAttribute("data-idle", queues !== null && !queues.length);
     setText(row.parts.holds, count(member.holds));
     showTimes(row);

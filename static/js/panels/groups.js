@@ -1,6 +1,6 @@
 /** All consumer groups: state, topics, members, lag and held pulls. */
 
-import { cell, el, panel, setText } from "../dom.js";
+import { cell, el, panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, plural, rate, span } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
 import { countStates, groupState, joinNames, isRetryTopic, lagText } from "../text/explain_group.js";
@@ -79,7 +79,7 @@ export function groupsPanel() {
     setText(row.parts.word, stateWord);
     row.parts.chip.dataset.tone = tone;
     setText(row.parts.topics, topics);
-    row.parts.topics.title = topics;
+    setAttribute(row.parts.topics, "title", topics);
     setText(row.parts.members, group.message_model === "BROADCASTING" ? t("{0} broadcasting", count(group.members)) : count(group.members));
     const lag = lagText(group);
     setText(row.parts.lag, lag);

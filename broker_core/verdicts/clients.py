@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from shlex import quote
 
 from broker_core.codes import ResponseCode
 from broker_core.commands import ClientWindow, RefusedPulls
@@ -193,7 +194,9 @@ def _listener_blocked(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "queues": places(queues),
             "orderly": bool(locked),
         },
-        advice=CATALOGUE["listener_blocked"].advice.replace("GROUP", group.name).replace("CLIENT", client_id),
+        advice=CATALOGUE["listener_blocked"]
+        .advice.replace("GROUP", quote(group.name))
+        .replace("CLIENT", quote(client_id)),
     )
 
 

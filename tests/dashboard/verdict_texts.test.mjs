@@ -20,11 +20,11 @@ test("every verdict has a sentence from its evidence", () => {
 test("a verdict that is not known here keeps the server's words", () => {
   const verdict = { id: "new_one", sentence: "Something new.", advice: "Look.", evidence: {} };
   assert.equal(verdictSentence(verdict, "billing", null), "Something new.");
-  assert.equal(verdictAdvice(verdict, "billing"), "Look.");
+  assert.equal(verdictAdvice(verdict), "Look.");
 });
 
 test("advice that names the group and the client", () => {
-  const verdict = { id: "listener_blocked", advice: "", evidence: { client_id: "java-1" } };
-  assert.match(verdictAdvice(verdict, "billing"), /-g billing -i java-1 /);
+  const advice = "Look at the client's threads: mqadmin consumerStatus -g billing -i 'a; b' -s prints their stacks (request 307).";
+  assert.match(verdictAdvice({ advice }), /-g billing -i 'a; b' -s /, "quoted for a shell, as the server wrote it");
   assert.equal(new Set(ADVICE).size, ADVICE.length);
 });

@@ -27,7 +27,7 @@ export function verdictPanel(ask = null) {
   }
 
   function update(row, { verdict, group, now }) {
-    const { tone, text, advice } = verdictLine({ ...verdict, sentence: verdictSentence(verdict, group, now), advice: verdictAdvice(verdict, group) });
+    const { tone, text, advice } = verdictLine({ ...verdict, sentence: verdictSentence(verdict, group, now), advice: verdictAdvice(verdict) });
     row.dataset.tone = tone;
     row.dataset.verdict = verdict.id;
     setText(row.sentence, text);

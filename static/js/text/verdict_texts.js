@@ -95,9 +95,10 @@ export function verdictSentence({ id, sentence, evidence }, group, now) {
 }
 
 /** What to do, in the page's language; the server's words if they are not in the catalog. */
-export function verdictAdvice({ id, advice, evidence }, group) {
-  if (language !== "en" && id === "listener_blocked") {
-    return t("Look at the client's threads: mqadmin consumerStatus -g {0} -i {1} -s prints their stacks (request 307).", group, evidence.client_id);
+export function verdictAdvice({ advice }) {
+  const words = / -g (.+) -i (.+) -s prints /.exec(advice); // of a command for a shell, quoted by the server
+  if (words) {
+    return t("Look at the client's threads: mqadmin consumerStatus -g {0} -i {1} -s prints their stacks (request 307).", words[1], words[2]);
   }
   return ADVICE.includes(advice) ? t(advice) : advice;
 }

@@ -1,5 +1,7 @@
 """Situations of the group's clients."""
 
+import shlex
+
 import pytest
 
 from broker_core import commands as c
@@ -35,6 +37,14 @@ def test_a_blocked_listener() -> None:
     verdict = found(verdicts(facts(queue(**HANDED))), "listener_blocked")
     assert verdict.evidence["stands_still_ms"] == 522_000 and verdict.evidence["since_ms"] == NOW_MS - 522_000
     assert "-g g -i java-1 -s" in verdict.advice and "307" in verdict.advice
+
+
+def test_a_client_id_is_one_word_of_the_command_that_an_operator_copies() -> None:
+    strange = "10.0.0.1@1; reboot #'"
+    held = queue(**HANDED, assigned_to=strange, polled_by=strange)
+    verdict = found(verdicts(facts(held, members=[client(strange)])), "listener_blocked")
+    command = verdict.advice.partition(": ")[2].partition(" prints")[0]
+    assert shlex.split(command) == ["mqadmin", "consumerStatus", "-g", "g", "-i", strange, "-s"]
 
 
 def test_a_commit_or_a_delivery_a_moment_ago_is_no_block() -> None:

@@ -44,7 +44,8 @@ def commit_offset(
     context.counters.offsets_committed += 1
     if previous != offset:
         end = context.store.max_offset(topic, queue_id)
-        if previous is None or offset > previous:
+        # The first commit of a group that has consumed nothing yet is no progress.
+        if offset > (context.store.min_offset(topic, queue_id) if previous is None else previous):
             context.pulls.moved(group, topic, queue_id, offset, end, now.mono_ns)
         context.events.emit(
             OffsetCommitted,

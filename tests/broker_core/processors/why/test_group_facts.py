@@ -116,6 +116,18 @@ def test_an_offset_that_an_operator_sets_is_no_progress() -> None:
     assert "reset_pending" in ids(why(bench)) and "ok" not in ids(why(bench))
 
 
+def test_a_first_commit_at_the_beginning_is_no_progress() -> None:
+    bench = orders(5)
+    join(bench, "A")
+    commit(bench, 0)
+    pull(bench, "A", 0)
+    assert facts_of(bench).detail.queues[0].moved_ms_ago is None
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("catching up", ["consuming"])
+    commit(bench, 1)
+    assert ids(why(bench)) == ["ok"]
+
+
 def test_a_group_with_a_backlog_catches_up_or_falls_behind() -> None:
     bench = orders(100)
     join(bench, "A")

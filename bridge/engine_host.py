@@ -80,6 +80,7 @@ class EngineHost:
         self._silence_timer: asyncio.TimerHandle | None = None
         self._checked_ns = 0
         self._accepting = False
+        self._stopping = False
 
     async def start(self) -> None:
         """Open the store and begin. Raises StoreError and its subclasses, and CannotServe."""
@@ -110,10 +111,13 @@ class EngineHost:
             raise
 
     async def stop(self) -> None:
-        """Answer every hold with the cause shutdown, send the last replies, close the store."""
-        if not self._accepting:
-            return  # it was never started
-        self._accepting = False
+        """Answer every hold with the cause shutdown, send the last replies, close the store.
+
+        Commands are taken until the store is closed: a broker that waits for its disk can say that it is draining.
+        """
+        if not self._accepting or self._stopping:
+            return  # it was never started, or is being stopped already
+        self._stopping = True
         if self._silence_timer is not None:
             self._silence_timer.cancel()
         self.fanout.stop()
@@ -124,6 +128,7 @@ class EngineHost:
         if self.remoting is not None:
             self.remoting.stop_listening()
         await self.runner.stop()
+        self._accepting = False
         if self._ha_server is not None:
             await self._ha_server.stop()
         if self.remoting is not None:
@@ -282,7 +287,7 @@ class EngineHost:
     # --- Observing ---
 
     def _update_watching(self) -> None:
-        if self._accepting:
+        if self._accepting and not self._stopping:
             self.fanout.watch(
                 deltas=any(process.deltas for process in self._processes.values()),
                 events=any(process.events for process in self._processes.values()),

@@ -67,6 +67,18 @@ async def every_message_fails(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def some_messages_fail(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    async with site.member(permits=9) as client:
+        failed, consumed = await client.message(), await client.message()
+        await client.send(
+            type="nack", id=1, topic=site.topic, queue_id=0, offset=failed["queue_offset"], delay_level=18
+        )
+        await client.ack(consumed)
+        yield
+
+
+@asynccontextmanager
 async def pulls_refused(site: Site) -> AsyncIterator[None]:
     async with site.member(permits=9) as client:
         await site.call("PUT", f"/api/v1/topics/{site.topic}", {"perm": 2})
@@ -141,8 +153,7 @@ async def reset_pending(site: Site) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def offset_beyond_end(site: Site) -> AsyncIterator[None]:
-    entry = {"topic": site.topic, "queue_id": 0, "offset": 100}
-    await site.call("PUT", f"/api/v1/groups/{site.group}/offsets", {"offsets": [entry]})
+    await site.set_offset(100)
     yield
 
 
@@ -161,6 +172,43 @@ async def not_pulling(site: Site) -> AsyncIterator[None]:
     async with site.stock("10.0.0.1@1") as client:
         await client.pull(1, sysFlag="1", commitOffset="1")
         await site.publish("")
+        yield
+
+
+@asynccontextmanager
+async def stands_still(site: Site) -> AsyncIterator[None]:
+    """It pulls at the queue's end, and leaves out what waits before."""
+    await site.publish("", "")
+    await site.set_offset(0)
+    async with site.stock("10.0.0.1@1") as client:
+        waiting = asyncio.create_task(client.pull(2, sysFlag="2"))
+        yield
+        await site.publish("")
+        await waiting
+
+
+@asynccontextmanager
+async def consuming(site: Site) -> AsyncIterator[None]:
+    await site.publish("", "")
+    await site.set_offset(0)
+    async with site.stock("10.0.0.1@1") as client:
+        await client.pull(0)
+        yield
+
+
+@asynccontextmanager
+async def lag_unknown(site: Site) -> AsyncIterator[None]:
+    await site.publish("")
+    async with site.stock("10.0.0.1@1"):
+        yield
+
+
+@asynccontextmanager
+async def topic_not_subscribed(site: Site) -> AsyncIterator[None]:
+    """Its program was changed: it subscribes to another topic now."""
+    await site.publish("", "")
+    await site.set_offset(1)
+    async with site.stock("10.0.0.1@1", topic="another"):
         yield
 
 
@@ -217,6 +265,17 @@ async def wrong_sql92_expression(site: Site) -> AsyncIterator[None]:
     async with site.stock("10.0.0.1@1", expression_type="SQL92") as client:
         assert (await client.pull(0)).code == 27
         yield
+
+
+@asynccontextmanager
+async def sql92_switched_off(site: Site) -> AsyncIterator[None]:
+    await site.call("PATCH", "/api/v1/broker/config", {"enablePropertyFilter": False})
+    try:
+        async with site.stock("10.0.0.1@1", expression="a = 1", expression_type="SQL92") as client:
+            assert (await client.pull(0)).code == 1
+            yield
+    finally:
+        await site.call("PATCH", "/api/v1/broker/config", {"enablePropertyFilter": True})
 
 
 @asynccontextmanager
@@ -279,15 +338,24 @@ async def falling_behind(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def retries_pending(site: Site) -> AsyncIterator[None]:
+async def sent_back(site: Site, delay_level: int) -> AsyncIterator[None]:
+    """It sends one message back; with the level -1 this is a dead letter."""
     published = await site.call("POST", f"/api/v1/topics/{site.topic}/messages", {"body": "x", "queue_id": 0})
     offset = published["messages"][0]["physical_offset"]
     async with site.stock("10.0.0.1@1") as client:
-        fields = {"offset": str(offset), "group": site.group, "delayLevel": "-1", "originTopic": site.topic}
-        more = {"originMsgId": "0A", "unitMode": "false", "maxReconsumeTimes": "16"}
+        fields = {"offset": str(offset), "group": site.group, "delayLevel": str(delay_level)}
+        more = {"originTopic": site.topic, "originMsgId": "0A", "unitMode": "false", "maxReconsumeTimes": "16"}
         assert (await client.ask(36, fields | more)).code == 0
         await client.commit(1)
         yield
+
+
+def retries_pending(site: Site) -> AbstractAsyncContextManager[None]:
+    return sent_back(site, -1)
+
+
+def long_retry_delay(site: Site) -> AbstractAsyncContextManager[None]:
+    return sent_back(site, 18)
 
 
 @asynccontextmanager
@@ -333,23 +401,33 @@ async def failing_push_consumer(site: Site) -> AsyncIterator[None]:
         yield
 
 
-IDS = {
+IDS: dict[Situation, str] = {
     blocked_push_consumer: "listener_blocked",
     failing_push_consumer: "every_message_fails",
     listener_of_ordered_messages_blocked: "listener_blocked",
     topic_not_in_heartbeat: "pulls_refused",
     heartbeat_not_arrived: "pulls_refused",
     wrong_sql92_expression: "pulls_refused",
+    sql92_switched_off: "pulls_refused",
+    long_retry_delay: "retries_pending",
 }
 """Of situations that are not named after their verdict."""
+PATIENCE_MS = {consuming: 30_000}
+
+
+def verdict_of(situation: Situation) -> str:
+    """The id of the verdict that this situation leads to."""
+    return IDS.get(situation, situation.__name__)
+
 
 TABLE: list[tuple[Situation, str, str]] = [
     (no_permits, "stalled", "it has given no permits."),
-    (not_acknowledged, "stalled", "2 messages sent to WHO, none acknowledged for"),
+    (not_acknowledged, "stalled", "2 messages sent to WHO, none acknowledged for ... ; its permits are used up, "),
     (filter_rejects_all, "ok", "none passed TagX; their tags were TagA 2 and TagB 1."),
     (subscriptions_disagree, "", "TOPIC-a takes TagA and TOPIC-b takes TagB;"),
     (every_message_fails, "stalled", "Every message fails: 2 of 2 came back"),
     (pulls_refused, "stalled", "may not be read."),
+    (some_messages_fail, "", "Some messages fail: 1 of 2 came back"),
     (no_member, "stopped", "no client pulls for it; 2 messages wait."),
     (topic_missing, "", "subscribes to TOPIC, but this topic does not exist."),
     (more_members_than_queues, "ok", "2 members for 1 queue:"),
@@ -360,6 +438,10 @@ TABLE: list[tuple[Situation, str, str]] = [
     (reset_pending, "", "to offset 2."),
     (offset_beyond_end, "stopped", "is 100, but the queue ends at 0."),
     (listener_blocked, "stalled", "3 messages handed to 10.0.0.1@1, nothing committed for"),
+    (stands_still, "stalled", "stands still: 2 messages wait in TOPIC@0, the oldest for"),
+    (consuming, "catching up", "2 messages were handed to its clients, and nothing is committed yet."),
+    (lag_unknown, "unknown", "The lag of 1 queue is unknown: TOPIC-readers has committed no offset in TOPIC@0."),
+    (topic_not_subscribed, "", "No member subscribes to TOPIC, where 1 message waits."),
     (not_pulling, "stalled", "it is suspended, or busy with its messages."),
     (locked_by_another, "", "10.0.0.9@9 has the lock of TOPIC@0;"),
     (blocked_push_consumer, "stalled", "stands still: 2 messages handed to"),
@@ -368,12 +450,14 @@ TABLE: list[tuple[Situation, str, str]] = [
     (topic_not_in_heartbeat, "stalled", "does not subscribe to topic TOPIC"),
     (heartbeat_not_arrived, "stalled", "is newer than the broker's"),
     (wrong_sql92_expression, "stalled", "'*' is no SQL92 filter"),
+    (sql92_switched_off, "stalled", "refused since 20 ... does not support consumer to filter message by SQL92."),
     (holds_used_up, "stalled", "holds 1 pulls, its limit;"),
     (rebalancing, "", "10.0.0.2@2 gets TOPIC@0 and has not pulled yet."),
     (catching_up, "catching up", "catches up:"),
     (falling_behind, "falling behind", "more than at an earlier commit."),
     (delayed_pending, "ok", "1 delayed message of TOPIC is not due yet, the next at 20"),
     (retries_pending, "ok", "1 message is dead."),
+    (long_retry_delay, "", "1 message waits for another try, the next at 20"),
     (may_not_consume, "", "may not consume at broker broker-a: its consumeEnable is off."),
     (broadcasting, "unknown", "consumes by broadcasting: 1 member receives every message"),
 ]
@@ -387,7 +471,7 @@ async def test_the_broker_says_why(
     site = await asyncio.to_thread(Site, broker, name.replace("_", "-"), shared_manage.environment)
     async with situation(site):
         words = words.replace("TOPIC", site.topic).replace("WHO", f"{site.topic}-a")
-        answer, found = await verdict(site, IDS.get(situation, name), words)
+        answer, found = await verdict(site, verdict_of(situation), words, PATIENCE_MS.get(situation, 1000))
         assert state in ("", answer["state"]), answer
         assert found["advice"] and isinstance(found["evidence"], dict)
         if answer["state"] != "ok":

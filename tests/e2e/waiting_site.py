@@ -43,6 +43,12 @@ class Site:
         answer = await self.call("POST", f"/api/v1/topics/{self.topic}/messages", {"messages": messages})
         assert "messages" in answer, answer
 
+    async def set_offset(self, offset: int) -> None:
+        """Set the group's offset as an operator does."""
+        entry = {"topic": self.topic, "queue_id": 0, "offset": offset}
+        answer = await self.call("PUT", f"/api/v1/groups/{self.group}/offsets", {"offsets": [entry]})
+        assert "status" not in answer, answer
+
     async def publish(self, *tags: str) -> None:
         for tag in tags:
             answer = await asyncio.to_thread(self.broker.publish, self.topic, "x", **({"tag": tag} if tag else {}))
@@ -91,7 +97,7 @@ class Stock:
                 if command.is_response and command.opaque == self._opaque:
                     return command
 
-    async def beat(self, topic: str = "", expression_type: str = "TAG", **fields: Any) -> None:
+    async def beat(self, topic: str = "", expression: str = "*", expression_type: str = "TAG", **fields: Any) -> None:
         """A heartbeat of a consumer that subscribes to this topic, by default its site's."""
         data = json.loads(HEARTBEAT)
         data["clientID"] = self._client_id
@@ -100,7 +106,7 @@ class Stock:
         consumer["subscriptionDataSet"][0] |= {
             "topic": topic or self._site.topic,
             "expressionType": expression_type,
-            "subString": "*",
+            "subString": expression,
             "tagsSet": [],
             "codeSet": [],
         }
@@ -122,13 +128,16 @@ class Stock:
         assert (await self.ask(41, {}, json.dumps(body).encode())).code == 0
 
 
-async def verdict(site: Site, wanted: str, words: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the answer, the verdict) as soon as the broker has reached this verdict, in these words."""
+async def verdict(
+    site: Site, wanted: str, words: str, patience_ms: int = 1000
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the answer, the verdict) as soon as the broker has reached this verdict, in these words; " ... " is any text."""
+    parts = words.split(" ... ")
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while True:
-        answer = await site.call("GET", f"/api/v1/groups/{site.group}/verdicts?patience_ms=1000")
-        found = [one for one in answer.get("verdicts", []) if one["id"] == wanted and words in one["sentence"]]
-        if found:
-            return answer, found[0]
+        answer = await site.call("GET", f"/api/v1/groups/{site.group}/verdicts?patience_ms={patience_ms}")
+        for one in answer.get("verdicts", []):
+            if one["id"] == wanted and all(part in one["sentence"] for part in parts):
+                return answer, one
         assert asyncio.get_running_loop().time() < deadline, answer
         await asyncio.sleep(0.2)

@@ -11,6 +11,7 @@ import msgspec
 
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError
+from broker_core.formats.inner_batch import INNER_BATCH, is_inner_batch, split_record
 from broker_core.formats.message_body import COMPRESSED, BodyError, BodyTooLargeError, decompress
 from broker_core.formats.message_id import encode_offset_message_id
 
@@ -50,14 +51,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def takes_long(records: bytes) -> bool:
-    """Whether reading the records would delay an event loop: there are many bytes, or a body is compressed."""
+    """Whether reading the records would delay an event loop: many bytes, a compressed body, or a batch."""
     if len(records) > INLINE_BYTES_MAX:
         return True
     position, last = 0, len(records) - commit_log_record.RECORD_SIZE_MIN
     while position <= last:
         (size,) = commit_log_record.INT.unpack_from(records, position)
         (sys_flag,) = commit_log_record.INT.unpack_from(records, position + commit_log_record.SYS_FLAG_AT)
-        if sys_flag & COMPRESSED:
+        if sys_flag & (COMPRESSED | INNER_BATCH):
             return True
         if size < commit_log_record.RECORD_SIZE_MIN:
             return False
@@ -65,9 +66,10 @@ def takes_long(records: bytes) -> bool:
     return False
 
 
-def stored_messages(records: bytes, broker: str) -> list[Message]:
+def stored_messages(records: bytes, broker: str, *, split: bool = True, begin: int = 0) -> list[Message]:
     """Whole records back to back, in their order, with bodies as stored. Nothing is raised.
 
+    The record of a batch becomes its messages from queue offset ``begin`` on, unless ``split`` is False.
     A damaged record has a ``problem``. After a record with a damaged length the rest cannot be divided into records:
     it is one last message with the ``size`` of the rest.
     """
@@ -75,13 +77,25 @@ def stored_messages(records: bytes, broker: str) -> list[Message]:
     position = 0
     while position < len(records):
         try:
-            message = _read(records, position, broker)
+            record, problem = _read(records, position)
+            found = _split(record, broker, begin) if split and not problem else [_message(record, problem, broker)]
         except (RecordError, ValueError) as error:
             messages.append(_unreadable(len(records) - position, broker, error))
             break
-        messages.append(message)
-        position += message.size
+        messages += found
+        position += record.size
     return messages
+
+
+def _split(record: CommitLogRecord, broker: str, begin: int) -> list[Message]:
+    """The messages of a record; of a batch, those from queue offset ``begin`` on."""
+    if not is_inner_batch(record.sys_flag):
+        return [_message(record, "", broker)]
+    try:
+        inner = split_record(record)
+    except RecordError as error:
+        return [_message(record, str(error), broker)]
+    return [_message(message, "", broker) for message in inner if message.queue_offset >= begin]
 
 
 def inflate_messages(
@@ -120,14 +134,13 @@ def _damaged(message: Message, error: BodyError) -> Message:
     return msgspec.structs.replace(message, compression=0, problem=message.problem or str(error))
 
 
-def _read(records: bytes, position: int, broker: str) -> Message:
-    problem = ""
+def _read(records: bytes, position: int) -> tuple[CommitLogRecord, str]:
+    """The record at a position, and what is wrong with it."""
     try:
-        record = commit_log_record.decode(records, position)
+        return commit_log_record.decode(records, position), ""
     except RecordError:
         record = commit_log_record.decode(records, position, check_crc=False)
-        problem = "the body does not match its checksum"
-    return _message(record, problem, broker)
+        return record, "the body does not match its checksum"
 
 
 def _message(record: CommitLogRecord, problem: str, broker: str) -> Message:

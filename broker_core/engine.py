@@ -121,6 +121,8 @@ class Engine:
         except StoreCorruptError:
             store.close(now)
             raise
+        store.batch_topics.update(topics.batch_topics)
+        topics.batch_topics = store.batch_topics
         unknown = topics.adopt_unknown(store.queues(), now)
         store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
         context = Context(

@@ -37,19 +37,20 @@ _SYSTEM = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_T
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 REPLY_TOPIC_POSTFIX = "REPLY_TOPIC"
 MESSAGE_TYPE = "message.type"
+QUEUE_TYPE = "queue.type"
+BATCH_CQ = "BatchCQ"
 PRIORITY = "PRIORITY"
 ATTRIBUTES = {
     MESSAGE_TYPE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", PRIORITY, "MIXED"),
-    "queue.type": ("SimpleCQ",),
+    QUEUE_TYPE: ("SimpleCQ", BATCH_CQ),
     "cleanup.policy": ("DELETE",),
 }
 """The attributes of RocketMQ's TopicAttributes that this broker accepts, and their values.
 
 Of a message.type, PRIORITY alone has an effect, on pops. As in RocketMQ, the broker does not compare it with messages.
 """
-_UNCHANGEABLE = ("queue.type", "cleanup.policy")
+_UNCHANGEABLE = (QUEUE_TYPE, "cleanup.policy")
 _NOT_SUPPORTED = {
-    ("queue.type", "BatchCQ"): "GlassMQ has no batch consume queues; create the topic without queue.type",
     ("cleanup.policy", "COMPACTION"): "GlassMQ has no compaction; messages are deleted when fileReservedTime is over",
 }
 _RESERVE_TIME = "messages of all topics are deleted when fileReservedTime is over"
@@ -108,6 +109,11 @@ class TopicConfig(msgspec.Struct, kw_only=True, gc=False, rename=rocketmq_name):
     attributes: dict[str, Any] = {}
 
     @property
+    def has_batch_queues(self) -> bool:
+        """Whether the topic's queues are batch consume queues."""
+        return self.attributes.get(QUEUE_TYPE) == BATCH_CQ
+
+    @property
     def queue_nums(self) -> int:
         """How many queues the topic has for readers or writers."""
         return max(self.read_queue_nums, self.write_queue_nums)
@@ -125,6 +131,8 @@ class TopicConfigManager:
         self._rest = dict(loaded or {})
         self._table: dict[str, TopicConfig] = {}
         self._names: list[str] = []
+        self.batch_topics: set[str] = set()
+        """The topics with batch consume queues. The store has the same set."""
         self.queues_total = 0
         """Queues of all topics together."""
         version = self._rest.get("dataVersion") or {}
@@ -180,6 +188,8 @@ class TopicConfigManager:
             insort(self._names, name)
         self.queues_total += config.queue_nums - (old.queue_nums if old else 0)
         self._table[name] = config
+        if config.has_batch_queues:
+            self.batch_topics.add(name)
 
     def _put(self, config: TopicConfig, now: Now) -> TopicConfig:
         self._store(config.topic_name, config)
@@ -271,7 +281,10 @@ class TopicConfigManager:
 
     def adopt(self, topic: str, queues: int, now: Now) -> TopicConfig:
         """Add a topic that has queues in the store but is not in topics.json."""
-        return self._put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), now)
+        attributes = {QUEUE_TYPE: BATCH_CQ} if topic in self.batch_topics else {}
+        return self._put(
+            TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, attributes=attributes), now
+        )
 
     def adopt_unknown(self, queues: Iterable[tuple[str, int]], now: Now) -> list[str]:
         """Add the topics that have queues (topic, queue id) in the store but are not in topics.json. Their names."""
@@ -368,6 +381,7 @@ class TopicConfigManager:
         if self.is_system(topic):
             raise RequestError(f"{topic} is a system topic; it cannot be deleted", pointer="/topic")
         self.queues_total -= self._table.pop(topic).queue_nums
+        self.batch_topics.discard(topic)
         del self._names[bisect_left(self._names, topic)]
         self._touch(topic, now)
 

@@ -162,7 +162,7 @@ class QueueConsumer:
             shared.buffer.give_back(size)
 
     async def _send_messages(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
-        for stored in stored_messages(pulled.records, self.queue.broker):
+        for stored in stored_messages(pulled.records, self.queue.broker, begin=progress.next_offset):
             async with self._shared.permits.use(), self._shared.outbox.turn():
                 message, share = await self._shared.outbox.make(partial(render_one, stored), _size)
                 if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none

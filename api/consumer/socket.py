@@ -271,7 +271,7 @@ class ConsumerSocket(Socket):
         hold = pulled.hold
         if hold is not None:
             self.put(Woken(id=pull.id, hold_id=hold.hold_id, cause=hold.wake_cause, held_ms=hold.held_us // 1000))
-        read = partial(read_pull, pulled, self._broker, MAX_PULLED_BODIES)
+        read = partial(read_pull, pulled, self._broker, MAX_PULLED_BODIES, offset=pull.offset, limit=pull.limit)
         result, share = await self.outbox.make(read, _size)
         self.put(copied(PulledFrame, result, id=pull.id), share)
 

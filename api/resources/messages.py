@@ -224,7 +224,7 @@ async def get_message(request: Request[MessageParams]) -> Answer:
     name, reply = await _ask_about(params, command, commands.Records)
 
     def read() -> MessageView:
-        return render_messages(stored_messages(reply.records, name))[0][0]
+        return render_messages(stored_messages(reply.records, name, split=False))[0][0]
 
     return Answer(body=Reading([reply.records], read))
 
@@ -268,7 +268,7 @@ def messages_found(
     records: Mapping[str, bytes], limit: int, max_body: int | None = None, following: int | None = None
 ) -> Messages:
     """The newest ``limit`` messages among the records of all brokers, by store time."""
-    stored = [message for broker, found in records.items() for message in stored_messages(found, broker)]
+    stored = [message for broker, found in records.items() for message in stored_messages(found, broker, split=False)]
     if len(records) > 1:
         stored = sorted(stored, key=lambda message: message.store_time_ms)[-limit:]
     messages, left_out = render_messages(stored, max_body=max_body)

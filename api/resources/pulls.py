@@ -6,6 +6,7 @@ pull's connection to the engine is closed, which releases its hold at once.
 
 import asyncio
 import re
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -93,16 +94,36 @@ def preferred_wait_s(prefer: str) -> int | None:
     return int(match[1]) if match else None
 
 
-async def read_pull(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
-    """The engine's answer in the API's shape; made in a thread if that takes long."""
-    if not takes_long(pulled.records):
-        return pull_result(pulled, broker, max_bytes)
-    return await in_thread(lambda: pull_result(pulled, broker, max_bytes))
+async def read_pull(
+    pulled: commands.Pulled,
+    broker: str,
+    max_bytes: int = INFLATED_BYTES_MAX,
+    *,
+    offset: int = 0,
+    limit: int = MAX_PULL_MESSAGES,
+) -> PullResult:
+    """``pull_result``, made in a thread if that takes long."""
+    make = partial(pull_result, pulled, broker, max_bytes, offset=offset, limit=limit)
+    return await in_thread(make) if takes_long(pulled.records) else make()
 
 
-def pull_result(pulled: commands.Pulled, broker: str, max_bytes: int = INFLATED_BYTES_MAX) -> PullResult:
-    """The engine's answer in the API's shape, with messages whose bodies take ``max_bytes``, or with one message."""
-    messages, left_out = render_messages(stored_messages(pulled.records, broker), max_bytes)
+def pull_result(
+    pulled: commands.Pulled,
+    broker: str,
+    max_bytes: int = INFLATED_BYTES_MAX,
+    *,
+    offset: int = 0,
+    limit: int = MAX_PULL_MESSAGES,
+) -> PullResult:
+    """The engine's answer to a pull at ``offset`` in the API's shape, with ``limit`` messages at most.
+
+    Their bodies take ``max_bytes``, or it is one message.
+
+    The record of a batch may begin before ``offset``, and may have more messages than ``limit``.
+    """
+    stored = stored_messages(pulled.records, broker, begin=offset)
+    messages, left_out = render_messages(stored[:limit], max_bytes)
+    left_out = left_out or stored[limit:]
     return PullResult(
         broker=broker,
         status=_STATUS[pulled.code],
@@ -165,7 +186,8 @@ async def pull(request: Request[PullParams]) -> Answer | None:
     headers = {"server-timing": f"hold;dur={held_us / 1000:.3f}, read;dur={pulled.read_us / 1000:.3f}"}
     if preferred is not None:
         headers["preference-applied"] = f"wait={wait_ms // 1000}"
-    return Answer(body=Reading([pulled.records], lambda: pull_result(pulled, broker.name)), headers=headers)
+    result = partial(pull_result, pulled, broker.name, offset=request.params.offset, limit=request.params.limit)
+    return Answer(body=Reading([pulled.records], result), headers=headers)
 
 
 async def answer_or_gone(

@@ -345,9 +345,11 @@ async def _pull(
             ResponseCode.PULL_OFFSET_MOVED,
         ):
             raise MQBrokerException(answer.code, answer.remark, address)
-        offset = read_header(PullMessageResponseHeader, answer.ext_fields).next_begin_offset
+        begin, offset = offset, read_header(PullMessageResponseHeader, answer.ext_fields).next_begin_offset
         if answer.code != ResponseCode.SUCCESS:
             continue
         for message in decode_messages(answer.body, queue.broker_name):
+            if message.queue_offset < begin:
+                continue  # of a batch that begins earlier
             if tags is None or message.tags.encode("utf-8", "surrogateescape") in tags.tags_set:
                 printer.put(message)

@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from broker_core.client import MessageExt, MQBrokerException, MQClientException, MQClientInstance
-from broker_core.client.message import decode_messages
 from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import MessageQueue
-from broker_core.formats.commit_log_record import RecordError
+from broker_core.formats.commit_log_record import RecordError, decode_all
 from broker_core.formats.message_id import decode_offset_message_id
 from broker_core.namesrv.route_data import MASTER_ID, TopicRouteData, decode_route
 from broker_core.remoting import fastjson
@@ -337,7 +336,7 @@ class DefaultMQAdminExt:
 
 def _messages(answer: RemotingCommand, broker_name: str) -> list[MessageExt]:
     try:
-        return decode_messages(answer.body, broker_name)
+        return [MessageExt(record, broker_name) for record in decode_all(answer.body)]  # a batch stays whole
     except RecordError as error:
         raise _unreadable(error) from error
 

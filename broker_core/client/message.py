@@ -6,6 +6,7 @@ from broker_core.client.mq_client_exception import MQClientException
 from broker_core.commands import MessageQueue
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, decode_all
+from broker_core.formats.inner_batch import split_record
 from broker_core.formats.message_body import decompress
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import (
@@ -180,5 +181,8 @@ class MessageExt:
 
 
 def decode_messages(records: bytes, broker_name: str) -> list[MessageExt]:
-    """The messages in a pull's answer. RecordError if the bytes are not whole records."""
-    return [MessageExt(record, broker_name) for record in decode_all(records)]
+    """The messages in a pull's answer; the record of a batch has several.
+
+    RecordError if the bytes are not whole records, or a batch is damaged.
+    """
+    return [MessageExt(message, broker_name) for record in decode_all(records) for message in split_record(record)]

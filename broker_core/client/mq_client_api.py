@@ -134,7 +134,7 @@ class MQClientAPI:
         stored = _header(SendMessageResponseHeader, answer, address)
         where = MessageQueue(topic=queue.topic, broker_name=queue.broker_name, queue_id=stored.queue_id)
         handle = stored.recall_handle or ""
-        return SendResult(status, stored.transaction_id, where, stored.queue_offset, stored.msg_id, handle)
+        return SendResult(status, stored.batch_uniq_id or "", where, stored.queue_offset, stored.msg_id, handle)
 
     async def recall_message(self, address: str, header: RecallMessageRequestHeader, timeout_s: float) -> str:
         """The id of the message that is taken back."""

@@ -265,7 +265,8 @@ class PullRequestHold:
                 answers[key].append(request)
                 continue
             codes = arrival.tags_codes if codes is None else codes
-            new = codes if start <= arrival.from_offset else codes[start - arrival.from_offset :]
+            begin = start - arrival.from_offset
+            new = codes if begin <= 0 or len(codes) < to_offset - arrival.from_offset else codes[begin:]
             if any(map(wanted.matches_tags_code, new)):
                 woken.append(request)
             else:
@@ -281,7 +282,9 @@ class PullRequestHold:
 
     def _not_ruled_out(self, wanted: MessageFilter, arrival: Arrival, begin: int) -> Sequence[int]:
         """The physical offsets of the messages from number ``begin`` on that their bitmaps do not rule out."""
-        places, bitmaps = arrival.physical_offsets[begin:], arrival.bitmaps
+        places, bitmaps = arrival.physical_offsets, arrival.bitmaps
+        if begin and len(places) == arrival.to_offset - arrival.from_offset:  # else some records have several messages
+            places = places[begin:]
         if bitmaps is None or self.work_left <= 0 or not isinstance(wanted, ConsumerFilterData):
             return places
         self.work_left -= BITMAP_BYTES * len(places)

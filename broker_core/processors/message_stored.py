@@ -23,8 +23,8 @@ def message_stored(context: Context, batch: Batch, now: Now) -> None:
     The messages of one block are consecutive within a queue.
     """
     counters = context.counters
-    counters.messages_stored += len(batch.requests)
     for arrival in batch.arrivals:
+        counters.messages_stored += arrival.to_offset - arrival.from_offset
         _report_stored(context, arrival, now)
         if arrival.topic == SCHEDULE_TOPIC:
             counters.messages_delayed += arrival.to_offset - arrival.from_offset

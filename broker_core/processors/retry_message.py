@@ -14,6 +14,7 @@ from broker_core.errors import NotFoundError, RequestError
 from broker_core.events import MessageDeadLettered, MessageSentBack, TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode
+from broker_core.formats.inner_batch import is_inner_batch, split_record
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, UNIQ_KEY, WAIT
 from broker_core.processors.context import Context
@@ -67,6 +68,8 @@ def message_back(context: Context, command: ConsumerSendMsgBack, now: Now) -> tu
         return None
     topic = create_back_topic(context, retry_topic(command.group), min(config.retry_queue_nums, MAX_QUEUES), now)
     record = _record(context, command.physical_offset)
+    if is_inner_batch(record.sys_flag):
+        record = _inner_message(record, command.origin_message_id)
     limit = config.retry_max_times if command.max_reconsume_times is None else command.max_reconsume_times
     dead: DeadCause | None = None
     if record.reconsume_times >= limit:
@@ -98,6 +101,26 @@ def _record(context: Context, physical_offset: int) -> CommitLogRecord:
         code=ResponseCode.SYSTEM_ERROR,
         pointer="/physical_offset",
     )
+
+
+def _inner_message(record: CommitLogRecord, message_id: str) -> CommitLogRecord:
+    """The message of a batch that has this UNIQ_KEY. RequestError (MESSAGE_ILLEGAL) if none or more than one has it."""
+    try:
+        found = [
+            message
+            for message in split_record(record)
+            if message_properties.find(message.properties, UNIQ_KEY) == message_id
+        ]
+    except RecordError as error:
+        raise RequestError(str(error), code=ResponseCode.MESSAGE_ILLEGAL, pointer="/physical_offset") from error
+    if len(found) != 1:
+        raise RequestError(
+            f"{len(found)} messages of the batch at physical offset {record.physical_offset} have the id "
+            f"{message_id[:100]!r}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            pointer="/origin_message_id",
+        )
+    return found[0]
 
 
 def _next_queue(context: Context, topic: TopicConfig, wanted: int) -> int:

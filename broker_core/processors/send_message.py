@@ -22,6 +22,7 @@ from broker_core.processors.idempotency import IdempotencyKeys, key_properties
 from broker_core.processors.message_stored import message_stored
 from broker_core.processors.outcome import failed
 from broker_core.processors.producers.half_message import is_half, make_half
+from broker_core.processors.producers.inner_batch import joined_messages
 from broker_core.processors.retry_message import (
     RETRY_PREFIX,
     Retry,
@@ -52,7 +53,8 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
     ``known`` are messages that an earlier send with the same Idempotency-Key stored, by their place in this one.
     ``queue_id`` is the answer's for a message that is stored in another queue than it was sent to (a delayed or dead
-    one), else -1. ``retry`` is set for a message that a group gets again.
+    one), else -1. ``retry`` is set for a message that a group gets again. ``batch_uniq_id`` is not empty if the
+    messages become one record.
     """
 
     request: Request
@@ -63,6 +65,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     digest: str = ""
     queue_id: int = -1
     retry: Retry | None = None
+    batch_uniq_id: str = ""
 
 
 def prepare(
@@ -88,6 +91,7 @@ def prepare(
             "an Idempotency-Key must not contain 0x01 or 0x02, which separate properties", pointer="/Idempotency-Key"
         )
     topic = writable_topic(context, command, now)
+    command, batch_uniq_id = joined_messages(topic, command)
     to_retry_topic = command.topic.startswith(RETRY_PREFIX)
     if to_retry_topic and len(command.messages) > 1:
         raise RequestError(
@@ -111,7 +115,7 @@ def prepare(
             if pending.topic != command.topic:
                 real_queue_id = queue_id
         messages.append(pending)
-    return Prepared(request, messages, ids, known, wait, digest, real_queue_id, retry)
+    return Prepared(request, messages, ids, known, wait, digest, real_queue_id, retry, batch_uniq_id)
 
 
 def pending_message(
@@ -365,7 +369,7 @@ def _acknowledge_sent(
         fresh = [prepared.known.get(i) or next(rest) for i in range(len(command.messages))]
     if command.idempotency_key:
         keys.remember(command, prepared.digest, fresh, now)
-    return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh)
+    return Sent(code=ResponseCode.SUCCESS, topic=command.topic, messages=fresh, batch_uniq_id=prepared.batch_uniq_id)
 
 
 def _acknowledge_back(context: Context, prepared: Prepared, dispatched: Iterator[DispatchRequest], now: Now) -> Done:

@@ -1,7 +1,7 @@
 """The commit log: every message of every queue, in the order in which they were stored."""
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from zlib import crc32
@@ -38,13 +38,14 @@ from broker_core.formats.commit_log_record import (
     store_timestamp_at,
     topic_field,
 )
+from broker_core.formats.inner_batch import INNER_BATCH, number_batch
 from broker_core.formats.message_properties import TAGS, find
 from broker_core.formats.tags_code import tags_code
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
+from broker_core.store.queue.consume_queue import ConsumeQueue
 
 ALLOCATE_CHUNK = 4 << 20
 NO_HOST_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
@@ -54,7 +55,10 @@ Block = tuple[MappedFile, int, bytes]
 
 
 class PendingMessage(msgspec.Struct, gc=False):
-    """RocketMQ's MessageExtBrokerInner: a message to append. ``properties`` is the final property string."""
+    """RocketMQ's MessageExtBrokerInner: a message to append. ``properties`` is the final property string.
+
+    With the flag INNER_BATCH it is a batch; the append sets its INNER_BASE, and ``number``, how many messages it has.
+    """
 
     topic: str
     queue_id: int
@@ -67,6 +71,7 @@ class PendingMessage(msgspec.Struct, gc=False):
     born_port: int
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
+    number: int = 1
 
 
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
@@ -92,7 +97,8 @@ class Arrival(msgspec.Struct, gc=False):
     It is created once, by the append. Dispatch, event and wake-up all use the same object. ``fields`` contains what
     the queue's units contain: physical offset, size and tagsCode of each message. ``store_timestamp`` is that of the
     first message, ``size`` the bytes of all their records. ``bitmaps`` is None unless groups filter the topic by SQL92;
-    then it has an integer for each message.
+    then it has an integer for each message. ``batches`` is None unless the queue is a BatchConsumeQueue; then
+    ``fields`` has an entry for each record, and ``batches`` its number of messages and its store time, ms.
     """
 
     queue: ConsumeQueue
@@ -104,6 +110,13 @@ class Arrival(msgspec.Struct, gc=False):
     size: int
     fields: list[int]
     bitmaps: list[int] | None = None
+    batches: list[tuple[int, int]] | None = None
+
+    def add_batch(self, number: int, store_timestamp: int) -> None:
+        """Note the number of messages and the store time of one more record of a batch consume queue."""
+        if self.batches is None:
+            self.batches = []
+        self.batches.append((number, store_timestamp))
 
     @property
     def tags_codes(self) -> list[int]:
@@ -148,6 +161,23 @@ def _front(topic: str, born_host: str, store_host: bytes) -> _Front:
     flags = host_flags(0, born, store_host)
     head = HEADS[head_kind(flags)]
     return _Front(magic, name, born, flags, head, head.size + len(name) + LENGTH.size)
+
+
+def _number_batch(message: PendingMessage, arrivals: Mapping[ConsumeQueue, Arrival], find_queue: FindQueue) -> None:
+    """Set the queue offset and the number of messages of a batch that is stored as one record after these arrivals."""
+    queue = find_queue(message.topic, message.queue_id)
+    if not queue.is_batch:
+        raise _illegal(f"topic {message.topic} has no batch consume queues, so it can have no inner batch")
+    arrival = arrivals.get(queue)
+    base = queue.next_offset if arrival is None else arrival.to_offset
+    message.properties, message.number = number_batch(message.properties, base)
+
+
+def _filler(left: int, size: int, segment_size: int) -> bytes:
+    """The end of a segment with ``left`` bytes, before a record that does not fit. TooLargeError if none fits it."""
+    if size + BLANK_SIZE > segment_size:
+        raise TooLargeError(f"the message needs {size} bytes in the log; a segment of this log has {segment_size}")
+    return blank(left)
 
 
 def _illegal(remark: str) -> RequestError:
@@ -271,6 +301,8 @@ class CommitLog:
         requests: list[DispatchRequest] = []
         arrivals: dict[ConsumeQueue, Arrival] = {}
         for message in messages:
+            if message.sys_flag & INNER_BATCH:
+                _number_batch(message, arrivals, find_queue)
             topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
             front = _front(topic, message.born_host, store_host)
             text = properties.encode("utf-8", "surrogateescape")
@@ -282,11 +314,7 @@ class CommitLog:
             sys_flag = message.sys_flag & NO_HOST_FLAGS | front.host_flags
             size = front.size + len(body) + text_length
             if position + size > room_end:
-                if size + BLANK_SIZE > segment_size:
-                    raise TooLargeError(
-                        f"the message needs {size} bytes in the log; a segment of this log has {segment_size}"
-                    )
-                parts.append(blank(segment_end - position))
+                parts.append(_filler(segment_end - position, size, segment_size))
                 blocks.append(self._place(block_start, b"".join(parts)))
                 parts = []
                 position = block_start = segment_end
@@ -305,8 +333,10 @@ class CommitLog:
                 if topic == SCHEDULE_TOPIC:
                     code = self._delay_levels.tags_code(properties, store_timestamp, code)
                 queue_offset = arrival.to_offset
-                arrival.to_offset = queue_offset + 1
+                arrival.to_offset = queue_offset + message.number
                 arrival.size += size
+                if queue.is_batch:
+                    arrival.add_batch(message.number, store_timestamp)
                 arrival.fields += (position, size, code)
             parts += (
                 self._head(front, message, size, queue_offset, position, sys_flag, store_timestamp),

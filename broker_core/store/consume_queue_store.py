@@ -2,21 +2,30 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from broker_core.errors import RequestError
 from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
 from broker_core.formats.consume_queue_unit import decode_units, encode_units
 from broker_core.formats.tags_code import is_ext_address
-from broker_core.store.consume_queue import ConsumeQueue
+from broker_core.store.config_tables import load_table
 from broker_core.store.consume_queue_ext import ConsumeQueueExt
 from broker_core.store.delay_level import SCHEDULE_TOPIC
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
+from broker_core.store.queue.batch_consume_queue import BatchConsumeQueue
+from broker_core.store.queue.consume_queue import ConsumeQueue
 from broker_core.store.removed_folders import RemovedFolders
 
 EXT_FILE_SIZE = 48 << 20
+
+
+def has_batch_queues(config: Any) -> bool:
+    """Whether an entry of topics.json says that the queues of its topic are batch consume queues."""
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"
 
 
 class ConsumeQueueStore:
@@ -29,6 +38,8 @@ class ConsumeQueueStore:
         self._maps = maps
         self._folder = root / "consumequeue"
         self._ext_folder = root / "consumequeue_ext"
+        self._batch_folder = root / "batchconsumequeue"
+        self._config = root / "config"
         self._file_size = file_size
         self._ext_file_size = ext_file_size
         self._ext: dict[tuple[str, int], ConsumeQueueExt] = {}
@@ -36,6 +47,8 @@ class ConsumeQueueStore:
         self._by_topic: dict[str, dict[int, ConsumeQueue]] = {}
         self._filters: dict[str, Sequence[ConsumerFilterData]] = {}
         self.removed_folders = RemovedFolders(files, root)
+        self.batch_topics: set[str] = set()
+        """Topics with ``queue.type=BatchCQ``: their queues are BatchConsumeQueues."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, created if it does not exist. Its first file is created with its first unit."""
@@ -50,7 +63,8 @@ class ConsumeQueueStore:
 
     def _add(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.table[topic, queue_id] = self._make(topic, queue_id)
-        queue.filters = self._filters.get(topic, ())
+        if not queue.is_batch:
+            queue.filters = self._filters.get(topic, ())
         self._by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -67,19 +81,41 @@ class ConsumeQueueStore:
         )
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if topic in self.batch_topics and all(queue.is_batch for queue in self._by_topic.get(topic, {}).values()):
+            folder = self._batch_folder / topic / str(queue_id)
+            return BatchConsumeQueue(self._files, self._maps, folder, topic, queue_id)
         folder = self._folder / topic / str(queue_id)
         return ConsumeQueue(self._files, self._maps, folder, topic, queue_id, self._file_size)
 
     def load(self, *, clean: bool) -> list[str]:
         """Find the queues on the disk and their ends. Returns sentences about irregularities."""
         steps = []
-        for topic in self._files.names(self._folder):
-            for name in self._files.names(self._folder / topic):
-                if name.isdigit():
-                    queue = self._add(topic, int(name))
-                    steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
-                    self._load_ext(topic, int(name))
+        topics, batch_topics = self._files.names(self._folder), self._files.names(self._batch_folder)
+        self.batch_topics |= self._configured_batch_topics() | set(batch_topics).difference(topics)
+        for folder, names in ((self._folder, topics), (self._batch_folder, batch_topics)):
+            for topic in names:
+                if (topic in self.batch_topics) is not (folder == self._batch_folder):
+                    continue  # queues of a kind that the topic does not have: they are not up to date
+                for name in self._files.names(folder / topic):
+                    if name.isdigit():
+                        queue = self._add(topic, int(name))
+                        steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
+                        self._load_ext(topic, int(name))
         return steps
+
+    def _configured_batch_topics(self) -> set[str]:
+        """The topics that have batch consume queues by topics.json. The engine complains if its form is wrong."""
+        configs = (load_table(self._files, self._config, "topics") or {}).get("topicConfigTable")
+        return (
+            {name for name, config in configs.items() if has_batch_queues(config)}
+            if isinstance(configs, dict)
+            else set()
+        )
+
+    def note_batch_topic(self, topic: str) -> None:
+        """Give a topic that has no queue yet batch consume queues."""
+        if topic not in self._by_topic:
+            self.batch_topics.add(topic)
 
     def _load_ext(self, topic: str, queue_id: int) -> None:
         folder = self._ext_folder / topic / str(queue_id)
@@ -106,7 +142,7 @@ class ConsumeQueueStore:
         else:
             self._filters.pop(topic, None)
         for queue in self._by_topic.get(topic, {}).values():
-            queue.filters = filters
+            queue.filters = () if queue.is_batch else filters
 
     def candidates(
         self, queue: ConsumeQueue, codes: Sequence[int], wanted: ConsumerFilterData
@@ -176,7 +212,8 @@ class ConsumeQueueStore:
 
     def folders(self) -> set[Path]:
         """The folders in which queues are created: those of all topics, and the one above them."""
-        return {self._folder} | {queue.mapped_files.folder.parent for queue in self.table.values()}
+        roots = {self._folder, self._batch_folder} if self.batch_topics else {self._folder}
+        return roots | {queue.mapped_files.folder.parent for queue in self.table.values()}
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic. Their files are removed by a ``Removal``."""
@@ -189,6 +226,7 @@ class ConsumeQueueStore:
             for file in queue.mapped_files.all():
                 queue.mapped_files.take_out(file)
         self.removed_folders.take(self._folder / topic)
+        self.removed_folders.take(self._batch_folder / topic)
         self.removed_folders.take(self._ext_folder / topic)
 
     def take_dirty(self, touched: Iterable[ConsumeQueue]) -> list[tuple[MappedFile, int, int]]:

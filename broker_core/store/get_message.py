@@ -14,15 +14,19 @@ from broker_core.formats.consume_queue_unit import HOLE_SIZE, UNIT, UNIT_SIZE, d
 from broker_core.formats.tags_code import EXT_ADDRESS_MAX
 from broker_core.options import Options
 from broker_core.store.commit_log import Arrival, CommitLog
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.files import MutableBuffer
+from broker_core.store.queue.batch_consume_queue import BatchConsumeQueue
+from broker_core.store.queue.consume_queue import ConsumeQueue
 
 SCAN_BYTES = 16_000
 """Bytes of queue units (800 units) that a pull with a filter examines at least, if the queue has them."""
 
 EVALUATED_BYTES_MAX = 1 << 20
 """A pull ends when evaluating its filter has read so many bytes, which takes a millisecond or two."""
+
+BATCHES_READ = SCAN_BYTES // UNIT_SIZE
+"""Records of a batch consume queue that a pull examines at most."""
 
 FOUND = "FOUND"
 NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -114,6 +118,8 @@ class MessageReader:
         if offset > high:
             return GetMessageResult(OFFSET_OVERFLOW_BADLY, high, low, high)
         max_msg_nums = max(1, max_msg_nums)
+        if isinstance(queue, BatchConsumeQueue):
+            return self._get_batches(queue, offset, low, max_msg_nums, max_msg_bytes, message_filter)
         if message_filter is None:
             units = queue.read(offset, min(max_msg_nums, max(self._in_memory[0], self._in_disk[0])))
         else:
@@ -364,6 +370,63 @@ class MessageReader:
                 status = NO_MATCHED_MESSAGE if not places else status
             offset += 1
         return _Picked(FOUND if places else status, offset, offsets, places, passed_over)
+
+    def _get_batches(
+        self,
+        queue: BatchConsumeQueue,
+        offset: int,
+        low: int,
+        max_msg_nums: int,
+        max_msg_bytes: int,
+        message_filter: MessageFilter | None,
+    ) -> GetMessageResult:
+        """``get_message`` for a batch consume queue: records whole, the first also if it begins before ``offset``.
+
+        A filter sees the tag and the properties of the record.
+        """
+        status, size, passed_over, work, count = NO_MATCHED_MESSAGE, 0, 0, 0, 0
+        places: list[tuple[int, int]] = []
+        first_offset = last_offset = stored = -1
+        find, log_end, next_offset = self._log.mapped_files.find, self._log.max_offset, queue.max_offset
+        for looked_at, unit in enumerate(queue.batches(offset)):
+            if looked_at == BATCHES_READ or work >= EVALUATED_BYTES_MAX:
+                next_offset = unit.base
+                break
+            if places:
+                count_limit, byte_limit = self._limits(unit.physical_offset, max_msg_nums, max_msg_bytes)
+                if count + unit.number > count_limit or size + unit.size > byte_limit:
+                    next_offset = unit.base
+                    break
+            file = None if unit.is_hole else find(unit.physical_offset)
+            if file is None or unit.physical_offset + unit.size > log_end:
+                status = status if places else MESSAGE_WAS_REMOVING
+                continue
+            status = NO_MATCHED_MESSAGE
+            start = unit.physical_offset - file.base
+            if message_filter is not None and message_filter.reads_properties:
+                work += message_filter.work * (len(properties_at(file.buffer, start)) + SEARCH_BYTES)
+            if message_filter is None or self._matches(message_filter, queue, unit.tags_code, file.buffer, start):
+                if not places:
+                    first_offset, stored = unit.base, unit.store_timestamp
+                places.append(unit[:2])
+                last_offset = unit.end - 1
+                size += unit.size
+                count += unit.number
+            else:
+                passed_over += unit.number
+        return GetMessageResult(
+            FOUND if places else status,
+            next_offset,
+            low,
+            queue.max_offset,
+            self._copy(places) if places else b"",
+            count,
+            first_offset,
+            last_offset,
+            stored,
+            passed_over,
+            work,
+        )
 
     def _matches(
         self, message_filter: MessageFilter, queue: ConsumeQueue, tags_code: int, buffer: MutableBuffer, start: int

@@ -82,6 +82,7 @@ class MessageStore:
         self._queues = ConsumeQueueStore(
             files, maps, root, options.mapped_file_size_consume_queue, options.mapped_file_size_consume_queue_ext
         )
+        self.batch_topics = self._queues.batch_topics
         self.removed_folders = self._queues.removed_folders
         self.removed_folders.wait = lambda: self._marked_offset < 0 and not self.problem
         self._index = (

@@ -9,10 +9,10 @@ from broker_core.formats.commit_log_record import properties_at, store_timestamp
 from broker_core.formats.consume_queue_unit import is_hole
 from broker_core.formats.index_unit import key_hash
 from broker_core.store.commit_log import CommitLog
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.index.index_file import PAUSE
 from broker_core.store.index.index_service import TAG_KEY, IndexService, index_words
+from broker_core.store.queue.consume_queue import ConsumeQueue
 from broker_core.walk import Steps, pieces_of
 
 QUEUES_SEARCHED = 10
@@ -119,7 +119,7 @@ class MessageQuery:
                 found.append(record)
                 size += len(record)
                 read += len(record)
-            if (offset := queue.before_holes(offset - 1, low)) >= low:
+            if (offset := queue.before_holes(queue.base_of(offset) - 1, low)) >= low:
                 heappush(heads, (-queue.unit(offset)[0], queue_id, offset, low))
             looked_at += 1
             if not looked_at % UNITS_READ or read >= BYTES_READ:

@@ -7,7 +7,6 @@ from struct import Struct
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import (
-    RECORD_SIZE_MIN,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -17,14 +16,16 @@ from broker_core.formats.commit_log_record import (
     store_timestamp_at,
     topic_at,
 )
+from broker_core.formats.inner_batch import inner_number, is_inner_batch
 from broker_core.formats.tags_code import tags_code
 from broker_core.store.commit_log import Arrival, Batch, CommitLog, DispatchRequest
 from broker_core.store.commit_log_dispatcher_calc_bit_map import CommitLogDispatcherCalcBitMap
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import MutableBuffer
 from broker_core.store.index.index_service import IndexService
+from broker_core.store.queue.batch_consume_queue import BatchConsumeQueue
+from broker_core.store.queue.consume_queue import ConsumeQueue
 
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes of undispatched batches kept in memory. Beyond that, when flushes are slow, they are read from the log."""
@@ -132,7 +133,10 @@ class ReputMessageService:
             queue = arrival.queue
             if not queue.deleted:
                 fields = self._calc_bit_map.dispatch(arrival) if queue.filters else arrival.fields
-                queue.put(arrival.from_offset, fields)
+                if arrival.batches is None:
+                    queue.put(arrival.from_offset, fields)
+                elif isinstance(queue, BatchConsumeQueue):
+                    queue.put_batches(arrival.from_offset, fields, arrival.batches)
                 self.touched.add(queue)
                 self._arrivals.append(arrival)
         if requests:
@@ -214,7 +218,10 @@ class ReputMessageService:
         if transaction in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             return no_queue
         try:
-            queue = self._queues.find(topic_at(buffer, start).decode(), queue_id)
+            topic = topic_at(buffer, start).decode()
+            if is_inner_batch(sys_flag):
+                self._queues.note_batch_topic(topic)  # topics.json may be older than the topic
+            queue = self._queues.find(topic, queue_id)
         except (RequestError, UnicodeDecodeError):
             self.unreadable += 1
             return no_queue
@@ -223,7 +230,7 @@ class ReputMessageService:
         if queue_offset < next_offset:
             return no_queue
         if queue_offset > next_offset:
-            known = queue_offset - next_offset <= self._covered_bytes // RECORD_SIZE_MIN + self.unreadable
+            known = queue_offset - next_offset <= self._covered_bytes // queue.message_size_min + self.unreadable
             if not known and not self._is_plausible(queue, queue_offset, next_offset, position, position + size):
                 self.unreadable += 1
                 return no_queue
@@ -238,7 +245,7 @@ class ReputMessageService:
 
         The records between must have been in the log. And the queue's next record, if it is near, has a higher offset.
         """
-        if (queue_offset - next_offset) * RECORD_SIZE_MIN > position - queue.max_physical_offset:
+        if (queue_offset - next_offset) * queue.message_size_min > position - queue.max_physical_offset:
             return False
         if next_offset == 0 and self._log.min_offset > 0:  # its first records may have expired
             return True
@@ -291,7 +298,11 @@ class ReputMessageService:
         code = tags_code(request.tag) if request.tag else 0
         if request.topic == SCHEDULE_TOPIC:
             code = self._delay_levels.tags_code(request.properties, stored, code)
-        arrival.to_offset = offset + 1
+        count = 1
+        if queue.is_batch:
+            count = inner_number(request.properties)
+            arrival.add_batch(count, stored)
+        arrival.to_offset = offset + count
         arrival.size += request.size
         arrival.fields += (request.physical_offset, request.size, code)
 
@@ -304,6 +315,8 @@ def _joined(batches: Iterable[Batch]) -> Iterable[Arrival]:
             first = joined.setdefault(arrival.queue, arrival)
             if first is not arrival:
                 first.fields += arrival.fields
+                if arrival.batches is not None:
+                    first.batches = (first.batches or []) + arrival.batches
                 first.to_offset = arrival.to_offset
                 first.size += arrival.size
     return joined.values()

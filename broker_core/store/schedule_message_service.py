@@ -21,10 +21,10 @@ from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, 
 from broker_core.formats.consume_queue_unit import is_hole
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.config_tables import TableWrite, load_table
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.delay_level import SCHEDULE_TOPIC, DelayLevels
 from broker_core.store.files import Files
+from broker_core.store.queue.consume_queue import ConsumeQueue
 
 DELAY_OFFSETS = "delayOffset"
 

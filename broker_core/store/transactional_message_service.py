@@ -22,8 +22,8 @@ from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, 
 from broker_core.formats.consume_queue_unit import is_hole
 from broker_core.formats.message_properties import TAGS, TRANSACTION_ID, find
 from broker_core.store.commit_log import Arrival, CommitLog
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.consume_queue_store import ConsumeQueueStore
+from broker_core.store.queue.consume_queue import ConsumeQueue
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

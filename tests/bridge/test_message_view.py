@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from bridge.message_view import INLINE_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
 from broker_core.formats import message_body
 from broker_core.formats.commit_log_record import body_crc, encode
+from broker_core.formats.inner_batch import INNER_FLAGS
+from broker_core.formats.message_batch import BatchEntry, encode_batch
 from broker_core.formats.message_id import decode_offset_message_id
 from broker_core.formats.message_properties import encode as encode_properties
 from tests.fakes.engine import Bench
@@ -171,3 +173,29 @@ def test_properties_that_are_not_text_are_shown_as_far_as_they_are() -> None:
 def test_no_bytes_make_the_decoder_raise(data: bytes) -> None:
     assert sum(message.size for message in read_messages(data, "b")) == len(data)
     takes_long(data)
+
+
+def batch_of(number: int, offset: int) -> bytes:
+    entries = [BatchEntry(0, b"%d" % index, f"UNIQ_KEY\x01U{index}\x02") for index in range(number)]
+    return record(encode_batch(entries), offset, sys_flag=INNER_FLAGS)
+
+
+def test_a_batch_becomes_its_messages() -> None:
+    records = record(b"x", 4) + batch_of(3, 5) + record(b"y", 8)
+    messages = stored_messages(records, "broker-a")
+    assert [(m.queue_offset, m.body, m.message_id) for m in messages] == [
+        (4, b"x", "ID"),
+        (5, b"0", "U0"),
+        (6, b"1", "U1"),
+        (7, b"2", "U2"),
+        (8, b"y", "ID"),
+    ]
+    assert [m.message_id for m in stored_messages(records, "broker-a", split=False)] == ["ID"] * 3
+    assert takes_long(batch_of(3, 5)) and not takes_long(record())
+
+
+def test_a_damaged_batch_is_one_message_with_a_problem() -> None:
+    (message,) = stored_messages(record(b"no batch", sys_flag=INNER_FLAGS), "broker-a")
+    assert message.body == b"no batch" and "the batch at physical offset 1000 is damaged" in message.problem
+    (message,) = stored_messages(batch_of(2, 0).replace(b"UNIQ_KEY\x01U1", b"UNIQ_KEY\x01U2"), "broker-a")
+    assert message.problem == "the body does not match its checksum"

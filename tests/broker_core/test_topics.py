@@ -191,7 +191,7 @@ def test_attributes_are_set_and_removed() -> None:
         ({"+other": "1"}, "unsupported key: other"),
         ({"+reserve.time": "1"}, "unsupported key: reserve.time; messages of all topics"),
         ({"+message.type": "LITE"}, "value is not in set: UNSPECIFIED, NORMAL, FIFO"),
-        ({"+queue.type": "BatchCQ"}, "queue.type cannot be BatchCQ: GlassMQ has no batch consume queues"),
+        ({"+queue.type": "Other"}, "value is not in set: SimpleCQ, BatchCQ"),
         ({"+cleanup.policy": "COMPACTION"}, "cleanup.policy cannot be COMPACTION: GlassMQ has no compaction"),
     ],
 )

@@ -148,7 +148,7 @@ class DefaultMQPullConsumer(MQAdminImpl):
         await self._address(queue)
         more = options._replace(sys_flag=SUBSCRIPTION)
         answer = await self._pulls.pull_kernel_impl(queue, subscription, offset, more)
-        return self._pulls.process_pull_result(queue, subscription, answer)
+        return self._pulls.process_pull_result(queue, subscription, answer, offset)
 
     # --- Offsets and failed messages --------------------------------------------------------------------------
 

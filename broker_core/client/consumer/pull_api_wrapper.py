@@ -86,8 +86,12 @@ class PullAPIWrapper:
         return self._instance.api.pull_message(address, header, options.timeout_millis / 1000, options.code)
 
     @staticmethod
-    def process_pull_result(queue: MessageQueue, subscription: SubscriptionData, answer: RemotingCommand) -> PullResult:
-        """What an answer says. Messages with other tags are left out: brokers compare hashes only. SQL92 is trusted.
+    def process_pull_result(
+        queue: MessageQueue, subscription: SubscriptionData, answer: RemotingCommand, offset: int = 0
+    ) -> PullResult:
+        """What the answer to a pull at ``offset`` says. Messages with other tags are left out: brokers compare hashes
+        only. SQL92 is trusted. Messages before ``offset``, which brokers return of a batch that begins earlier, are
+        left out too. (Java keeps them, so they are consumed again.)
 
         Raises MQBrokerException if it is an error or cannot be read.
         """
@@ -102,6 +106,7 @@ class PullAPIWrapper:
         except (RequestError, RecordError) as error:
             remark = f"the answer to a pull of {queue} cannot be read: {error}"
             raise MQBrokerException(ResponseCode.SYSTEM_ERROR, remark, queue.broker_name) from error
+        messages = [message for message in messages if message.queue_offset >= offset]
         tags = parse_client_subscription(subscription.sub_string) if subscription.expression_type == TAG else None
         if tags is not None:
             wanted = tags.tags_set

@@ -79,7 +79,8 @@ class PullLoop:
 
     def _take_answer(self, request: PullRequest, answer: RemotingCommand) -> None:
         queue, work, consumer = request.message_queue, request.process_queue, self._consumer
-        result = self._pulls.process_pull_result(queue, consumer.subscriptions[queue.topic], answer)
+        offset = request.next_offset
+        result = self._pulls.process_pull_result(queue, consumer.subscriptions[queue.topic], answer, offset)
         step = next_pull(request.next_offset, result)
         if self._events.listener is not None:
             self._emit_answered(request, result.status, "", len(result.messages), result.next_begin_offset)

@@ -25,10 +25,10 @@ from broker_core.codes import RequestCode
 from broker_core.commands import MessageQueue
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
+from broker_core.formats.message_batch import BatchEntry, MessageBatchError, encode_batch
 from broker_core.formats.message_body import COMPRESSED, ZLIB
 from broker_core.formats.message_properties import CORRELATION_ID, MSG_TYPE, REPLY, REPLY_TO_CLIENT, TTL, UNIQ_KEY, WAIT
 from broker_core.formats.recall_handle import decode as decode_handle
-from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, encode_batch
 from broker_core.remoting.requests.send import RETRY_PREFIX, RecallMessageRequestHeader, SendMessageRequestHeaderV2
 from broker_core.tasks import start_task
 from broker_core.topics import AUTO_CREATE_TOPIC, NO_SEND_TOPICS, validate_topic
@@ -381,7 +381,7 @@ class DefaultMQProducer:
             raise
         now_ns = clock.mono_ns()
         self._faults.update_fault_item(broker, (now_ns - begin_ns) / 1e6, now_ns)
-        return result._replace(msg_id=outgoing.msg_id)
+        return result if result.msg_id else result._replace(msg_id=outgoing.msg_id)
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(

@@ -21,6 +21,8 @@ RETRY_CODES = frozenset((1, 2, 14, 16, 17, 204, 205, 1500))
 class SendResult(NamedTuple):
     """RocketMQ's SendResult. Of a batch, the ids are joined by commas and the offset is that of the first message.
 
+    If the broker stores a batch as one record, ``msg_id`` is the batch's own.
+
     With ``recall_handle``, not empty for a message for an exact time, the producer can take it back.
     """
 

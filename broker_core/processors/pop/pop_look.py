@@ -69,6 +69,12 @@ def require_queue(context: Context, topic: str, queue_id: int) -> TopicConfig:
             code=ResponseCode.INVALID_PARAMETER,
             pointer="/queue_id",
         )
+    if config.has_batch_queues:  # an acknowledgement would be for a whole batch
+        raise RequestError(
+            f"messages of topic {topic} cannot be popped: it has queue.type=BatchCQ; pull them",
+            code=ResponseCode.SYSTEM_ERROR,
+            pointer="/topic",
+        )
     return config
 
 

@@ -21,8 +21,9 @@ from broker_core.commands import (
 from broker_core.errors import RequestError
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from broker_core.formats.inner_batch import INNER_FLAGS, INNER_NUM
+from broker_core.formats.message_batch import MessageBatchError, decode_batch
 from broker_core.formats.message_properties import DELAY, ENTRY_END, NAME_END, UNIQ_KEY
-from broker_core.remoting.message_batch import MessageBatchError, decode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.remoting.requests.headers import Header, Int, Long, Name, json_body, read_header, write_header
 from broker_core.remoting.requests.request_type import Identity, Peer, Relay
@@ -92,6 +93,8 @@ def decode_send_reply_message_v2(request: RemotingCommand, peer: Peer) -> SendRe
 
 
 def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMessage:
+    if header.sys_flag & INNER_FLAGS:
+        raise _illegal("sysFlag says that the body is an inner batch; only the broker makes these")
     messages = (
         _batch(header, request.body)
         if header.batch
@@ -116,6 +119,7 @@ def _command(header: SendHeader, request: RemotingCommand, peer: Peer) -> SendMe
         born_host=peer.host,
         born_port=peer.port,
         max_reconsume_times=header.max_reconsume_times if request.version >= KNOWS_MAX_RECONSUME_TIMES else None,
+        batch_properties=_checked(header.properties) if header.batch else "",
     )
 
 
@@ -158,6 +162,8 @@ def _checked(properties: str) -> str:
     for entry in properties.split(ENTRY_END):
         if entry and entry.find(NAME_END) < 1:
             raise _illegal(f"properties: {entry[:100]!r} is not a name, 0x01 and a value")
+    if INNER_NUM in properties and message_properties.find(properties, INNER_NUM):
+        raise _illegal("properties: INNER_NUM is set by the broker alone, for inner batches")
     return properties
 
 
@@ -172,6 +178,7 @@ class SendMessageResponseHeader(Header):
     queue_id: Int
     queue_offset: Long
     transaction_id: str = ""
+    batch_uniq_id: str | None = None
     recall_handle: str | None = None
 
 
@@ -189,7 +196,7 @@ def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> Re
         ids = ",".join([message.offset_message_id for message in reply.messages])
         name = "properties" if request.code == RequestCode.SEND_MESSAGE else "i"
         unique_key = message_properties.find(request.ext_fields.get(name, ""), UNIQ_KEY)
-    if request.serialize_type == "JSON" and not first.recall_handle:
+    if request.serialize_type == "JSON" and not first.recall_handle and not reply.batch_uniq_id:
         return _SENT.frame(
             request, reply.code, "", (ids.encode(), first.queue_id, first.queue_offset, json_body(unique_key))
         )
@@ -197,7 +204,14 @@ def encode_sent(reply: Sent, request: RemotingCommand, identity: Identity) -> Re
         reply.code,
         "",
         write_header(
-            SendMessageResponseHeader(ids, first.queue_id, first.queue_offset, unique_key, first.recall_handle or None)
+            SendMessageResponseHeader(
+                ids,
+                first.queue_id,
+                first.queue_offset,
+                unique_key,
+                reply.batch_uniq_id or None,
+                first.recall_handle or None,
+            )
         )
         | {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"},
     )

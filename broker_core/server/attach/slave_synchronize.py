@@ -22,7 +22,6 @@ from broker_core.commands import (
 from broker_core.consumers.subscription_group_manager import is_system_group
 from broker_core.server.attach.cluster_client import AccessRefused, ClusterClient
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
-from broker_core.verdicts.verdict import joined
 
 T = TypeVar("T")
 PERIOD_S = 5.0
@@ -79,7 +78,6 @@ class SlaveSynchronize:
         self._due_ns: dict[RequestCode, int] = {}
         self._versions: dict[RequestCode, tuple[Any, int]] = {}
         self._offsets: dict[str, dict[int, int]] = {}
-        self._batch_topics: list[str] = []
         """Those with batch consume queues."""
         self._topics_asked: set[str] = set()
         """The topics whose ends are known."""
@@ -120,7 +118,7 @@ class SlaveSynchronize:
             await self._all_members(address)
         except (OSError, MQClientException, EngineRefused, msgspec.ValidationError) as error:
             problems.append(("members", error))
-        self.problem = "; ".join([*_texts(problems), *_about_batches(self._batch_topics)])
+        self.problem = "; ".join(_texts(problems))
 
     # --- Tables -----------------------------------------------------------------------------------------------
 
@@ -136,7 +134,6 @@ class SlaveSynchronize:
     async def _topics(self, table: dict[str, Any]) -> None:
         configs = table["topicConfigTable"] or {}
         self._topic_names = sorted(configs)
-        self._batch_topics = sorted(name for name, entry in configs.items() if _has_batches(entry))
         self._topics_asked &= set(self._topic_names)
         if self._is_known(RequestCode.GET_ALL_TOPIC_CONFIG, table):
             return
@@ -243,19 +240,6 @@ class SlaveSynchronize:
             else:
                 self._engine.forget_client(client_id)
                 await self._engine.call(CloseConnection(), connection)
-
-
-def _has_batches(entry: Any) -> bool:
-    """Whether a topic's configuration asks for batch consume queues."""
-    attributes = entry.get("attributes") if isinstance(entry, dict) else None
-    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"
-
-
-def _about_batches(topics: list[str]) -> list[str]:
-    """A sentence about these topics, which have batch consume queues; empty without topics."""
-    if not topics:
-        return []
-    return [f"each batch counts as one message in topics with queue.type=BatchCQ: {joined(topics)}"]
 
 
 def _texts(problems: list[tuple[str, Exception]]) -> list[str]:

@@ -8,9 +8,11 @@ import pytest
 from api.consumer import queue_consumer
 from api.consumer.queue_consumer import Queue
 from bridge.port import ResponseCode, commands
+from broker_core.formats.inner_batch import INNER_FLAGS
+from broker_core.formats.message_batch import BatchEntry, encode_batch
 from tests.api.consumer_client import Client, connected
 from tests.fakes.fake_group import FakeGroup, until
-from tests.fakes.fake_port import FakePort, pulled
+from tests.fakes.fake_port import FakePort, pulled, record
 
 
 @pytest.fixture
@@ -176,6 +178,21 @@ async def test_messages_without_permits_are_bounded_and_pulled_again(
             await client.permit(1)
             bodies.append((await client.receive("message"))["body"])
         assert sorted(bodies) == ["of 0", "of 1", "of 2"]
+
+
+async def test_messages_of_a_batch_before_the_queues_offset_are_passed_over(
+    client: Client, group: FakeGroup, port: FakePort
+) -> None:
+    group.committed["T", 0] = 2
+    await client.subscribe()
+    await client.permit(3)
+    await until(lambda: len(group.held()) == 1 and group.held()[0].command.queue_offset == 2)
+    entries = [BatchEntry(0, b"%d" % number, "") for number in range(4)]
+    batch = record(body=encode_batch(entries), sys_flag=INNER_FLAGS)
+    port.end(group.held()[0], pulled(records=batch, next_offset=4))
+    messages = [await client.receive("message") for _ in range(2)]
+    assert [(message["queue_offset"], message["body"]) for message in messages] == [(2, "2"), (3, "3")]
+    await until(lambda: len(group.held()) == 1 and group.held()[0].command.queue_offset == 4)
 
 
 async def test_an_unreadable_record_is_sent_and_passed_over(client: Client, group: FakeGroup, port: FakePort) -> None:

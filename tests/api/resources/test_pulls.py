@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from api.resources.pulls import clamp_wait, preferred_wait_s, pull_result
 from api.routing import http_application
 from bridge.port import RequestError, ResponseCode, commands
+from broker_core.formats.inner_batch import INNER_FLAGS
+from broker_core.formats.message_batch import BatchEntry, encode_batch
 from tests.api.asgi_client import AsgiRequest
 from tests.fakes.fake_port import FakePort, pulled, record
 
@@ -114,6 +116,23 @@ async def test_the_wait_comes_from_wait_ms_or_prefer(
 @pytest.mark.parametrize(("code", "status"), [(0, "found"), (19, "no_new"), (20, "no_match"), (21, "offset_moved")])
 def test_rocketmqs_codes_have_names(code: int, status: str) -> None:
     assert pull_result(pulled(code), "broker-a").status == status
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "bodies", "next_offset"),
+    [(5, 32, "0123x", 10), (7, 32, "23x", 10), (5, 3, "012", 8), (8, 1, "3", 9), (9, 1, "x", 10)],
+)
+async def test_a_batch_is_given_message_by_message(
+    client: httpx.AsyncClient, port: FakePort, offset: int, limit: int, bodies: str, next_offset: int
+) -> None:
+    entries = [BatchEntry(0, b"%d" % number, "") for number in range(4)]
+    batch = record(body=encode_batch(entries), queue_offset=5, sys_flag=INNER_FLAGS)
+    port.replies[commands.PullMessage] = pulled(records=batch + record(body=b"x", queue_offset=9), next_offset=10)
+    body = (await client.get(PATH, params={"offset": offset, "limit": limit})).json()
+    assert "".join(message["body"] for message in body["messages"]) == bodies
+    first = 5 + "0123x".index(bodies[0])
+    assert [message["queue_offset"] for message in body["messages"]] == [*range(first, first + len(bodies))]
+    assert (body["next_offset"], body["max_offset"]) == (next_offset, 1)
 
 
 @pytest.mark.parametrize(

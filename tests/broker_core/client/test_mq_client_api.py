@@ -74,7 +74,7 @@ def test_a_missing_route_or_offset_is_none() -> None:
 def test_a_message_that_is_stored_less_safely_says_so() -> None:
     fields = {"msgId": "ID", "queueId": "2", "queueOffset": "9", "transactionId": "KEY"}
     result = call("send_message", QUEUE, HEADER, b"x", 1.0, code=10, fields=fields)
-    assert result == ("FLUSH_DISK_TIMEOUT", "KEY", MessageQueue(topic="T", broker_name="a", queue_id=2), 9, "ID", "")
+    assert result == ("FLUSH_DISK_TIMEOUT", "", MessageQueue(topic="T", broker_name="a", queue_id=2), 9, "ID", "")
 
 
 def test_addresses() -> None:

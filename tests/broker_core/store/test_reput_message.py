@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from broker_core.formats.commit_log_record import encode
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.message_store import MessageStore
+from broker_core.store.queue.consume_queue import ConsumeQueue
 from tests.fakes.engine import Bench, bodies, send
 from tests.fakes.simulated_files import SimulatedFiles
 from tests.fakes.store_cases import SMALL_SYNC, at, flush, message, open_store

@@ -8,6 +8,8 @@ from broker_core.client.consumer.pull_api_wrapper import PullAPIWrapper, PullOpt
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.commands import MessageQueue, SubscriptionData
 from broker_core.formats import commit_log_record
+from broker_core.formats.inner_batch import INNER_FLAGS
+from broker_core.formats.message_batch import BatchEntry, encode_batch
 from broker_core.remoting.remoting_command import RemotingCommand
 from tests.fakes.client import instance_of
 from tests.fakes.virtual_cluster import PULL, VirtualCluster, run_virtually
@@ -78,6 +80,32 @@ def test_answers() -> None:
     assert len(everything.messages) == 2
     for code, status in ((19, "NO_NEW_MSG"), (20, "NO_MATCHED_MSG"), (21, "OFFSET_ILLEGAL")):
         assert PullAPIWrapper.process_pull_result(QUEUE, subscription(), answer(code)) == (status, 9, 1, 12, [])
+
+
+def test_a_batch_is_split_and_begins_at_the_offset_of_the_pull() -> None:
+    entries = [BatchEntry(0, b"%d" % number, f"TAGS\x01{tag}\x02") for number, tag in enumerate("ABAB")]
+    body = commit_log_record.encode(
+        topic="orders",
+        queue_id=0,
+        queue_offset=5,
+        physical_offset=0,
+        body=encode_batch(entries),
+        sys_flag=INNER_FLAGS,
+    )
+    for offset, expression, wanted in (
+        (0, "*", [5, 6, 7, 8]),
+        (5, "*", [5, 6, 7, 8]),
+        (7, "*", [7, 8]),
+        (6, "A", [7]),
+        (8, "A", []),
+    ):
+        result = PullAPIWrapper.process_pull_result(QUEUE, subscription(expression), answer(0, body=body), offset)
+        assert [message.queue_offset for message in result.messages] == wanted
+    damaged = commit_log_record.encode(
+        topic="orders", queue_id=0, queue_offset=5, physical_offset=0, body=b"x", sys_flag=INNER_FLAGS
+    )
+    with pytest.raises(MQBrokerException, match="the batch at physical offset 0 is damaged"):
+        PullAPIWrapper.process_pull_result(QUEUE, subscription(), answer(0, body=damaged))
 
 
 def test_answers_that_are_errors() -> None:

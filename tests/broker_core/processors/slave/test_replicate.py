@@ -1,7 +1,5 @@
 """The log of another broker in the engine: its messages can be read, and holds wake."""
 
-import struct
-
 from broker_core import commands as c
 from broker_core.events import MessagesStored
 from broker_core.processors.message_stored import FOLLOWED_A_TURN
@@ -23,25 +21,6 @@ def test_messages_of_the_followed_log_are_in_their_queues() -> None:
     assert bench.engine.counters.messages_stored == 60
     stored = [event for event in bench.engine.events.after(0) if isinstance(event, MessagesStored)]
     assert sum(event.to_offset - event.from_offset for event in stored) == 60
-
-
-def test_batches_of_a_batch_consume_queue_are_one_message_each() -> None:
-    leader, bench, step, position = master(20), follower(), 3, 0
-    log = bytearray(log_of(leader))
-    while position < len(log):  # as RocketMQ counts batches of 3
-        (size,) = struct.unpack_from(">i", log, position)
-        (queue_offset,) = struct.unpack_from(">q", log, position + QUEUE_OFFSET)
-        if b"orders" in log[position : position + size]:
-            struct.pack_into(">q", log, position + QUEUE_OFFSET, step * queue_offset)
-        position += size
-    append(bench, blocks_of(bytes(log)))
-    end = leader.context.store.max_offset("orders", 1)
-    assert bench.context.store.max_offset("orders", 1) == step * (end - 1) + 1
-    found, offset = [], 0
-    while offset < step * (end - 1) + 1:
-        pulled = bench.pulled(bench.pull("orders", offset, queue_id=1))
-        found, offset = found + bodies(pulled), pulled.next_begin_offset
-    assert found == bodies(leader.pulled(leader.pull("orders", 0, queue_id=1)))
 
 
 def test_topics_with_messages_in_light_message_queues_are_named_also_after_a_restart() -> None:

@@ -220,6 +220,8 @@ def test_the_field_and_not_the_code_makes_a_batch(code: int) -> None:
         ({"f": "4"}, "transactional"),
         ({"f": "8"}, "transactional"),
         ({"i": "DELAY\x013\x02"}, "delayed"),
+        ({"f": "128"}, "inner batch"),
+        ({"i": "INNER_NUM\x011\x02"}, "INNER_NUM"),
     ],
 )
 def test_batches_with_forbidden_fields_are_refused(changes: dict[str, str], why: str) -> None:
@@ -229,7 +231,13 @@ def test_batches_with_forbidden_fields_are_refused(changes: dict[str, str], why:
 
 @pytest.mark.parametrize(
     ("properties", "taken"),
-    [(b"DELAY\x013\x02", False), (b"DELAY\x010\x02", True), (b"A\x01DELAY\x02", True), (b"no separator", False)],
+    [
+        (b"INNER_NUM\x011\x02", False),
+        (b"DELAY\x013\x02", False),
+        (b"DELAY\x010\x02", True),
+        (b"A\x01DELAY\x02", True),
+        (b"no separator", False),
+    ],
 )
 def test_properties_of_the_messages_of_a_batch_are_checked(properties: bytes, taken: bool) -> None:
     size = len(properties)
@@ -239,6 +247,22 @@ def test_properties_of_the_messages_of_a_batch_are_checked(properties: bytes, ta
         assert isinstance(decoded, c.SendMessage)
     else:
         assert isinstance(decoded, c.Failed) and decoded.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_the_properties_of_a_batch_are_those_of_its_header() -> None:
+    properties = "UNIQ_KEY\x01BATCH\x02"
+    fields = SEND_V2 | {"i": properties}
+    command = decode(RemotingCommand.request(320, fields | {"m": "true"}, BATCH_OF_ONE, opaque=1), PEER)
+    single = decode(RemotingCommand.request(320, fields, BATCH_OF_ONE, opaque=1), PEER)
+    assert isinstance(command, c.SendMessage) and isinstance(single, c.SendMessage)
+    assert (command.batch_properties, single.batch_properties) == (properties, "")
+
+
+@pytest.mark.covers("inner-flags")
+@pytest.mark.parametrize("sys_flag", [64, 128, 192])
+def test_only_the_broker_makes_inner_batches(sys_flag: int) -> None:
+    for changes in ({"f": str(sys_flag)}, {"i": "INNER_NUM\x011\x02"}):
+        assert refused(SEND_V2 | changes).code == ResponseCode.MESSAGE_ILLEGAL
 
 
 @pytest.mark.parametrize("body", [b"hello", BATCH_OF_ONE[:-1], BATCH_OF_ONE + b"\0"])
@@ -285,3 +309,18 @@ def test_the_answer_of_a_batch(code: int, fields: dict[str, str]) -> None:
     response = answer(sent(("A1", "ID1", 3, 12), ("A2", "ID2", 3, 13)), request)
     assert response.ext_fields["msgId"] == "ID1,ID2" and response.ext_fields["queueOffset"] == "12"
     assert response.ext_fields["transactionId"] == "0A00000200010000000000000000"
+
+
+def test_the_answer_of_an_inner_batch() -> None:
+    request = RemotingCommand.request(320, SEND_V2, opaque=1)
+    reply = msgspec.structs.replace(sent(("A1", "ID1", 3, 12)), batch_uniq_id="A1")
+    fields = answer(reply, request).ext_fields
+    assert fields == {
+        "msgId": "ID1",
+        "queueId": "3",
+        "queueOffset": "12",
+        "transactionId": "A1",
+        "batchUniqId": "A1",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+    }

@@ -1,7 +1,5 @@
 """The tables and members of the followed broker, over rounds."""
 
-import json
-
 import pytest
 
 from broker_core.clock import SystemClock
@@ -12,7 +10,6 @@ from broker_core.server.attach.slave_synchronize import SlaveSynchronize
 from tests.fakes.fake_master import fake_master
 from tests.fakes.followed import master
 from tests.fakes.following import empty_copy
-from tests.fakes.name_server import topic_config
 
 
 async def test_tables_and_members_reach_the_engine() -> None:
@@ -90,23 +87,6 @@ async def test_members_are_known_when_the_ends_of_all_topics_are() -> None:
             await tables.synchronize(leader.address)
         assert leader.codes.count(RequestCode.GET_TOPIC_STATS_INFO) == len(leader.bench.context.topics.names())
         assert tables.members_ms is not None
-        await client.close()
-
-
-async def test_topics_with_batch_consume_queues_are_named() -> None:
-    table = {f"batches-{number}": topic_config(f"batches-{number}", 4) for number in range(5)}
-    for config in table.values():
-        config["attributes"] = {"queue.type": "BatchCQ"}
-    table["plain"] = topic_config("plain", 4) | {"attributes": {"queue.type": "SimpleCQ"}}
-    async with fake_master(master(20)) as leader, empty_copy() as copy:
-        body = json.dumps({"dataVersion": {"counter": 1}, "topicConfigTable": table}).encode()
-        leader.answers[RequestCode.GET_ALL_TOPIC_CONFIG] = 0, body
-        client = ClusterClient(leader.address)
-        tables = SlaveSynchronize(client, copy.calls, SystemClock())
-        for _ in range(2):  # the second round brings the same version
-            await tables.synchronize(leader.address)
-            assert tables.problem.endswith("BatchCQ: batches-0, batches-1, batches-2, batches-3 and 1 more")
-        assert tables.tables_ms is not None and copy.context.topics.get("batches-4") is not None
         await client.close()
 
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.formats.consume_queue_unit import HOLE, iter_units
-from broker_core.store.consume_queue import ConsumeQueue
 from broker_core.store.mapped_file import OpenMaps
+from broker_core.store.queue.consume_queue import ConsumeQueue
 from tests.fakes.simulated_files import SimulatedFiles
 
 FOLDER = Path("/q")

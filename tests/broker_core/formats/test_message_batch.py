@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_core.remoting import message_batch
-from broker_core.remoting.message_batch import BatchEntry, MessageBatchError, decode_batch, encode_batch
+from broker_core.formats import message_batch
+from broker_core.formats.message_batch import BatchEntry, MessageBatchError, decode_batch, encode_batch
 from tests.fakes.remoting import BATCH_OF_ONE
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)

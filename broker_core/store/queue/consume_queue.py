@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker_core.formats.commit_log_record import RECORD_SIZE_MIN
 from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, decode_units, encode_units, is_hole, is_valid
 from broker_core.formats.tags_code import EXT_ADDRESS_MAX, is_ext_address
 from broker_core.store.files import Files
@@ -26,6 +27,11 @@ class ConsumeQueue:
     ``next_offset`` is the offset of the next message to be appended to the log. ``max_offset`` is the offset after
     the last dispatched message; consumers see messages before it.
     """
+
+    is_batch = False
+    """Whether an entry may have several messages: the queue is a BatchConsumeQueue."""
+    message_size_min = RECORD_SIZE_MIN
+    """Bytes that each message takes in the log at least."""
 
     __slots__ = (
         "_min_for",
@@ -130,6 +136,10 @@ class ConsumeQueue:
             return (0, 0, 0)
         physical_offset, size, tags_code = UNIT.unpack_from(file.buffer, position - file.base)
         return physical_offset, size, tags_code
+
+    def base_of(self, offset: int) -> int:
+        """The offset of the first message in the record that contains ``offset``."""
+        return offset
 
     @property
     def last_ext_address(self) -> int:

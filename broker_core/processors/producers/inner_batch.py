@@ -1,0 +1,42 @@
+"""A batch of a RocketMQ client that becomes one record. In RocketMQ a part of SendMessageProcessor.sendBatchMessage."""
+
+import msgspec
+
+from broker_core.codes import ResponseCode
+from broker_core.commands import OutgoingMessage, SendMessage
+from broker_core.errors import RequestError
+from broker_core.formats import message_properties
+from broker_core.formats.inner_batch import INNER_FLAGS, encode_inner_batch
+from broker_core.formats.message_batch import BatchEntry, MessageBatchError
+from broker_core.formats.message_properties import UNIQ_KEY
+from broker_core.topics import TopicConfig
+
+
+def joined_messages(topic: TopicConfig, command: SendMessage) -> tuple[SendMessage, str]:
+    """The send of one message whose body has all messages, and its UNIQ_KEY.
+
+    ``command`` itself and an empty string if each message gets a record of its own. RequestError (MESSAGE_ILLEGAL) for
+    more messages than a record can have.
+    """
+    unique_key = ""
+    if command.batch_properties and topic.has_batch_queues:
+        unique_key = message_properties.find(command.batch_properties, UNIQ_KEY)
+    if not unique_key:
+        return command, ""
+    first = command.messages[0]
+    entries = [BatchEntry(message.flag, message.body, message.properties) for message in command.messages]
+    try:
+        body, properties = encode_inner_batch(entries, command.batch_properties)
+    except MessageBatchError as error:
+        raise RequestError(
+            f"the batch cannot be one record: {error}", code=ResponseCode.MESSAGE_ILLEGAL, pointer="/messages"
+        ) from error
+    joined = OutgoingMessage(
+        body=body,
+        properties=properties,
+        queue_id=first.queue_id,
+        sys_flag=first.sys_flag | INNER_FLAGS,
+        born_timestamp=first.born_timestamp,
+        reconsume_times=first.reconsume_times,
+    )
+    return msgspec.structs.replace(command, messages=[joined]), unique_key

@@ -1,0 +1,1 @@
+"""The queues of a store. RocketMQ has most of them in its package store.queue."""

@@ -1,0 +1,286 @@
+"""The queue of a topic with ``queue.type=BatchCQ``: an entry for each record, which may have many messages."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from broker_core.formats.batch_consume_queue_unit import UNIT, UNIT_SIZE, BatchUnit
+from broker_core.formats.consume_queue_unit import HOLE, HOLE_SIZE
+from broker_core.formats.consume_queue_unit import UNIT as ONE_MESSAGE
+from broker_core.store.files import Files
+from broker_core.store.mapped_file import MappedFile, OpenMaps
+from broker_core.store.queue.consume_queue import ALLOCATE_CHUNK, FILES_CHECKED, ConsumeQueue
+
+FILE_SIZE = 300_000 * UNIT_SIZE
+"""RocketMQ's default of mapperFileSizeBatchConsumeQueue."""
+MESSAGE_SIZE_MIN = 22
+"""Bytes that a message needs in a batch at least."""
+
+
+class BatchConsumeQueue(ConsumeQueue):
+    """RocketMQ's BatchConsumeQueue: a sequence of 46-byte units, sorted by the queue offsets of their messages.
+
+    Offsets count messages, as in every queue. The unit of a message is found by a binary search. Whoever reads by
+    offset sees the record of a batch at the offset of each of its messages; ``batches`` yields each record once.
+    """
+
+    __slots__ = ("flushed_units", "unit_end")
+
+    is_batch = True
+    message_size_min = MESSAGE_SIZE_MIN
+
+    def __init__(
+        self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int = FILE_SIZE
+    ) -> None:
+        super().__init__(files, maps, folder, topic, queue_id, 0)
+        self.mapped_files.file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE
+        self.unit_end = 0
+        """The number of the unit after the last one. Numbers count from the first unit ever written."""
+        self.flushed_units = 0
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def reserve(self, end_offset: int) -> None:
+        """Reserve disk space for the units of messages before ``end_offset``. OSError when the disk is full.
+
+        Each unit has at least one message, so there are at most as many units as messages.
+        """
+        end_unit = self.unit_end + max(0, end_offset - self.max_offset)
+        self._reserve_units(end_unit)
+
+    def _reserve_units(self, end_unit: int) -> None:
+        position, end = self.unit_end * UNIT_SIZE, end_unit * UNIT_SIZE
+        while position < end:
+            file = self.mapped_files.find(position) or self.mapped_files.create(position)
+            file.allocate(min(end - file.base, file.size), ALLOCATE_CHUNK)
+            position = file.base + file.size
+            self.reserved = self.max_offset + (file.base + file.allocated) // UNIT_SIZE - self.unit_end
+
+    def put_batches(self, offset: int, fields: list[int], batches: list[tuple[int, int]]) -> None:
+        """Write units from queue offset ``offset`` on: physical offset, size, tagsCode, ... and for each of them the
+        number of messages and the store time, ms."""
+        self._reserve_units(self.unit_end + len(batches))
+        for index, (number, store_timestamp) in enumerate(batches):
+            physical_offset, size, tags_code = fields[3 * index : 3 * index + 3]
+            if not self.unit_end:
+                self._min_offset, self._min_for = offset, 0
+            unit = BatchUnit(physical_offset, size, tags_code, store_timestamp, offset, number)
+            self._write(self.unit_end * UNIT_SIZE, unit.encode())
+            self.unit_end += 1
+            offset += number
+        self.reserved = max(self.reserved, offset)
+        self.max_offset = offset
+        if self.next_offset < offset:
+            self.next_offset = offset
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def batch_unit(self, number: int) -> BatchUnit | None:
+        """The unit with this number; None when its file is gone."""
+        position = number * UNIT_SIZE
+        file = self.mapped_files.find(position)
+        return None if file is None else BatchUnit._make(UNIT.unpack_from(file.buffer, position - file.base))
+
+    @property
+    def first_unit(self) -> int:
+        """The number of the first unit in the first file."""
+        first = self.mapped_files.first
+        return first.base // UNIT_SIZE if first else self.unit_end
+
+    def unit_number(self, offset: int) -> int:
+        """The number of the first unit that ends after ``offset``; ``unit_end`` if there is none."""
+        low, high = self.first_unit, self.unit_end
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.batch_unit(middle)
+            if unit is None or unit.end <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def batches(self, offset: int) -> Iterator[BatchUnit]:
+        """The units of the messages from ``offset`` on; the first may begin before it."""
+        for number in range(self.unit_number(offset), self.unit_end):
+            if (unit := self.batch_unit(number)) is not None:
+                yield unit
+
+    def base_of(self, offset: int) -> int:
+        """The offset of the first message in the record that contains ``offset``."""
+        unit = self.batch_unit(self.unit_number(offset))
+        return offset if unit is None else min(offset, unit.base)
+
+    def unit(self, offset: int) -> tuple[int, int, int]:
+        """(physical offset, size, tagsCode) of the record with ``offset``; those of a hole if no record has it."""
+        unit = self.batch_unit(self.unit_number(offset)) if offset < self.max_offset else None
+        if unit is None:
+            return (0, 0, 0)
+        return unit[:3] if unit.base <= offset else (0, HOLE_SIZE, 0)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Up to ``count`` messages from ``offset`` on, each as a unit of an ordinary consume queue."""
+        parts: list[bytes] = []
+        end = min(offset + count, self.max_offset)
+        for unit in self.batches(offset) if offset < end else ():
+            if unit.base > offset:
+                parts.append(HOLE * (min(unit.base, end) - offset))
+                offset = min(unit.base, end)
+            if offset < end:
+                parts.append(ONE_MESSAGE.pack(*unit[:3]) * (min(unit.end, end) - offset))
+                offset = min(unit.end, end)
+            if offset >= end:
+                break
+        return b"".join(parts)
+
+    @property
+    def max_physical_offset(self) -> int:
+        """End of the last record in the log; 0 without records."""
+        for number in range(self.unit_end - 1, self.first_unit - 1, -1):
+            unit = self.batch_unit(number)
+            if unit is not None and not unit.is_hole:
+                return unit.physical_offset + unit.size
+        return 0
+
+    @property
+    def first_file_offset(self) -> int:
+        """Offset of the first message in the first file."""
+        unit = self.batch_unit(self.first_unit) if self.first_unit < self.unit_end else None
+        return self.max_offset if unit is None else unit.base
+
+    def _after_holes(self, offset: int) -> int:
+        """Offset of the first message at or after ``offset``; ``max_offset`` if there is none."""
+        return next((max(offset, unit.base) for unit in self.batches(offset) if not unit.is_hole), self.max_offset)
+
+    def before_holes(self, offset: int, low: int) -> int:
+        """Offset of the last message from ``low`` to ``offset``; ``low - 1`` if there is none."""
+        for number in range(min(self.unit_number(offset), self.unit_end - 1), self.first_unit - 1, -1):
+            unit = self.batch_unit(number)
+            if unit is None or unit.end <= low:
+                break
+            if unit.base <= offset and not unit.is_hole:
+                return max(low, min(offset, unit.end - 1))
+        return low - 1
+
+    # --- recovery -----------------------------------------------------------------------------------------------
+
+    def recover(self, *, clean: bool) -> list[str]:
+        """Find the queue's end on the disk. After an unclean stop the last files are read unit by unit.
+
+        Returns sentences about irregularities.
+        """
+        steps = self.mapped_files.load()
+        files = self.mapped_files.all()
+        while len(files) > 1 and not BatchUnit._make(UNIT.unpack_from(files[-1].buffer, 0)).is_valid:
+            files.pop()  # created for a record that was not stored in the end
+        checked = files[-1:] if clean else files[-FILES_CHECKED:]
+        self.unit_end = checked[0].base // UNIT_SIZE if files else 0
+        for file in checked:
+            if file.base != self.unit_end * UNIT_SIZE:
+                break
+            count = self._written_cleanly(file) if clean else self._written(file)
+            self.unit_end += count
+            if count * UNIT_SIZE < file.size:
+                break
+        self._end_at(self.unit_end)
+        self._min_offset = self.first_offset_where(self.first_file_offset, lambda offset: True) if files else 0
+        self._min_for = 0
+        return steps
+
+    @staticmethod
+    def _written(file: MappedFile) -> int:
+        """How many units precede the first invalid one."""
+        previous = -1, 0
+        with memoryview(file.buffer) as view, view[: file.size - file.size % UNIT_SIZE] as whole:
+            for count, fields in enumerate(UNIT.iter_unpack(whole)):
+                unit = BatchUnit._make(fields)
+                physical_offset = previous[0] + 1 if unit.is_hole else unit.physical_offset
+                if not unit.is_valid or physical_offset <= previous[0] or unit.base < previous[1]:
+                    return count
+                previous = previous[0] if unit.is_hole else physical_offset, unit.end
+        return file.size // UNIT_SIZE
+
+    @staticmethod
+    def _written_cleanly(file: MappedFile) -> int:
+        """The same, for a file in which no written unit follows an unwritten one."""
+        low, high = 0, file.size // UNIT_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            if BatchUnit._make(UNIT.unpack_from(file.buffer, middle * UNIT_SIZE)).is_valid:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def truncate(self, physical_end: int) -> int:
+        """Drop the units of records that end after ``physical_end``, and clear the files after the last unit.
+
+        Returns how many messages were dropped.
+        """
+        old_end, end = self.max_offset, self.unit_end
+        while end > self.first_unit:
+            unit = self.batch_unit(end - 1)
+            if unit is None or unit.is_hole or unit.physical_offset + unit.size <= physical_end:
+                break
+            end -= 1
+        self._end_at(end)
+        for file in self.mapped_files.all():
+            if file.base + file.size > end * UNIT_SIZE:
+                file.clear(max(end * UNIT_SIZE - file.base, 0))
+        # Units that a killed process wrote may not be on the disk yet: the next flush includes the last files again.
+        units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
+        self.flushed_units = max(self.first_unit, end - units_checked)
+        return old_end - self.max_offset
+
+    def drop_ext_addresses(self, physical_start: int) -> int:
+        """0: a batch consume queue has no extension."""
+        return 0
+
+    def make_holes(self, start: int, is_lost: Callable[[int], bool]) -> int:
+        """Replace the units of lost records from physical offset ``start`` on by holes; returns how many messages
+        were in them.
+
+        ``is_lost`` is called with the physical offset of a record.
+        """
+        count = 0
+        for number in range(self.unit_end - 1, self.first_unit - 1, -1):
+            unit = self.batch_unit(number)
+            if unit is None or unit.is_hole:
+                continue
+            if unit.physical_offset < start:
+                break
+            if is_lost(unit.physical_offset):
+                hole = unit._replace(physical_offset=0, size=HOLE_SIZE, tags_code=0)
+                self._write(number * UNIT_SIZE, hole.encode())
+                count += unit.number
+        return count
+
+    def _end_at(self, unit_end: int) -> None:
+        """The queue ends with the unit before ``unit_end``."""
+        self.unit_end = self.flushed_units = unit_end
+        last = self.batch_unit(unit_end - 1) if unit_end > self.first_unit else None
+        self.max_offset = self.next_offset = self.reserved = 0 if last is None else last.end
+        file = self.mapped_files.find(unit_end * UNIT_SIZE)
+        if file is not None:
+            file.allocated = unit_end * UNIT_SIZE - file.base
+
+    # --- flush and retention ------------------------------------------------------------------------------------
+
+    def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
+        """Ranges written since the last call, for the flush thread."""
+        ranges = self.mapped_files.ranges(self.flushed_units * UNIT_SIZE, self.unit_end * UNIT_SIZE)
+        self.flushed_units = self.unit_end
+        return ranges
+
+    def take_expired(self, min_physical_offset: int) -> list[Path]:
+        """Files with units of expired records only; the file with the last unit stays, because it says where the queue
+        ends. The caller removes them."""
+        expired = []
+        while len(self.mapped_files) > 1:
+            first = self.mapped_files.first
+            assert first is not None
+            next_file_unit = (first.base + first.size) // UNIT_SIZE
+            last = self.batch_unit(next_file_unit - 1)
+            if next_file_unit >= self.unit_end or last is None or self.min_offset(min_physical_offset) < last.end:
+                break
+            self.mapped_files.take_out(first)
+            expired.append(first.path)
+        return expired

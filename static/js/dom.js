@@ -44,6 +44,12 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
+/** Whether text in the node is selected: what somebody is about to copy must not be taken away. */
+export function hasSelection(node) {
+  const selection = window.getSelection();
+  return !selection.isCollapsed && selection.containsNode(node, true);
+}
+
 /** The panel with that name; `part(name)` returns its element with that data-part. */
 export function panel(name) {
   const root = document.querySelector(`[data-panel="${name}"]`);

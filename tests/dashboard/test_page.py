@@ -342,6 +342,51 @@ def test_focus_moves_on_when_its_hold_ends(open_page: OpenPage) -> None:
     assert page.locator("[data-hold-id]").first.get_attribute("data-hold-id") != hold_id
 
 
+PUBLISH = """() => fetch('/api/v1/topics/quickstart/messages', {method: 'POST', body: '{"body": "x"}'})"""
+
+
+def select(page: Page, selector: str) -> str:
+    """Select the text of the first element, as to copy it; returns the text."""
+    page.locator(selector).first.evaluate("node => getSelection().selectAllChildren(node)")
+    return selected(page)
+
+
+def selected(page: Page) -> str:
+    text: str = page.evaluate("getSelection().toString()")
+    return text
+
+
+def test_selected_text_stays_when_its_hold_ends(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-hold-id]")).to_have_count(4)
+    client_id = select(page, "[data-hold-id] .client-cell")
+    for number in range(1, 9):  # so each of the four holds has ended
+        page.evaluate(PUBLISH)
+        expect(page.locator('[data-part="received"] .received-body')).to_have_count(number)
+    leaving = page.locator("tr[data-leaving]")
+    expect(leaving).to_have_count(1)
+    assert client_id and selected(page) == client_id
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(leaving).to_have_count(0)
+
+
+def test_wakeups_wait_while_their_text_is_selected(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("[data-hold-id]")).to_have_count(4)
+    page.evaluate(PUBLISH)
+    wakeups = page.locator('[data-panel="wakeups"]')
+    expect(wakeups.locator("[data-cause]")).to_have_count(1)
+    client_id = select(page, '[data-panel="wakeups"] .client-cell')
+    page.evaluate(PUBLISH)
+    expect(wakeups.locator('[data-part="count"]')).to_have_text("1; paused, 1 newer")
+    assert client_id and selected(page) == client_id
+    page.evaluate("getSelection().removeAllRanges()")
+    page.evaluate(PUBLISH)
+    expect(wakeups.locator("[data-cause]")).to_have_count(3)
+
+
 def test_sort_order_is_set_as_aria_sort(open_page: OpenPage) -> None:
     page = open_page("working")
     expect(page.locator("[data-hold-id]")).to_have_count(8)

@@ -1,6 +1,6 @@
 /** Events of clients and groups, newest first. */
 
-import { KeyedRows, el, panel, setAttribute, setText } from "../dom.js";
+import { KeyedRows, el, hasSelection, panel, setAttribute, setText } from "../dom.js";
 import { clockTime, count } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
 import { explainEvent } from "../text/explain_group.js";
@@ -36,7 +36,8 @@ export function clientEventsPanel({ link = true } = {}) {
 
   function render(view) {
     latest = view;
-    const list = paused ?? view.events;
+    const list = paused ?? (drawn !== null && hasSelection(part("rows")) ? drawn : view.events);
+    const isPaused = paused !== null || list !== view.events;
     if (drawn !== list || brokersShown !== showsAllBrokers()) {
       const fresh = drawn === null ? 0 : list.findIndex((event) => event === drawn[0]);
       flashing = fresh > 0 && fresh <= MOST_FLASHING;
@@ -45,9 +46,9 @@ export function clientEventsPanel({ link = true } = {}) {
       rows.show(list, (event) => `${event.broker} ${event.seq}`);
     }
     const known = view.state.seq !== null;
-    const newer = paused ? view.events.filter((event) => !paused.includes(event)).length : 0;
+    const newer = isPaused ? view.events.filter((event) => !list.includes(event)).length : 0;
     const many = list.length >= MAX_EVENTS ? t("last {0}", count(list.length)) : count(list.length);
-    setText(part("count"), known ? `${many}${paused ? t("; paused, {0} newer", count(newer)) : ""}` : t("unknown"));
+    setText(part("count"), known ? `${many}${isPaused ? t("; paused, {0} newer", count(newer)) : ""}` : t("unknown"));
     part("empty").hidden = !known || list.length > 0;
   }
 

@@ -1,6 +1,6 @@
 /** The pullRequestTable: one row for each held pull, with its age and deadline. */
 
-import { KeyedRows, calm, cell, el, panel, setAttribute, setText } from "../dom.js";
+import { KeyedRows, calm, cell, el, hasSelection, panel, setAttribute, setText } from "../dom.js";
 import { acceptsAll, isPop, waitForOrder } from "../text/explain.js";
 import { count, plural, seconds } from "../text/format.js";
 import { groupHref } from "../links.js";
@@ -76,16 +76,24 @@ export function holdsPanel({ isOwn }) {
     const id = row.hold.id;
     row.removeAttribute("data-hold-id");
     row.parts.name.setAttribute("tabindex", "-1");
-    if (latest.state.holds.has(id) || leaving >= MOST_LEAVING || calm.matches) return false;
+    if (latest.state.holds.has(id) || !hasSelection(row) && (leaving >= MOST_LEAVING || calm.matches)) return false;
     const end = latest.state.wakeups.find((wakeup) => wakeup.hold_id === id);
     row.dataset.leaving = end ? end.cause : "unknown";
     setText(row.parts.left, "");
     leaving += 1;
+    removeLater(row);
+    return true;
+  }
+
+  function removeLater(row) {
     window.setTimeout(() => {
+      if (hasSelection(row)) {
+        removeLater(row);
+        return;
+      }
       leaving -= 1;
       row.remove();
     }, LEAVING_MS);
-    return true;
   }
 
   function select(id) {

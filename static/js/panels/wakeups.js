@@ -1,7 +1,7 @@
 /** Wake-ups: every end of a hold with its cause, newest first. */
 
 import { requestedBroker } from "../brokers.js";
-import { cell, el, panel, queueName, setAttribute, setText } from "../dom.js";
+import { cell, el, hasSelection, panel, queueName, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
@@ -38,8 +38,8 @@ export function wakeupsPanel() {
 
   function render(view) {
     latest = view;
-    const list = chosen.paused ?? view.state.wakeups;
-    if (drawn === list && chosen.paused === null) return;
+    const list = chosen.paused ?? (drawn !== null && hasSelection(part("rows")) ? drawn : view.state.wakeups);
+    if (drawn === list && list === view.state.wakeups) return;
     if (drawn !== list) {
       const fresh = drawn === null ? 0 : list.findIndex((wakeup) => wakeup === drawn[0]);
       flashing = fresh > 0 && fresh <= MOST_FLASHING; // flashing a whole table would not help
@@ -55,10 +55,11 @@ export function wakeupsPanel() {
 
   function showCounts(state, list) {
     const known = state.seq !== null;
-    const newer = chosen.paused ? state.wakeups.filter((wakeup) => wakeup.seq > (list[0]?.seq ?? 0)).length : 0;
+    const isPaused = chosen.paused !== null || list !== state.wakeups;
+    const newer = isPaused ? state.wakeups.filter((wakeup) => wakeup.seq > (list[0]?.seq ?? 0)).length : 0;
     const parts = [list.length >= MAX_WAKEUPS ? t("last {0}", count(MAX_WAKEUPS)) : count(list.length)];
     if (chosen.cause) parts.push(t("{0} by {1}", count(shown.length), cause(chosen.cause).word));
-    if (chosen.paused) parts.push(t("paused, {0}{1} newer", newer >= MAX_WAKEUPS ? t("over ") : "", count(newer)));
+    if (isPaused) parts.push(t("paused, {0}{1} newer", newer >= MAX_WAKEUPS ? t("over ") : "", count(newer)));
     if (state.dropped > 0) parts.push(t("{0} not shown, too many at once", count(state.dropped)));
     setText(part("count"), known ? parts.join(t("; ")) : t("unknown"));
     part("empty").hidden = !known || shown.length > 0;

@@ -48,6 +48,7 @@ from broker_core.processors.schedule_message import deliver_due
 from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
 from broker_core.processors.timer import timer_delivery
 from broker_core.store.clean_commit_log import Clean
+from broker_core.store.commit_log import NOTHING_LOST
 from broker_core.store.config_tables import TableWrite, load_as
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
@@ -141,7 +142,8 @@ class Engine:
             filters.set_filters = store.calc_bit_map.set_filters
         engine = cls(context)
         engine._report_recovery(now)
-        if store.appended_offset > store.flushed_offset and not (store.read_only or store.follows):
+        has_decided = store.appended_offset > store.flushed_offset or store.commit_log.lost_from < NOTHING_LOST
+        if has_decided and not (store.read_only or store.follows):
             with suppress(OSError):  # what the start decided about pops; if the disk refuses, ``problem`` says so
                 store.flush_everything(now)
         return engine

@@ -48,6 +48,8 @@ from broker_core.store.mapped_file_queue import MappedFileQueue
 from broker_core.store.queue.consume_queue import ConsumeQueue
 
 ALLOCATE_CHUNK = 4 << 20
+NOTHING_LOST = 1 << 62
+"""A physical offset behind any record."""
 NO_HOST_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 FindQueue = Callable[[str, int], ConsumeQueue]
 Block = tuple[MappedFile, int, bytes]
@@ -205,7 +207,7 @@ class CommitLog:
         self.last_store_timestamp = 0
         self.recovered_timestamp = 0
         """No record that recovery read was stored later, and no delivered timer message was due later. Wall ms."""
-        self.lost_from = 1 << 62
+        self.lost_from = NOTHING_LOST
         """Where the first records begin that recovery after an unclean stop lacks. Behind it any may be lost."""
         self._refused: Sequence[Arrival] = ()
         """Messages that were refused because a queue could not reserve disk space for them."""

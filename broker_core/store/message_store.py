@@ -13,7 +13,7 @@ from broker_core.codes import ResponseCode
 from broker_core.errors import StoreError, StoreReadOnlyError, UnavailableError
 from broker_core.options import Options
 from broker_core.store.clean_commit_log import WARNING_PERCENT, Clean, CleanCommitLogService
-from broker_core.store.commit_log import Arrival, Batch, CommitLog, PendingMessage
+from broker_core.store.commit_log import NOTHING_LOST, Arrival, Batch, CommitLog, PendingMessage
 from broker_core.store.commit_log_dispatcher_calc_bit_map import CommitLogDispatcherCalcBitMap
 from broker_core.store.config_tables import TableWrite
 from broker_core.store.consume_queue_store import ConsumeQueueStore
@@ -189,7 +189,8 @@ class MessageStore:
         self._reserve_room(now)  # and create the files that the first message would wait some milliseconds for
         if self._no_room:
             self.recovery_steps.append(("prepare", self._no_room))
-        self.flush_everything(now)
+        # What is lost counts as dealt with when the marks are behind it. The engine writes them after its decisions.
+        self.flush_everything(now, with_marks=self.follows or self._log.lost_from == NOTHING_LOST)
         self.recovery_steps += self.delayed.load(now, deliver=not self.follows)
 
     def _mark_as_running(self) -> None:
@@ -459,11 +460,11 @@ class MessageStore:
         reason = getattr(error, "strerror", None) or error
         self._failure = f"a flush failed ({reason}); mend the disk, then restart the broker"
 
-    def flush_everything(self, now: Now) -> None:
+    def flush_everything(self, now: Now, *, with_marks: bool = True) -> None:
         """Flush all that is dirty, while no flush is under way. OSError when the disk refuses, or did so before."""
         if self._failure:
             raise OSError(self._failure)
-        flush = self._make_flush(now, queues_due=True)
+        flush = self._make_flush(now, queues_due=with_marks)
         try:
             flush.run()
         except OSError as error:

@@ -81,6 +81,9 @@ class Recovery:
         )
         self._first_lost = MAX_OFFSET
         """Where the first placeholder or damage that was read begins."""
+        self._newly_lost = MAX_OFFSET
+        """The same without the placeholders that an earlier start has dealt with, which are before ``_dealt_with``."""
+        self._dealt_with = 0
         self.steps: list[Step] = []
         self.start = 0
         """Physical offset from which the log was read. Bytes after it may not be on the disk yet."""
@@ -96,6 +99,7 @@ class Recovery:
         self._load()
         if safe_end is not None:
             self._log.recovered_timestamp = safe_end.timer_ms
+            self._dealt_with = safe_end.flushed_offset
         if not self._log.mapped_files:
             self._begin_empty()
             return
@@ -218,7 +222,7 @@ class Recovery:
             end = self._repair.pass_over(position, self._log.last_store_timestamp)
             if end is None:
                 break
-            self._first_lost = min(self._first_lost, position)
+            self._note_lost(position, is_new=True)
             position = end
         after = mapped_files.next_after(position) if mapped_files.find(position) is None else None
         return position if after is None else after.base, records
@@ -233,7 +237,7 @@ class Recovery:
                 if not self._clean and has_lost_sector(buffer, start, length):
                     break
                 if is_rolled_back(buffer, start):
-                    self._first_lost = min(self._first_lost, base + start)
+                    self._note_lost(base + start, is_new=base + start >= self._dealt_with)
                 else:
                     records += 1
                 newest = max(newest, store_timestamp_at(buffer, start))
@@ -242,6 +246,11 @@ class Recovery:
         if last >= 0:
             self._log.last_store_timestamp = store_timestamp_at(file.buffer, last)
         return base + (file.size if is_blank(file.buffer, start) else start), records
+
+    def _note_lost(self, position: int, *, is_new: bool) -> None:
+        self._first_lost = min(self._first_lost, position)
+        if is_new:
+            self._newly_lost = min(self._newly_lost, position)
 
     def _make_holes(self) -> None:
         """Report damage, and make holes of the queue units that point at it."""
@@ -252,8 +261,8 @@ class Recovery:
             if holes:
                 self._report("damage", f"{holes} messages in queues were damaged; consumers pass over their offsets")
             if not self._clean:
-                self._log.lost_from = min(self._log.lost_from, self._first_lost)
-        self._first_lost = MAX_OFFSET
+                self._log.lost_from = min(self._log.lost_from, self._newly_lost)
+        self._first_lost = self._newly_lost = MAX_OFFSET
 
     def _is_lost(self, uncovered: list[tuple[int, int]], position: int) -> bool:
         """Whether the log has no message at this physical offset. One whose segment is missing may come back."""

@@ -37,6 +37,7 @@ class StoreCheckpoint:
         """
         if not self._maps:
             self._maps = [self._map(path) for path in self._paths]
+            self._files.sync_folder(self._paths[0].parent)  # without its name, the next start would not find it
         for mapping, data in zip(self._maps, (checkpoint.LAYOUT.pack(*moment), safe_end.encode(end)), strict=True):
             mapping.buffer[: len(data)] = data
             mapping.flush(0, checkpoint.FILE_SIZE)

@@ -11,6 +11,7 @@ from broker_core.formats.checkpoint import encode as encode_checkpoint
 from broker_core.formats.commit_log_record import SYS_FLAG_AT, TRANSACTION_ROLLBACK, decode_all
 from broker_core.formats.commit_log_record import encode as encode_record
 from broker_core.formats.message_properties import encode
+from broker_core.options import Options
 from broker_core.store.log_repair import has_lost_sector
 from broker_core.store.message_store import MessageStore
 from tests.fakes.simulated_files import SimulatedFiles
@@ -449,3 +450,10 @@ def test_a_lost_sector_is_distinguished_from_zeros_in_a_value(
         end = start + len(record) if expected else high
         data[low:end] = bytes(end - low)
     assert has_lost_sector(memoryview(data), start, len(record)) is expected
+
+
+def test_the_marks_are_found_after_a_power_cut() -> None:
+    """A file whose name is not on the disk is gone with the power, however well its content was flushed."""
+    files = SimulatedFiles()
+    MessageStore.open(ROOT, Options(), files, at(0))
+    assert {ROOT / "safe_end", ROOT / "checkpoint"} <= files._durable_names.keys()

@@ -212,3 +212,43 @@ def test_an_acknowledgement_whose_copy_is_lost_does_not_count() -> None:
     bench = restart(start_without(bench, start, start + len(copied)))
     bench.tick(1000)
     assert b"a" in bodies(take(bench))
+
+
+def with_a_lost_check_point() -> tuple[Bench, int, int]:
+    """An engine with two pops, and the bytes of the first one's check point."""
+    bench = settled()
+    start = bench.context.store.appended_offset
+    take(bench, max_msg_nums=1)
+    end = bench.context.store.appended_offset
+    take(bench, max_msg_nums=1)
+    return bench, start, end
+
+
+def test_a_start_that_is_killed_before_it_has_decided_leaves_that_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    bench, start, end = with_a_lost_check_point()
+    with monkeypatch.context() as patch:
+        patch.setattr(check_point_log, "append", killed)
+        with pytest.raises(KeyboardInterrupt):
+            start_without(bench, start, end)
+    assert bodies(take(restart(bench))) == [b"a", b"b"]
+
+
+def test_what_an_earlier_start_has_dealt_with_gives_no_acknowledged_message_again() -> None:
+    """A later start that reads the whole log finds the placeholders of the earlier one."""
+    bench = start_without(*with_a_lost_check_point())
+    bench.send("others", b"x")
+    reply = take(bench)
+    assert bodies(reply) == [b"a", b"b"] and ack(bench, reply).messages == 2
+    bench.clock.advance(10_000)
+    bench.flush()
+    for path in [path for path in bench.files._names if "others" in path.parts]:
+        bench.files.remove(path)  # so that the next start reads the log from its beginning
+    bench = restart(bench)
+    assert any("queues are missing" in detail for _, detail in bench.context.store.recovery_steps)
+    bench.tick(100_000)
+    assert bodies(take(bench)) == [], "both are acknowledged"

@@ -34,6 +34,9 @@ BINARY = (
 
 NOT_FOR_4 = (
     *(
+        "batch_queue.auto_batch",
+        "batch_queue.each_message_is_consumed",
+        "batch_queue.one_message_comes_back",
         "codes.clients",
         "codes.name_server",
         "codes.offsets",

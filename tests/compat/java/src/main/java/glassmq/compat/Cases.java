@@ -13,6 +13,7 @@ final class Cases {
     static Cases all() {
         Cases cases = new Cases();
         ProducerCases.addTo(cases);
+        BatchQueueCases.addTo(cases);
         PushCases.addTo(cases);
         GroupCases.addTo(cases);
         RetryCases.addTo(cases);

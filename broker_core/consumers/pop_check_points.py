@@ -31,6 +31,7 @@ STALE = 100_000
 in memory: else many check points would be stored again and again because of each other."""
 POPS_REMEMBERED = 20_000
 """Pairs of group and topic."""
+AHEAD_MS = 1000
 ALONE_NS = 60 * 1_000_000_000
 """If nothing is unacknowledged, a delivery this long after the last one sets ``still_ns`` anew."""
 
@@ -104,6 +105,7 @@ class PopCheckPoints:
         self.loaded = False
         self.log_end = 0
         """The physical offset behind the last record of a check point, of an acknowledgement or of a copy."""
+        self._last_before_reset = 0
         self.paused_until_ns = 0
         """The store refused a record: no check point is due before this monotonic time."""
 
@@ -114,6 +116,15 @@ class PopCheckPoints:
         would always begin at the same half of the queues.
         """
         return self._random.getrandbits(32)
+
+    def note_reset(self, pop_time: int) -> None:
+        """An offset was reset. Pops up to this time, wall ms, came before that."""
+        self._last_before_reset = max(self._last_before_reset, pop_time)
+
+    def pop_time(self, wall_ms: int) -> int:
+        """The time of a pop, wall ms: it differs from those before a reset, whose late acknowledgements would count
+        for this pop. A clock that was set back makes it no more than a second late."""
+        return max(wall_ms, min(self._last_before_reset + 1, wall_ms + AHEAD_MS))
 
     def note_pop(self, group: str, topic: str, client_id: str, now_ns: int) -> None:
         """Note a pop: who consumes so, and when last (monotonic)."""

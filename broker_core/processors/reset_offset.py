@@ -185,6 +185,8 @@ def _reset(context: Context, group: str, target: QueueOffset, now: Now) -> None:
     previous = context.offsets.query(group, topic, queue_id)
     commit_offset(context, group, topic, queue_id, offset, "", now)
     context.pulls.was_reset(group, topic, queue_id)
+    handed_out = context.order_infos.find(group, topic, queue_id)
+    context.check_points.note_reset(max(now.wall_ms, handed_out.pop_time if handed_out is not None else 0))
     context.order_infos.clear(group, topic, queue_id)
     context.events.keep(OffsetReset, now, group, topic, queue_id, offset, -1 if previous is None else previous)
     if context.consumers.get(group) is not None:

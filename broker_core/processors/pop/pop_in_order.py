@@ -45,7 +45,9 @@ def hand_out(context: Context, pop: Pop, found: Found, now: Now) -> tuple[int, l
             f"{MAX_QUEUES} queues are handed out in order, which is this broker's limit", code=ResponseCode.FLOW_CONTROL
         )
     before = [infos.find(pop.group, topic, queue_id) for topic, queue_id, _ in found.queues]
-    pop_time = max([now.wall_ms, *(old.pop_time + 1 for old in before if old is not None)])
+    pop_time = max(
+        [context.check_points.pop_time(now.wall_ms), *(old.pop_time + 1 for old in before if old is not None)]
+    )
     queues: list[PoppedQueue] = []
     for topic, queue_id, result in found.queues:
         offsets, place = offsets_of(result), (topic, pop.group, queue_id)

@@ -234,7 +234,7 @@ def free_pop_time(context: Context, group: str, places: list[tuple[str, int, int
 
     A queue that was reset is popped from the same offset again, perhaps in the same millisecond.
     """
-    pop_time = now.wall_ms
+    pop_time = context.check_points.pop_time(now.wall_ms)
     find = context.check_points.find
     while any(find(group, topic, (queue_id, offset, pop_time)) is not None for topic, queue_id, offset in places):
         pop_time += 1

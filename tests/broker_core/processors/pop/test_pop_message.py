@@ -193,6 +193,18 @@ def test_a_reset_is_followed_by_the_next_pop() -> None:
     assert bodies(again) == [b"a", b"b"] and again.pop_time_ms == first.pop_time_ms + 1, "another check point"
 
 
+def test_an_acknowledgement_from_before_a_reset_does_not_count_for_a_pop_after_it() -> None:
+    """Not even if all of it happens in one millisecond, and for no longer than a second if the clock is set back."""
+    bench = Bench()
+    bench.send("orders", b"a")
+    first = take(bench)
+    assert ack(bench, first).messages == 1
+    bench.call(c.ResetConsumerOffset(group="g", topic="orders", to="min"))
+    again = take(bench)
+    assert bodies(again) == [b"a"] and ack(bench, first).messages == 0 and ack(bench, again).messages == 1
+    assert bench.context.check_points.pop_time(first.pop_time_ms - 3_600_000) == first.pop_time_ms - 3_599_000
+
+
 def test_a_retry_without_room_for_its_check_point_is_given_without_it() -> None:
     bench = Bench()
     bench.call(c.UpdateAndCreateTopic(topic="orders"))

@@ -15,6 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+QUARANTINE = "quarantine"
+"""Folder in a store for what recovery could not read: bytes of the log, and index files."""
+
 AMPLE_ON_TMPFS = 4 << 30
 """With less free space than this on tmpfs, space for a whole file is reserved when the file is mapped."""
 

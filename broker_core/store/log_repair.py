@@ -29,12 +29,10 @@ from broker_core.formats.commit_log_record import (
     store_timestamp_at,
 )
 from broker_core.store.commit_log import CommitLog
-from broker_core.store.files import Files
+from broker_core.store.files import QUARANTINE, Files
 from broker_core.store.mapped_file import MappedFile
 from broker_core.store.postponed_steps import PostponedSteps
 
-FOLDER = "quarantine"
-"""Folder in the store for bytes of the log that recovery could not read."""
 SUFFIX = ".damaged"
 COPY_MAX = 64 << 20
 """Bytes of one damaged range, or of an invalid tail, that are copied to a file. The rest is lost and reported."""
@@ -65,8 +63,8 @@ def has_lost_sector(data: memoryview, start: int, length: int) -> bool:
 
 def damaged_files(files: Files, root: Path) -> tuple[int, int]:
     """(number, bytes) of the damaged ranges whose copies are in the store's quarantine."""
-    names = [name for name in files.names(root / FOLDER) if name.endswith(SUFFIX)]
-    return len(names), sum(files.size(root / FOLDER / name) for name in names)
+    names = [name for name in files.names(root / QUARANTINE) if name.endswith(SUFFIX)]
+    return len(names), sum(files.size(root / QUARANTINE / name) for name in names)
 
 
 class LogRepair:
@@ -89,7 +87,7 @@ class LogRepair:
         read_only: bool,
     ) -> None:
         self._files = files
-        self.folder = root / FOLDER
+        self.folder = root / QUARANTINE
         self._log = log
         self._postponed = postponed
         self.wall_ms = wall_ms
@@ -142,7 +140,9 @@ class LogRepair:
         """Sentences about the damage since the last call: one for each of the first ranges, then sums."""
         sentences, self._sentences = self._sentences, []
         if self._unreported_ranges:
-            sentences.append(f"{self._unreported_ranges} more ranges of the log are damaged; copies are in {FOLDER}")
+            sentences.append(
+                f"{self._unreported_ranges} more ranges of the log are damaged; copies are in {QUARANTINE}"
+            )
         if self._uncopied_bytes:
             sentences.append(
                 f"{self._uncopied_bytes} damaged bytes were not copied and are lost, because a recovery copies "
@@ -241,7 +241,7 @@ class LogRepair:
             name = self.keep(start, bytes(file.buffer[low : min(high, low + COPY_MAX)]), SUFFIX)
             self._copies += 1
             self._uncopied_bytes += max(size - COPY_MAX, 0)
-            self._report(f"{what}. They are kept in {FOLDER}/{name}")
+            self._report(f"{what}. They are kept in {QUARANTINE}/{name}")
 
     def _report(self, sentence: str) -> None:
         if len(self._sentences) < SENTENCES_MAX:

@@ -179,9 +179,8 @@ class MessageStore:
             return
         if not clean:
             # A killed process may have created files; the next power cut would lose their names unless they are synced.
-            used = [name for name in ("commitlog", "index") if self.files.names(self.root / name)]
-            self._maps.new_folders |= {self.root / name for name in used}
-            self._maps.new_folders |= {queue.mapped_files.folder for queue in self._queues.table.values()}
+            used = {self.root / name for name in ("commitlog", "index") if self.files.names(self.root / name)}
+            self._maps.new_folders |= used | {queue.mapped_files.folder for queue in self._queues.table.values()}
             self._reput.touched.update(self._queues.table.values())
         recovery.postponed.run(self._mark_as_running)
         if recovery.postponed or self._reput.position < self._log.max_offset:
@@ -190,7 +189,8 @@ class MessageStore:
         if self._no_room:
             self.recovery_steps.append(("prepare", self._no_room))
         # What is lost counts as dealt with when the marks are behind it. The engine writes them after its decisions.
-        self.flush_everything(now, with_marks=self.follows or self._log.lost_from == NOTHING_LOST)
+        self.flush_everything(now, with_marks=(marked := self.follows or self._log.lost_from == NOTHING_LOST))
+        recovery.note_index(is_flushed=marked)
         self.recovery_steps += self.delayed.load(now, deliver=not self.follows)
 
     def _mark_as_running(self) -> None:

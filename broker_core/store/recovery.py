@@ -26,9 +26,9 @@ from broker_core.formats.commit_log_record import is_blank, is_rolled_back, meas
 from broker_core.formats.safe_end import SafeEnd
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
-from broker_core.store.files import DISK_FULL, Files
+from broker_core.store.files import DISK_FULL, QUARANTINE, Files
 from broker_core.store.index.index_service import IndexService
-from broker_core.store.log_repair import COPY_MAX, FOLDER, LogRepair, damaged_files, has_lost_sector
+from broker_core.store.log_repair import COPY_MAX, LogRepair, damaged_files, has_lost_sector
 from broker_core.store.mapped_file import MappedFile
 from broker_core.store.mapped_file_queue import file_name
 from broker_core.store.postponed_steps import PostponedSteps
@@ -41,7 +41,7 @@ REPUT_BATCH = 10_000
 GAPS_REPORTED = 20
 TAIL = ".tail"
 """Ends the names of copies of bytes after the last record."""
-WAITS = f"moving it to {FOLDER} waits until the disk has space"
+WAITS = f"moving it to {QUARANTINE} waits until the disk has space"
 MAX_OFFSET = 1 << 63
 Step = tuple[str, str]
 
@@ -136,6 +136,16 @@ class Recovery:
             raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")  # their offsets are unknown
         return bool(self.postponed)
 
+    def note_index(self, *, is_flushed: bool) -> None:
+        """Note that all messages are indexed, unless some wait for space, or the index is not on the disk yet."""
+        if (
+            self._index is not None
+            and is_flushed
+            and not self.postponed
+            and self._reput.position >= self._log.max_offset
+        ):
+            self._index.note_indexed()
+
     def damaged(self) -> tuple[int, int]:
         """Number and bytes of the ranges of the log whose copies are in the quarantine, and of missing segments."""
         gaps = self._log.mapped_files.gaps()
@@ -159,7 +169,7 @@ class Recovery:
             self._report("damage", f"segments are missing at {len(gaps) - GAPS_REPORTED} more places of the log")
         for sentence in self._queues.load(clean=self._clean):
             self._report("queues", sentence)
-        for sentence in self._index.load() if self._index is not None else ():
+        for sentence in self._index.load(mend=not self._read_only) if self._index is not None else ():
             self._report("index", sentence)
 
     def _begin_empty(self) -> None:
@@ -173,7 +183,8 @@ class Recovery:
     def _start_position(self, checkpoint: Checkpoint, safe_end: SafeEnd | None) -> tuple[int, str]:
         files = self._log.mapped_files.all()
         low, high = files[0].base, files[-1].base + files[-1].size
-        index_missing = self._index is not None and not self._index.index_files
+        index = self._index
+        index_missing = index is not None and not index.index_files
         queues_missing = not self._queues.table
         if safe_end is not None and low <= safe_end.dispatched_offset <= high:
             complete = (
@@ -181,11 +192,13 @@ class Recovery:
             )
             # Killed after a topic was deleted and before marks without it were written: its folder is still there.
             complete = complete or bool(self._queues.removed_folders.due)
+            if complete and not index_missing and index is not None and index.is_cut:
+                return min(max(low, index.max_physical_offset), safe_end.dispatched_offset), "the end of the index"
             if complete and not index_missing:
                 return safe_end.dispatched_offset, "the safe end"
             if not complete:
                 return low, "queues are missing"
-        if queues_missing or index_missing or high - low <= FULL_SCAN_MAX:
+        if queues_missing or index_missing or (index is not None and index.is_cut) or high - low <= FULL_SCAN_MAX:
             return low, "its beginning"
         return self._segment_start(files, checkpoint)
 
@@ -310,7 +323,7 @@ class Recovery:
         if used:
             self._files.make_folders(path.parent)
             self._files.rename(file.path, path)
-            self._report("tail", f"{what}; it was moved to {FOLDER}/{path.name}")
+            self._report("tail", f"{what}; it was moved to {QUARANTINE}/{path.name}")
         else:
             self._files.remove(file.path)
         self._files.sync_folder(self._log.mapped_files.folder)
@@ -334,7 +347,7 @@ class Recovery:
         self._report(
             "tail",
             f"{tail_end - start} bytes after {end} are not valid records; "
-            f"they are kept in {FOLDER}/{name}" + (f", except for the last {lost}" if lost else ""),
+            f"they are kept in {QUARANTINE}/{name}" + (f", except for the last {lost}" if lost else ""),
         )
 
     # --- 7: dispatch ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, a
 from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_KEY, find
 from broker_core.formats.tags_code import hash_behind, unsigned_hash
 from broker_core.store.commit_log import DispatchRequest
-from broker_core.store.files import Files
+from broker_core.store.files import QUARANTINE, Files
 from broker_core.store.index.index_file import IndexFile
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 
@@ -16,6 +16,10 @@ NAME_DIGITS = 17
 RESERVE_ENTRIES = 1024
 TAG_KEY = "T#"
 SIGN_BIT = 1 << 31
+SET_ASIDE = "index-"
+"""Begins the name of an index file in the quarantine."""
+UNFINISHED = ".unfinished"
+"""Ends it until the messages of the file are indexed again."""
 
 
 def index_words(properties: str) -> list[str]:
@@ -46,6 +50,8 @@ class IndexService:
         self._topic_hashes: dict[str, int] = {}
         self.index_files: list[IndexFile] = []
         self.dirty = False
+        self.is_cut = False
+        """Whether ``load`` removed files, so that messages after ``max_physical_offset`` are to be indexed again."""
         self.has_room = False
         """Whether the disk space that ``reserve`` provides is already there."""
         self._full: list[IndexFile] = []
@@ -154,23 +160,66 @@ class IndexService:
 
     # --- recovery and retention ---------------------------------------------------------------------------------
 
-    def load(self) -> list[str]:
-        """Find the existing files and their sizes. Returns sentences about files that are not used."""
-        steps = []
-        for name in self._files.names(self._folder):
-            if len(name) != NAME_DIGITS or not name.isdigit():
-                continue
-            size = self._files.size(self._folder / name)
-            sizes = self._sizes_of(size)
-            if sizes is None:
-                steps.append(f"index file {name} is not used: {size} bytes cannot be the size of an index file")
-                continue
-            file = IndexFile(self._files, self._maps, self._folder / name, *sizes)
-            file.load()
-            self.index_files.append(file)
+    def load(self, *, mend: bool) -> list[str]:
+        """Find the existing files. Returns sentences about files that are not used, because they were cut short.
+
+        With ``mend``, they are moved to the quarantine, and those after them are removed, because the messages of all
+        of them are to be indexed again, in the order of the log. Each start does so until ``note_indexed``.
+        """
+        names = [name for name in self._files.names(self._folder) if len(name) == NAME_DIGITS and name.isdigit()]
+        files = {name: self._open(name) for name in names}
+        cut = [name for name, file in files.items() if file is None]
+        steps = [
+            f"index file {name} is not used: it was cut short to {self._files.size(self._folder / name)} bytes, or "
+            "maxHashSlotNum or maxIndexNum changed"
+            for name in cut
+        ]
+        begun = [name.removeprefix(SET_ASIDE).removesuffix(UNFINISHED) for name in self._unfinished()]
+        if mend and (cut or begun):
+            first = min(cut + begun)
+            steps.append(f"the messages of index file {first} and those after them are indexed again")
+            self.is_cut = True
+            for name in reversed([name for name in names if name >= first]):
+                self._set_aside(name, is_cut=files.pop(name) is None)
+            self._files.sync_folder(self._folder)
+        self.index_files = [file for file in files.values() if file is not None]
         if self.index_files:
             self._slots, self._entries = self.index_files[-1].slots, self.index_files[-1].entries
         return steps
+
+    def _open(self, name: str) -> IndexFile | None:
+        """None if the file was cut short."""
+        sizes = self._sizes_of(self._files.size(self._folder / name))
+        if sizes is None:
+            return None
+        file = IndexFile(self._files, self._maps, self._folder / name, *sizes)
+        file.load()
+        return file if file.room >= 0 else None
+
+    def _set_aside(self, name: str, *, is_cut: bool) -> None:
+        """Remove a file whose messages are to be indexed again. One that was cut goes to the quarantine."""
+        quarantine = self._folder.parent / QUARANTINE
+        to = quarantine / f"{SET_ASIDE}{name}{UNFINISHED}"
+        if is_cut and not self._files.exists(to):
+            self._files.make_folders(quarantine)
+            self._files.rename(self._folder / name, to)
+            self._files.sync_folder(quarantine)
+        else:
+            self._files.remove(self._folder / name)
+
+    def _unfinished(self) -> list[str]:
+        """Names of the files in the quarantine whose messages are not indexed again yet."""
+        names = self._files.names(self._folder.parent / QUARANTINE)
+        return [name for name in names if name.startswith(SET_ASIDE) and name.endswith(UNFINISHED)]
+
+    def note_indexed(self) -> None:
+        """Note that all messages are indexed, and that this is on the disk."""
+        if self.is_cut:
+            self.is_cut = False
+            quarantine = self._folder.parent / QUARANTINE
+            for name in self._unfinished():
+                self._files.rename(quarantine / name, quarantine / name.removesuffix(UNFINISHED))
+            self._files.sync_folder(quarantine)
 
     def _sizes_of(self, size: int) -> tuple[int, int] | None:
         """(slots, entries) of a file: those of the options, or else RocketMQ's ratio of 1 to 4."""

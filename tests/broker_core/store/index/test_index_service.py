@@ -3,18 +3,25 @@ from pathlib import Path
 
 import pytest
 
+from broker_core import commands as c
 from broker_core.formats.index_unit import key_hash
+from broker_core.formats.message_properties import encode
 from broker_core.store.commit_log import DispatchRequest
 from broker_core.store.index.index_service import IndexService, index_words
 from broker_core.store.mapped_file import OpenMaps
+from tests.fakes.engine import ROOT, Bench
 from tests.fakes.simulated_files import SimulatedFiles
 
 FOLDER = Path("/index")
+SMALL_INDEX = {"max_hash_slot_num": 8, "max_index_num": 16}
+MESSAGES = 40
+INDEX = ROOT / "index"
+QUARANTINE = ROOT / "quarantine"
 
 
 def make(files: SimulatedFiles, slots: int = 8, entries: int = 11) -> IndexService:
     service = IndexService(files, OpenMaps(4), FOLDER, slots, entries)
-    assert service.load() == []
+    assert service.load(mend=True) == []
     return service
 
 
@@ -112,7 +119,7 @@ def test_a_file_of_an_impossible_size_is_not_used() -> None:
     files.write(FOLDER / "20260101000000000", b"short")
     files.write(FOLDER / "notes.txt", b"x")
     service = IndexService(files, OpenMaps(4), FOLDER, 8, 11)
-    assert len(service.load()) == 1
+    assert len(service.load(mend=False)) == 1
     assert files.read(FOLDER / "20260101000000000") == b"short"
 
 
@@ -151,3 +158,83 @@ def test_a_full_disk_leaves_no_new_file() -> None:
     service.put([request(number) for number in range(10, 12)])
     assert offsets_found(service, "k11") == [1100]
     assert len(service.take_dirty()) == 2
+
+
+def with_keys() -> Bench:
+    """A broker whose three index files are on the disk."""
+    bench = Bench(**SMALL_INDEX)
+    for number in range(MESSAGES):
+        bench.send("orders", b"x", properties=encode({"UNIQ_KEY": f"U{number}"}))
+    bench.tick()
+    while bench.flush():
+        bench.tick(1000)
+    assert len(bench.files.names(INDEX)) == 3
+    return bench
+
+
+def reopened(bench: Bench, seed: int = 2) -> Bench:
+    return Bench(files=bench.files, clock=bench.clock, seed=seed, **SMALL_INDEX)
+
+
+def not_found(bench: Bench) -> list[int]:
+    return [
+        number
+        for number in range(MESSAGES)
+        if not bench.call(c.QueryMessage(topic="orders", key=f"U{number}")).records  # type: ignore[union-attr]
+    ]
+
+
+def cut(bench: Bench, which: int, size: int) -> str:
+    name = bench.files.names(INDEX)[which]
+    data = bench.files.read(INDEX / name)
+    assert data is not None and len(data) > size
+    bench.files.write(INDEX / name, data[:size])
+    return name
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(("which", "size"), [(0, 0), (1, 39), (1, 300), (2, 10), (2, 124), (2, 391)])
+def test_messages_of_a_cut_file_are_indexed_again(which: int, size: int, clean: bool) -> None:
+    bench = with_keys()
+    if clean:
+        bench.engine.close(bench.clock.now())
+    name = cut(bench, which, size)
+    bench.files.kill()
+    bench = reopened(bench)
+    assert any(f"index file {name} is not used" in sentence for sentence in bench.context.store.recovery)
+    assert not_found(bench) == []
+    assert bench.files.names(QUARANTINE) == [f"index-{name}"]
+    assert bench.files.size(QUARANTINE / f"index-{name}") == size
+    bench.send("orders", b"x", properties=encode({"UNIQ_KEY": "new"}))
+    bench.engine.close(bench.clock.now())
+    bench = reopened(bench, 3)
+    assert not any("index file" in sentence for sentence in bench.context.store.recovery)
+    assert not_found(bench) == []
+
+
+@pytest.mark.parametrize("call", [("rename", 1), ("remove", 1), ("sync_folder", 1), ("rename", 2)])
+def test_an_interrupted_start_is_made_good_by_the_next(call: tuple[str, int]) -> None:
+    bench = with_keys()
+    bench.engine.close(bench.clock.now())
+    cut(bench, 1, 100)
+    bench.files.fail(*call, 5)
+    with pytest.raises(Exception, match=r"simulated|cannot be opened"):
+        reopened(bench)
+    bench.files.mend()
+    bench.files.crash()
+    bench = reopened(bench, 3)
+    assert not_found(bench) == []
+    bench.engine.close(bench.clock.now())
+    assert not any(name.endswith(".unfinished") for name in bench.files.names(QUARANTINE))
+
+
+def test_the_store_of_another_broker_is_not_changed() -> None:
+    bench = with_keys()
+    bench.engine.close(bench.clock.now())
+    name = cut(bench, 1, 100)
+    bench.files.remove(ROOT / "glassmq")
+    bench = reopened(bench)
+    assert bench.engine.read_only
+    assert any(f"index file {name} is not used" in sentence for sentence in bench.context.store.recovery)
+    assert bench.files.names(QUARANTINE) == [] and bench.files.size(INDEX / name) == 100
+    assert 0 not in not_found(bench)

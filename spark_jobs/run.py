@@ -33,6 +33,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     from spark_jobs.output.notes import notes_of_run
     from spark_jobs.output.result import compute, compute_previous, restrict
     from spark_jobs.reports import load
+    from spark_jobs.spark.at_once import AT_ONCE
 
     started, info, parts = now(), REPORTS[job.report], periods(job)
     report = load(job.report)
@@ -54,7 +55,9 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         wanted = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
         facts = stack.enter_context(read_facts(report.facts(wanted), progress, from_few=inputs.are_few))
         restricted = restrict(facts, job.topic, job.consumer_group)
-        result = compute(report, restricted, parts[0], len(stores), lambda doing: progress(SCAN_TO, doing))
+        # Tables of facts that are too many to collect may be long: Java has room for one of them at a time.
+        most = 1 if any(rows.is_cached for rows in facts.values()) else AT_ONCE
+        result = compute(report, restricted, parts[0], len(stores), lambda doing: progress(SCAN_TO, doing), most)
         progress(95, "comparing")
         previous = [(part, *compute_previous(report, restricted, part, len(stores))) for part in parts[1:]]
         sources = describe(stores, facts)

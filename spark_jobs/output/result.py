@@ -1,6 +1,7 @@
 """From facts to figures: the tables of a report and its totals, for a period and the one before."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_jobs.job import Period
 from spark_jobs.reports.shape import ALL_BROKERS, LEFT_OUT, Report, Table
 from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_for
+from spark_jobs.spark.at_once import AT_ONCE, at_once
 
 MOST_ROWS = 1_000_000
 """Rows of one table. Further rows are not counted."""
@@ -34,20 +36,27 @@ def restrict(facts: Facts, topic: str | None, group: str | None) -> dict[str, Da
     return {name: about(rows, topic, group) for name, rows in facts.items()}
 
 
-def compute(report: Report, facts: Facts, period: Period, brokers: int, doing: Callable[[str], None]) -> Result:
-    """All tables and totals of one period, from the facts of ``brokers`` brokers."""
+def compute(
+    report: Report, facts: Facts, period: Period, brokers: int, doing: Callable[[str], None], most: int = AT_ONCE
+) -> Result:
+    """All tables and totals of one period, from the facts of ``brokers`` brokers; ``most`` tables at a time.
+
+    ``doing`` is called by several threads.
+    """
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     step_ms = step_of(inside, period)
-    tables, cut = {}, []
-    for name, table in report.tables.items():
+
+    def rows_of(name: str) -> pa.Table:
         doing(f"making {name}")
-        rows = _rows_of(table, coarser(inside[table.of], step_ms), brokers).limit(MOST_ROWS + 1).toArrow()
-        if rows.num_rows > MOST_ROWS:
-            rows = rows.slice(0, MOST_ROWS)
-            cut.append(name)
-        tables[name] = rows
-    doing("adding up")
-    return Result(tables, total(report, inside), left_out(inside), step_ms, cut)
+        table = report.tables[name]
+        return _rows_of(table, coarser(inside[table.of], step_ms), brokers).limit(MOST_ROWS + 1).toArrow()
+
+    queries: list[Callable[[], Any]] = [partial(rows_of, name) for name in report.tables]
+    queries += [partial(total, report, inside), partial(left_out, inside)]
+    *found, whole, missing = at_once(next(iter(facts.values())).sparkSession, queries, most)
+    tables = dict(zip(report.tables, found, strict=True))
+    cut = [name for name, rows in tables.items() if rows.num_rows > MOST_ROWS]
+    return Result(tables | {name: tables[name].slice(0, MOST_ROWS) for name in cut}, whole, missing, step_ms, cut)
 
 
 def compute_previous(report: Report, facts: Facts, period: Period, brokers: int) -> tuple[dict[str, Any], pa.Table]:

@@ -4,7 +4,7 @@ Days are those of UTC. If a period begins within a day, that day begins with the
 computed once, and then summed up by topic and for all topics, by day and for all days.
 """
 
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from spark_jobs.catalogue import LOOK_BACK_MS, REPORTS
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import ALL_BROKERS, Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import DAY_MS, about, floored, in_window
+from spark_jobs.spark.at_once import at_once
 
 NAME = "daily_summary"
 PARTS = {name: load(name) for name in REPORTS if name != NAME}
@@ -95,23 +96,28 @@ def as_rows(figures: DataFrame, *wanted: str) -> DataFrame:
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    """Every figure by day and topic. The reports are read one by one, because a single plan of all takes too long."""
-    figures, stored = [], {}
-    for index, (name, part) in enumerate(PARTS.items()):
-        facts_of = part.facts(inputs.of(part)._replace(read=inputs.read) if inputs.of else inputs)
-        needed = {fact: facts_of[fact] for fact in part.figures}
-        facts_of = inputs.read(needed, index, len(PARTS)) if inputs.read else needed
-        if name == "throughput":
-            stored["stored"] = facts_of["stored"]
+    """Every figure by day and topic. Each report has a plan of its own, because a single plan of all takes too long."""
+    reads = {name: inputs.of(part)._replace(read=inputs.read) if inputs.of else inputs for name, part in PARTS.items()}
+
+    def facts_of(name: str) -> dict[str, DataFrame]:
+        facts = PARTS[name].facts(reads[name])
+        needed = {fact: facts[fact] for fact in PARTS[name].figures}
+        return inputs.read(needed, list(PARTS).index(name), len(PARTS)) if inputs.read else needed
+
+    queries = [partial(facts_of, name) for name in PARTS]
+    known = dict(zip(PARTS, at_once(inputs.messages.sparkSession, queries), strict=True))
+    figures = []
+    for name, part in PARTS.items():
         for fact, figures_of in part.figures.items():
             if wanted := [figure.name for figure in DAILY if (figure.report, figure.fact) == (name, fact)]:
                 inside = about(
-                    in_window(facts_of[fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms),
+                    in_window(known[name][fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms),
                     inputs.topic,
                     inputs.group,
                 )
                 inside = by_broker(by_day_and_topic(inside, inputs.bounds), inputs.brokers)
                 figures.append(as_rows(figures_of(inside, *_KEYS), *wanted))
+    stored = {"stored": known["throughput"]["stored"]} if "throughput" in known else {}
     return stored | {"figures": reduce(DataFrame.unionByName, figures)}
 
 

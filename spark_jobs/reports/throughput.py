@@ -20,7 +20,18 @@ READS = (
     "producer_group",
 )
 SIZE_CLASSES = tuple(1 << power for power in range(32))
-_KEYS = ("broker", "home", "segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
+_SIZE_CLASS = f"CASE {' '.join(f'WHEN body_length <= {size} THEN {size}L' for size in SIZE_CLASSES)} END"
+_KEYS = ("broker", "segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
+_STORED = ("messages", "bytes", "body_bytes")
+_TIMES = ("first_store_ts", "last_store_ts")
+_SUMS = {
+    **{name: f"sum({name})" for name in _STORED},
+    **{name: f"min({name})" for name in ("min_size", "first_store_ts", "min_queue_offset")},
+    **{name: f"max({name})" for name in ("max_size", "last_store_ts", "max_queue_offset")},
+    "queues": "count(DISTINCT home, queue_id)",
+    "mean_size": "round(sum(bytes) / sum(messages), 1)",
+}
+"""The columns of tables, as sums of facts in SQL. Sizes are those of whole records, in bytes."""
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -29,10 +40,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     ``size_class``: the next power of two, bytes: bodies have at most as many, and more than half of it. ``kind``: of
     the topic, as users' messages, retries, and the broker's own.
     """
-    size_class = F.coalesce(*(F.when(F.col("body_length") <= size, F.lit(size).cast("long")) for size in SIZE_CLASSES))
-    messages = inputs.messages.withColumns(
-        {"home": F.col("broker"), "minute_ts": floored(F.col("store_ts")), "size_class": size_class}
-    )
+    messages = inputs.messages.withColumns({"minute_ts": floored(F.col("store_ts")), "size_class": F.expr(_SIZE_CLASS)})
     stored = messages.groupBy(*_KEYS).agg(
         F.count("*").alias("messages"),
         F.sum("total_size").alias("bytes"),
@@ -45,27 +53,15 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         F.max("queue_offset").alias("max_queue_offset"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
     )
-    return {"stored": stored.withColumn("kind", kind_of(F.col("topic")))}
-
-
-def _sums(stored: DataFrame, *keys: str) -> DataFrame:
-    """The facts by broker and fewer keys."""
-    sums = stored.groupBy("broker", *keys).agg(
-        *(F.sum(name).alias(name) for name in _STORED),
-        *(F.min(name).alias(name) for name in ("min_size", "first_store_ts", "min_queue_offset")),
-        *(F.max(name).alias(name) for name in ("max_size", "last_store_ts", "max_queue_offset")),
-        F.count_distinct("home", "queue_id").alias("queues"),
-    )
-    return sums.withColumn("mean_size", F.round(F.col("bytes") / F.col("messages"), 1))
+    return {"stored": stored.withColumns({"home": F.col("broker"), "kind": kind_of(F.col("topic"))})}
 
 
 def _by(*keys: str, more: tuple[str, ...], worst: str = "", across: bool = True) -> Table:
-    """A row for each value of the keys, with more columns of ``_sums``. Sizes are those of whole records, in bytes."""
-    return Table("stored", lambda stored: _sums(stored, *keys).select("broker", *keys, *more), worst, across)
+    """A row for each broker and value of the keys, with these columns of _SUMS."""
+    sums = [f"{_SUMS[name]} AS {name}" for name in more]
+    return Table("stored", lambda stored: stored.groupBy("broker", *keys).agg(*map(F.expr, sums)), worst, across)
 
 
-_STORED = ("messages", "bytes", "body_bytes")
-_TIMES = ("first_store_ts", "last_store_ts")
 _OF_TOPIC = (*_STORED, "queues", "min_size", "mean_size", "max_size", *_TIMES)
 _OF_QUEUE = (*_STORED, "min_queue_offset", "max_queue_offset", *_TIMES)
 

@@ -44,6 +44,8 @@ FOR_MUCH = (
 
 Most of a report's time goes into planning queries, in methods that run a few thousand times. Optimizing those takes
 longer than running them."""
+PLAN_BYTES = "64k"
+"""Rows that are given to Spark are a part of the plan up to this size. Each rule of the planner goes through them."""
 JAVA_GRACE_S = 4.0
 SHARING = "-Xshare:"
 """Java's option for archives of classes. Whoever sets it in JDK_JAVA_OPTIONS decides, so there is none of ours."""
@@ -187,6 +189,7 @@ def prepare(session: "SparkSession", master: str, scratch: Path) -> None:
         session.sparkContext.addPyFile(str(pack_sources(scratch)))
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
+    session.conf.set("spark.sql.execution.arrow.localRelationThreshold", PLAN_BYTES)
     if not is_local(master):
         session.range(1).count()  # ends when there is an executor: before that nobody knows what can run at once
     session.conf.set("spark.sql.shuffle.partitions", str(max(4 if is_local(master) else 8, parallelism(session))))

@@ -12,7 +12,9 @@ from pyarrow import csv, parquet
 from spark_jobs import run as report_run
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.job import BrokerStore, Job
+from spark_jobs.output import result as report_result
 from spark_jobs.run import run_report
+from spark_jobs.spark.at_once import AT_ONCE, at_once
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
@@ -152,19 +154,25 @@ def test_a_report_of_one_group_has_only_its_rows(finished_report: Callable[..., 
     assert nobody["notes"] == ["The poll journal has no entry of what was asked for: group nobody."]
 
 
-def test_many_facts_of_few_rows_give_the_same_figures(
+def test_many_facts_give_the_same_figures_one_table_at_a_time(
     spark: "SparkSession",
     finished_report: Callable[..., Any],
     driven: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(report_run, "FEW_ROWS", 1)
-    summary, expected = (
-        run(spark, driven, tmp_path / "out", "empty_polls"),
-        finished_report("empty_polls", driven).summary,
-    )
-    assert (summary["total"], summary["rows"]) == (expected["total"], expected["rows"])
+    at_a_time: list[int] = []
+
+    def counted(session: "SparkSession", queries: list[Callable[[], Any]], most: int) -> list[Any]:
+        at_a_time.append(most)
+        return at_once(session, queries, most)
+
+    monkeypatch.setattr(report_result, "at_once", counted)
+    for few, most in ((1, 1), (report_run.FEW_ROWS, AT_ONCE)):
+        monkeypatch.setattr(report_run, "FEW_ROWS", few)
+        summary = run(spark, driven, tmp_path / f"{few}", "empty_polls")
+        expected = finished_report("empty_polls", driven).summary
+        assert (summary["total"], summary["rows"], at_a_time.pop()) == (expected["total"], expected["rows"], most)
 
 
 def test_facts_that_are_collected_lose_their_plan(spark: "SparkSession") -> None:

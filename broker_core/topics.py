@@ -5,7 +5,7 @@ Source of the name rules, the limits and the predefined topics: RocketMQ's Topic
 
 import re
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -340,34 +340,17 @@ class TopicConfigManager:
         )
 
     def _changed_attributes(self, topic: str, attributes: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
-        """RocketMQ's AttributeUtil, and its words. RequestError if an attribute cannot be set or removed."""
         is_new = topic not in self._table
-        new = dict(attributes)
-        names: set[str] = set()
-        for signed, value in changes.items():
-            sign, name = signed[:1], signed[1:]
-            if not name or "+" in name or "-" in name:
-                raise _attribute_error(f"kv string format wrong. {signed[:100]!r}: write +name=value or -name")
-            if name in names:
-                raise _attribute_error(f"alter duplication key. key: {name[:100]}")
-            names.add(name)
-            if sign not in "+-":
-                raise _attribute_error(f"wrong format key: {name[:100]}; write +name=value or -name")
-            if sign == "-" and is_new:
-                raise _attribute_error(f"only add attribute is supported while creating topic. key: {name[:100]}")
-            if sign == "-" and name not in new:
-                raise _attribute_error(f"attempt to delete a nonexistent key: {name[:100]}")
-            _check_attribute(name, value if sign == "+" else None, is_new=is_new)
-            if value == "MIXED" and sign == "+" and not self._options.enable_mixed_message_type:
+
+        def check(name: str, value: str | None) -> None:
+            _check_attribute(name, value, is_new=is_new)
+            if value == "MIXED" and not self._options.enable_mixed_message_type:
                 raise RequestError(
                     "MIXED message type is not supported. Set enableMixedMessageType=true to allow it",
                     pointer="/attributes",
                 )
-            if sign == "+":
-                new[name] = value
-            else:
-                del new[name]
-        return new
+
+        return alter_attributes(attributes, changes, check, is_new=is_new)
 
     def put(self, config: TopicConfig, now: Now) -> TopicConfig:
         """Store a configuration. RequestError if there would be too many topics."""
@@ -400,23 +383,55 @@ class TopicConfigManager:
         }
 
 
+def alter_attributes(
+    current: dict[str, Any], changes: dict[str, str], check: Callable[[str, str | None], None], *, is_new: bool
+) -> dict[str, Any]:
+    """RocketMQ's AttributeUtil.alterCurrentAttributes, and its words. ``is_new``: the topic or group is created.
+
+    ``+name`` sets an attribute and ``-name`` removes one. RequestError for other names, and if one cannot be removed.
+    ``check`` is called with each name, and with the value or None for a removal; it raises RequestError as well.
+    """
+    new = dict(current)
+    names: set[str] = set()
+    for signed, value in changes.items():
+        sign, name = signed[:1], signed[1:]
+        if not name or "+" in name or "-" in name:
+            raise attribute_error(f"kv string format wrong. {signed[:100]!r}: write +name=value or -name")
+        if name in names:
+            raise attribute_error(f"alter duplication key. key: {name[:100]}")
+        names.add(name)
+        if sign != "+" and is_new:
+            raise attribute_error(f"only add attribute is supported while creating topic. key: {name[:100]}")
+        if sign not in "+-":
+            raise attribute_error(f"wrong format key: {name[:100]}; write +name=value or -name")
+        if sign == "-" and name not in new:
+            raise attribute_error(f"attempt to delete a nonexistent key: {name[:100]}")
+        check(name, value if sign == "+" else None)
+        if sign == "+":
+            new[name] = value
+        else:
+            del new[name]
+    return new
+
+
 def _check_attribute(name: str, value: str | None, *, is_new: bool) -> None:
     """RequestError for an attribute or a value that this broker does not have; None removes the attribute."""
     if name == "reserve.time":
-        raise _attribute_error(f"unsupported key: reserve.time; {_RESERVE_TIME}")
+        raise attribute_error(f"unsupported key: reserve.time; {_RESERVE_TIME}")
     if name not in ATTRIBUTES:
-        raise _attribute_error(f"unsupported key: {name[:100]}; a topic may have {', '.join(ATTRIBUTES)}")
+        raise attribute_error(f"unsupported key: {name[:100]}; a topic may have {', '.join(ATTRIBUTES)}")
     if name in _UNCHANGEABLE and not is_new:
-        raise _attribute_error(
+        raise attribute_error(
             f"attempt to update an unchangeable attribute. key: {name}; it is set when a topic is created"
         )
     if value is None or value in ATTRIBUTES[name]:
         return
     reason = _NOT_SUPPORTED.get((name, value))
     if reason is not None:
-        raise _attribute_error(f"{name} cannot be {value}: {reason}")
-    raise _attribute_error(f"value is not in set: {', '.join(ATTRIBUTES[name])}. key: {name}, value: {value[:100]}")
+        raise attribute_error(f"{name} cannot be {value}: {reason}")
+    raise attribute_error(f"value is not in set: {', '.join(ATTRIBUTES[name])}. key: {name}, value: {value[:100]}")
 
 
-def _attribute_error(remark: str) -> RequestError:
+def attribute_error(remark: str) -> RequestError:
+    """The error of an attribute, with the code of RocketMQ's RuntimeException."""
     return RequestError(remark, code=ResponseCode.SYSTEM_ERROR, pointer="/attributes")

@@ -14,7 +14,7 @@ from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.options import Options, rocketmq_name
-from broker_core.topics import MAX_QUEUES, PERM_READ, validate_group
+from broker_core.topics import MAX_QUEUES, PERM_READ, alter_attributes, attribute_error, validate_group
 
 MAX_GROUPS = 20_000
 MAX_CONFIG_BYTES = 65_536
@@ -30,7 +30,7 @@ SYSTEM_GROUPS = (
     "CID_RMQ_SYS_TRANS",
 )
 PRIORITY_FACTOR = "priority.factor"
-_PERCENT = re.compile("[0-9]{1,2}|100")
+_LONG = re.compile("[+-]?[0-9]{1,18}")
 _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 
@@ -65,7 +65,7 @@ class SubscriptionGroupConfig(msgspec.Struct, kw_only=True, rename=rocketmq_name
     def priority_factor(self) -> int:
         """Of a hundred pops of a topic with priorities, so many look at its queues in their order: 0 to 100."""
         text = str(self.attributes.get(PRIORITY_FACTOR, ""))
-        return int(text) if _PERCENT.fullmatch(text) else 100
+        return int(text) if _LONG.fullmatch(text) and 0 <= int(text) <= 100 else 100
 
 
 _KNOWN = frozenset(rocketmq_name(name) for name in SubscriptionGroupConfig.__struct_fields__)
@@ -148,7 +148,13 @@ class SubscriptionGroupManager:
 
     def update(self, entry: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
         """Create a group or replace its configuration, see ``checked``."""
-        config, given = self.checked(entry)
+        return self._store(*self.checked(entry), now)
+
+    def replicate(self, entry: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
+        """Store a group as another broker has it: its ``attributes`` are all that it has. RequestError if invalid."""
+        return self._store(*self._converted(entry), now)
+
+    def _store(self, config: SubscriptionGroupConfig, given: dict[str, Any], now: Now) -> SubscriptionGroupConfig:
         if self._table.get(config.group_name) == config and self._unknown.get(config.group_name, {}) == {
             key: value for key, value in given.items() if key not in _KNOWN
         }:
@@ -158,8 +164,16 @@ class SubscriptionGroupManager:
     def checked(self, entry: dict[str, Any]) -> tuple[SubscriptionGroupConfig, dict[str, Any]]:
         """The configuration that ``entry`` describes, with RocketMQ's defaults, and the members of ``entry`` to store.
 
-        ``attributes`` are changes: ``+name`` sets one, ``-name`` removes one. RequestError for invalid values.
+        ``attributes`` are changes: ``+name`` sets one, ``-name`` removes one. RequestError for what is invalid.
         """
+        config, given = self._converted(entry)
+        old = self._table.get(config.group_name)
+        changes = {name: _text_of(value) for name, value in config.attributes.items()}
+        current = old.attributes if old is not None else {}
+        config.attributes = alter_attributes(current, changes, _check_attribute, is_new=old is None)
+        return config, given
+
+    def _converted(self, entry: dict[str, Any]) -> tuple[SubscriptionGroupConfig, dict[str, Any]]:
         given = {key: value for key, value in entry.items() if value is not None}
         if len(msgspec.json.encode(given)) > MAX_CONFIG_BYTES:
             raise RequestError(f"the configuration of a group has at most {MAX_CONFIG_BYTES} bytes")
@@ -170,8 +184,6 @@ class SubscriptionGroupManager:
         validate_group(config.group_name)
         if config.retry_queue_nums > MAX_QUEUES:
             raise RequestError(f"retryQueueNums is at most {MAX_QUEUES}", pointer="/retryQueueNums")
-        old = self._table.get(config.group_name)
-        config.attributes = _changed(old.attributes if old else {}, config.attributes)
         return config, given
 
     def delete(self, group: str, now: Now) -> bool:
@@ -232,22 +244,23 @@ class SubscriptionGroupManager:
         }
 
 
-def _changed(attributes: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """RocketMQ's AttributeUtil: a name without a sign sets an attribute too. RequestError for a wrong value."""
-    new = dict(attributes)
-    for name, value in changes.items():
-        if name.startswith("-"):
-            new.pop(name[1:], None)
-        else:
-            name = name.removeprefix("+")
-            if name == PRIORITY_FACTOR and not _PERCENT.fullmatch(str(value)):
-                raise RequestError(
-                    f"{PRIORITY_FACTOR} is 0 to 100, not {str(value)[:100]!r}",
-                    code=ResponseCode.SYSTEM_ERROR,
-                    pointer="/attributes",
-                )
-            new[name] = value
-    return new
+def _text_of(value: Any) -> str:
+    """The value of an attribute. A number is accepted for its digits, as RocketMQ's JSON library does."""
+    if not isinstance(value, str | int):
+        raise attribute_error(f"the value of an attribute is a string, not {type(value).__name__}")
+    return str(value)
+
+
+def _check_attribute(name: str, value: str | None) -> None:
+    """RequestError for what is not in RocketMQ's SubscriptionGroupAttributes; None removes the attribute."""
+    if name != PRIORITY_FACTOR:
+        raise attribute_error(f"unsupported key: {name[:100]}; a group may have {PRIORITY_FACTOR}")
+    if value is None:
+        return
+    if not _LONG.fullmatch(value):
+        raise attribute_error(f"For input string: {value[:100]!r}; {PRIORITY_FACTOR} is a number from 0 to 100")
+    if not 0 <= int(value) <= 100:
+        raise attribute_error(f"value is not in range(0, 100); {PRIORITY_FACTOR} is {value}")
 
 
 def not_exist(group: str) -> NotFoundError:

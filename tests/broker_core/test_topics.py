@@ -187,7 +187,7 @@ def test_attributes_are_set_and_removed() -> None:
         ({"+message-type": "FIFO"}, "kv string format wrong"),
         ({"+message.type": "FIFO", "-message.type": ""}, "alter duplication key. key: message.type"),
         ({"-message.type": ""}, "only add attribute is supported while creating topic. key: message.type"),
-        ({"message.type": "FIFO"}, "wrong format key: essage.type"),
+        ({"message.type": "FIFO"}, "only add attribute is supported while creating topic. key: essage.type"),
         ({"+other": "1"}, "unsupported key: other"),
         ({"+reserve.time": "1"}, "unsupported key: reserve.time; messages of all topics"),
         ({"+message.type": "LITE"}, "value is not in set: UNSPECIFIED, NORMAL, FIFO"),

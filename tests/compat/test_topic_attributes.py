@@ -1,5 +1,6 @@
-"""The attributes of topics, and priorities: what a request is answered is the same for any broker."""
+"""The attributes of topics and groups, and priorities: what a request is answered is the same for any broker."""
 
+import json
 import time
 from collections.abc import Iterable
 
@@ -74,6 +75,29 @@ async def test_attributes_are_refused_for_the_same_reasons(server: Address) -> N
             ("-message.type", 0, ""),
         ):
             answer = await update(client, "attributes", attributes)
+            assert (answer.code, words in (answer.remark or "")) == (code, True), (attributes, answer.remark)
+    finally:
+        await client.close()
+
+
+async def test_attributes_of_groups_are_refused_for_the_same_reasons(server: Address) -> None:
+    client = client_of(server)
+    try:
+        for attributes, code, words in (
+            ({"-priority.factor": ""}, 1, "only add attribute is supported while creating topic. key: priority.factor"),
+            ({"priority.factor": "1"}, 1, "only add attribute is supported while creating topic. key: riority.factor"),
+            ({"+other": "1"}, 1, "unsupported key: other"),
+            ({"+priority.factor": "101"}, 1, "value is not in range(0, 100)"),
+            ({"+priority.factor": "many"}, 1, "For input string: "),
+            ({"+priority.factor": 50}, 0, ""),
+            ({"priority.factor": "1"}, 1, "wrong format key: riority.factor"),
+            ({"-other": ""}, 1, "attempt to delete a nonexistent key: other"),
+            ({"+priority.factor": "1", "-priority.factor": ""}, 1, "alter duplication key. key: priority.factor"),
+            ({"+a-b": "1"}, 1, "kv string format wrong."),
+            ({"-priority.factor": ""}, 0, ""),
+        ):
+            body = json.dumps({"groupName": "attributes", "attributes": attributes}).encode()
+            answer = await client.invoke(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, timeout_s=10)
             assert (answer.code, words in (answer.remark or "")) == (code, True), (attributes, answer.remark)
     finally:
         await client.close()

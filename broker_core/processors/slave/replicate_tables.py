@@ -88,7 +88,7 @@ def _replicate_group(context: Context, entry: dict[str, Any], now: Now) -> str:
     groups = context.subscription_groups
     version = groups.data_version
     is_known = str(entry.get("groupName")) in groups
-    name = groups.update(entry, now).group_name
+    name = groups.replicate(entry, now).group_name
     if groups.data_version != version and not _is_first_round(context):
         context.events.keep(SubscriptionGroupChanged, now, name, "updated" if is_known else "created")
     return name

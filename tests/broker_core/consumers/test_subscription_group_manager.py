@@ -102,18 +102,18 @@ def test_an_update_replaces_all_but_attributes() -> None:
         {
             "groupName": "g",
             "retryMaxTimes": 3,
-            "attributes": {"+a": "1", "b": "2"},
+            "attributes": {"+priority.factor": "20"},
             "later": 5,
             "groupRetryPolicy": None,
         },
         NOW,
     )
-    assert groups.entry("g") == DEFAULTS | {"retryMaxTimes": 3, "attributes": {"a": "1", "b": "2"}, "later": 5}
+    assert groups.entry("g") == DEFAULTS | {"retryMaxTimes": 3, "attributes": {"priority.factor": "20"}, "later": 5}
     version = groups.data_version
     groups.update({"groupName": "g", "retryMaxTimes": 3, "later": 5}, NOW)
     assert groups.data_version == version  # nothing new
-    groups.update({"groupName": "g", "attributes": {"-a": ""}, "consumeEnable": "false"}, NOW)
-    assert groups.entry("g") == DEFAULTS | {"attributes": {"b": "2"}, "consumeEnable": False}
+    groups.update({"groupName": "g", "attributes": {"-priority.factor": ""}, "consumeEnable": "false"}, NOW)
+    assert groups.entry("g") == DEFAULTS | {"attributes": {}, "consumeEnable": False}
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,42 @@ def test_the_priority_factor_is_a_percentage() -> None:
     groups = manager()
     assert groups.update({"groupName": "g"}, NOW).priority_factor == 100
     assert groups.update({"groupName": "g", "attributes": {"+priority.factor": "0"}}, NOW).priority_factor == 0
-    for wrong in ("101", "-1", "", "many"):
-        with pytest.raises(RequestError, match="is 0 to 100") as error:
-            groups.update({"groupName": "g", "attributes": {"+priority.factor": wrong}}, NOW)
-        assert error.value.code is ResponseCode.SYSTEM_ERROR
     config = groups.get("g")
     assert config is not None and config.priority_factor == 0
     config.attributes = {"priority.factor": "of a newer RocketMQ"}
     assert config.priority_factor == 100
+
+
+@pytest.mark.parametrize(
+    ("is_new", "attributes", "words"),
+    [
+        (False, {"+priority.factor": "101"}, "value is not in range(0, 100)"),
+        (False, {"+priority.factor": "-1"}, "value is not in range(0, 100)"),
+        (False, {"+priority.factor": ""}, "For input string: ''"),
+        (False, {"+priority.factor": "many"}, "For input string: 'many'"),
+        (False, {"+priority.factor": ["1"]}, "is a string, not list"),
+        (False, {"+other": "1"}, "unsupported key: other"),
+        (False, {"-other": ""}, "attempt to delete a nonexistent key: other"),
+        (True, {"-priority.factor": ""}, "only add attribute is supported while creating topic. key: priority.factor"),
+        (True, {"priority.factor": "1"}, "only add attribute is supported while creating topic. key: riority.factor"),
+        (False, {"priority.factor": "1"}, "wrong format key: riority.factor"),
+        (False, {"+priority.factor": "1", "-priority.factor": ""}, "alter duplication key. key: priority.factor"),
+        (False, {"+a-b": "1"}, "kv string format wrong."),
+        (False, {"": "1"}, "kv string format wrong."),
+    ],
+)
+def test_attributes_are_checked_as_rocketmq_does(is_new: bool, attributes: dict[str, Any], words: str) -> None:
+    groups = manager()
+    if not is_new:
+        groups.update({"groupName": "g", "attributes": {"+priority.factor": 50}}, NOW)
+    with pytest.raises(RequestError) as error:
+        groups.update({"groupName": "g", "attributes": attributes}, NOW)
+    assert words in str(error.value) and error.value.code is ResponseCode.SYSTEM_ERROR
+    config = groups.get("g")
+    assert (config is None) if is_new else (config is not None and config.attributes == {"priority.factor": "50"})
+
+
+def test_a_copy_has_the_attributes_of_its_original() -> None:
+    groups = manager()
+    for attributes in ({"priority.factor": "5", "of.a.newer": "x"}, {"of.a.newer": "y"}):
+        assert groups.replicate({"groupName": "g", "attributes": attributes}, NOW).attributes == attributes

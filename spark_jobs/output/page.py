@@ -1,7 +1,8 @@
 """report.html: one file that needs nothing else, so that it can be mailed and still opens in ten years.
 
-The charts are drawn by the vendored uPlot, which is written into the file. What comes from the store (names of topics)
-is in the page only as JSON data and is shown as text. The page's own policy allows only its one script, by its digest.
+The charts are drawn by the vendored uPlot, which is written into the file. What comes from the store (names of topics,
+client ids) is in the page only as JSON data and is shown as text; characters in it that hide or turn text are shown by
+their codes. The page's own policy allows only its one script, by its digest.
 """
 
 import base64
@@ -26,6 +27,8 @@ _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
 _ASSETS = Path(__file__).resolve().parent.parent / "assets"
 _PLACE = re.compile(r"{{ (\w+) }}")
 """A placeholder of the page. All are replaced in one pass, so that none is searched for in data from the store."""
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that hide or turn text; the same as on the dashboard."""
 PREVIOUS = "previous"
 """The table that the first one is compared with."""
 HOUR_MS = 3_600_000
@@ -66,6 +69,8 @@ def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
         "data": data(summary, tables, charts),
         "script": script,
     }
+    for name in ("lead", "words", "notes", "facts", "data"):
+        parts[name] = _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", parts[name])
     return _PLACE.sub(lambda place: parts[place[1]], read(_ASSETS / "report.html"))
 
 

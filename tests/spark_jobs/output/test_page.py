@@ -88,6 +88,14 @@ def test_the_page_needs_no_other_file() -> None:
     assert "Leon Sorokin" in text  # the licence of what draws the charts goes with it
 
 
+def test_what_hides_or_turns_text_is_shown_by_its_code() -> None:
+    turned = TABLES | {"by_queue": TABLES["by_queue"].set_column(1, "topic", pa.array(["10.0.0.1@\u202egpj"]))}
+    text = page(SUMMARY | {"words": ["10.0.0.1@\u202egpj received most."]}, turned, CHARTS)
+    assert "\u202e" not in text
+    assert "10.0.0.1@⟨U+202E⟩gpj received most." in text
+    assert data_of(text)["tables"]["by_queue"]["columns"]["topic"] == ["10.0.0.1@⟨U+202E⟩gpj"]
+
+
 def test_the_content_security_policy_allows_only_the_pages_script() -> None:
     text = page(SUMMARY, TABLES, CHARTS)
     script = re.findall(r'(?s)<script type="module">(.*?)</script>', text)

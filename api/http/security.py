@@ -9,6 +9,8 @@ It must be the outermost application: it also puts the server's write buffer int
 """
 
 from collections.abc import Sequence
+from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -21,7 +23,7 @@ from api.http.auth import ADMIN_LOGIN_PATH, LOGIN_PATH, Gate, to_login, wants_pa
 from api.http.limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_PATH_BYTES
 from api.http.outbox import SCOPE_KEY, server_buffer
 from api.http.problems import Problem
-from bridge.port import ResponseCode, security_headers
+from bridge.port import ResponseCode, SystemClock, security_headers
 
 LOCAL_HOSTS = ("localhost", ".localhost", "127.0.0.1", "[::1]")
 PROBES = ("/livez", "/readyz")
@@ -42,6 +44,7 @@ class SecurityMiddleware:
         gate: Gate | None = None,
     ) -> None:
         self._app = app
+        self._clock = SystemClock()
         self._hosts = [*(settings.ALLOWED_HOSTS if allowed_hosts is None else allowed_hosts), *LOCAL_HOSTS]
         self._origins = frozenset(settings.CSRF_TRUSTED_ORIGINS if trusted_origins is None else trusted_origins)
         self._gate = gate or Gate(
@@ -98,12 +101,13 @@ class SecurityMiddleware:
             )
 
     def _with_security_headers(self, scope: Scope, send: Send) -> Send:
-        """``send`` that adds the security headers that an answer does not set itself."""
+        """``send`` that adds the security headers that an answer does not set itself, and the time (Date)."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 host = header(scope, b"host")
                 added = security_headers(host if self._is_our_host(host) else "")
+                added[b"date"] = _date(self._clock.now().wall_ms // 1000)
                 headers = list(message.get("headers", ()))
                 present = {bytes(name).lower() for name, _ in headers}
                 headers += [(name, value) for name, value in added.items() if name not in present]
@@ -181,3 +185,9 @@ async def send_problem(problem: Problem, scope: Scope, send: Send) -> None:
     headers += [(name.encode("ascii"), value.encode("latin-1")) for name, value in problem.headers.items()]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
+
+
+@lru_cache(1)
+def _date(second: int) -> bytes:
+    """A time in seconds since 1970 as a Date header. Pages compare it with the browser's clock."""
+    return formatdate(second, usegmt=True).encode("ascii")

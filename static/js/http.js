@@ -4,6 +4,24 @@ import { withBroker } from "./brokers.js";
 import { serverText } from "./text/server/texts.js";
 import { t } from "./text/translate.js";
 
+const SAME_MS = 5_000; // a Date has whole seconds, and an answer takes its time
+let aheadMs = null; // the browser's clock before the server's; null before the first answer
+
+/** Notes the server's time in the Date header of an answer. */
+export function noteDate(date, localMs = Date.now()) {
+  const ahead = localMs - Date.parse(date ?? "");
+  if (!Number.isNaN(ahead)) aheadMs = Math.abs(ahead) < SAME_MS ? 0 : ahead;
+}
+
+/** The server's time now, as far as is known: the browser's clock may be wrong by hours. */
+export const serverNow = () => Date.now() - (aheadMs ?? 0);
+
+/** The same, known for certain. */
+export async function askServerTime() {
+  if (aheadMs === null) await requestOfAll("GET", "/brokers");
+  return serverNow();
+}
+
 export class Problem extends Error {
   constructor(sentence, { status = 0, code = "", retryAfter = null } = {}) {
     super(sentence);
@@ -50,6 +68,7 @@ export async function requestOfAll(method, path, body = undefined, more = {}, in
   } catch {
     throw new Problem(t("The web server does not answer: the request or its answer was lost."));
   }
+  noteDate(response.headers.get("Date"));
   const text = await response.text();
   const answer = parse(text);
   if (!response.ok) throw problemOf(response, answer);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { requestPages } from "../../static/js/http.js";
+import { askServerTime, noteDate, requestPages, serverNow } from "../../static/js/http.js";
 
 test("a list is followed to its end, or to the most entries that a page takes", async () => {
   const asked = [];
@@ -17,4 +17,18 @@ test("a list is followed to its end, or to the most entries that a page takes", 
   assert.deepEqual(asked, ["", "b", "c&d"]);
   const first = await requestPages("/groups", "groups", 3);
   assert.deepEqual([first.groups, first.hasMore], [["a", "b", "c"], true]);
+});
+
+test("the server's time is known although the browser's clock is wrong by an hour", async () => {
+  const hour = 3_600_000;
+  const nearly = (time, wanted) => assert.ok(Math.abs(time - wanted) < 60_000, `${time} is not about ${wanted}`);
+  globalThis.fetch = async () => new Response("{}", { headers: { Date: new Date(Date.now() - hour).toUTCString() } });
+  noteDate("no date");
+  nearly(await askServerTime(), Date.now() - hour);
+  noteDate(new Date(Date.now() + hour).toUTCString());
+  nearly(serverNow(), Date.now() + hour);
+  noteDate(new Date(Date.now() - 1000).toUTCString());
+  nearly(serverNow(), Date.now());
+  globalThis.fetch = async () => assert.fail("the time is known");
+  nearly(await askServerTime(), Date.now());
 });

@@ -2,9 +2,11 @@
 
 import base64
 import re
+import time
 from urllib.parse import parse_qs, quote, urlsplit
 
-from playwright.sync_api import Page, Route, expect
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.conftest import Broker
 
@@ -152,3 +154,18 @@ def test_hostile_messages_are_shown_as_text_and_bounded(broker: Broker, page: Pa
     page.goto(f"{broker.address}/messages/{quote(MARKUP, safe='')}")
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")
     assert page.title() != "owned"
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_the_last_minutes_are_the_brokers(broker: Broker, browser: Browser, hours: int) -> None:
+    """The browser's clock is wrong by an hour."""
+    broker.publish("recent", "now")
+    tab = browser.new_page()
+    moved = f"{{ const now = Date.now; Date.now = () => now() + {hours * 3_600_000}; }}"
+    tab.add_init_script(moved)
+    with tab.expect_request("**/api/v1/messages?*") as asked:
+        tab.goto(f"{broker.address}/messages?topic=recent&last=900")
+    (begin_ms,) = parse_qs(urlsplit(asked.value.url).query)["begin_ms"]
+    assert abs(time.time() * 1000 - 900_000 - int(begin_ms)) < 60_000
+    expect(tab.locator("[data-message-row]").first).to_be_visible()
+    tab.close()

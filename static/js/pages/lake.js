@@ -2,7 +2,7 @@
 
 import { el, setAttribute, setText } from "../dom.js";
 import { ago, count } from "../text/format.js";
-import { request } from "../http.js";
+import { request, serverNow } from "../http.js";
 import { whenText } from "../cron.js";
 import { currentFill, hasFinished, lakeFigures, lakeNotes } from "../text/explain_lake.js";
 import { t } from "../text/translate.js";
@@ -55,7 +55,7 @@ function showFill(lake) {
 function show(lake) {
   busy = lake.under_way;
   showFill(lake);
-  const figures = lakeFigures(lake, { count, ago, now: Date.now() });
+  const figures = lakeFigures(lake, { count, ago, now: serverNow() });
   part("figures").replaceChildren(...figures.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   part("notes").replaceChildren(...lakeNotes(lake, { count }).map((text) => el("li", {}, text)));
   const schedule = lake.schedule;

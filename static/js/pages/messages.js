@@ -2,7 +2,7 @@
 
 import { KeyedRows, cell, el, setText } from "../dom.js";
 import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
-import { request, requestOfAll } from "../http.js";
+import { askServerTime, request, requestOfAll } from "../http.js";
 import { messageHref } from "../links.js";
 import { bodyLine } from "../text/message_text.js";
 import { queueKey } from "../reducer.js";
@@ -50,7 +50,7 @@ function create(message) {
 }
 
 /** The fields as the parameters of the API; throws an Error that says what is missing. */
-function queryOf({ topic, key, last, from, to, broker }) {
+function queryOf({ topic, key, last, from, to, broker }, nowMs) {
   if (!topic) throw new Error(t("Enter a topic: messages are searched in one topic. Only an id is looked for everywhere."));
   const query = new URLSearchParams({ topic, limit: PAGE, max_body: BODY_BYTES });
   if (key) query.set("key", key);
@@ -61,7 +61,7 @@ function queryOf({ topic, key, last, from, to, broker }) {
     if (begin !== null) query.set("begin_ms", begin);
     if (end !== null) query.set("end_ms", end + 999); // the field has whole seconds
   } else if (last) {
-    query.set("begin_ms", Date.now() - Number(last) * 1000);
+    query.set("begin_ms", nowMs - Number(last) * 1000);
   }
   return query;
 }
@@ -75,8 +75,11 @@ async function begin({ isLink = false } = {}) {
   }
   clear();
   show();
+  const asked = search.number;
   try {
-    search.query = queryOf(fields);
+    const nowMs = fields.last ? await askServerTime() : 0;
+    if (asked !== search.number) return;
+    search.query = queryOf(fields, nowMs);
     await load();
   } catch (error) {
     showProblem(error.message);

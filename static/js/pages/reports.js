@@ -2,7 +2,7 @@
 
 import { KeyedRows, el, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, span } from "../text/format.js";
-import { request } from "../http.js";
+import { request, serverNow } from "../http.js";
 import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
@@ -100,7 +100,7 @@ function showResult(section, run) {
   box.hidden = !run || !(run.headlines.length || run.notes.length);
   if (box.hidden || section.result === run.id) return;
   section.result = run.id;
-  setText(partOf(section, "about"), t("Run #{0}: {1}{2}", run.id, describeRun(run.parameters, Date.now()), run.parameters.compare ? t(", compared with the period before") : ""));
+  setText(partOf(section, "about"), t("Run #{0}: {1}{2}", run.id, describeRun(run.parameters, serverNow()), run.parameters.compare ? t(", compared with the period before") : ""));
   partOf(section, "words").replaceChildren(...run.words.map((sentence) => el("p", {}, sentence)));
   partOf(section, "figures").replaceChildren(...run.headlines.map(figure));
   partOf(section, "notes").replaceChildren(...run.notes.map((note) => el("li", {}, note)));
@@ -153,7 +153,7 @@ function showRun(row, run) {
 }
 
 function doingText(run) {
-  if (run.status === "queued" && !run.doing) return queuedText(run, isWorkerBusy, Date.now());
+  if (run.status === "queued" && !run.doing) return queuedText(run, isWorkerBusy, serverNow());
   return run.doing && run.status === "running" ? `${run.doing}, ${run.percent} %` : run.doing;
 }
 
@@ -198,7 +198,7 @@ function showBrokers(names) {
 
 /** The request body of the form at the top. */
 const requestedRun = () => runRequest({ choice: form.elements.choice.value, from: form.elements.from.value, to: form.elements.to.value,
-  topic: form.elements.topic.value, group: form.elements.group.value, compare: form.elements.compare.checked }, Date.now());
+  topic: form.elements.topic.value, group: form.elements.group.value, compare: form.elements.compare.checked }, serverNow());
 
 function showForm() {
   const { choice, compare } = form.elements;
@@ -212,7 +212,7 @@ form.addEventListener("submit", (event) => event.preventDefault());
 showForm();
 
 /** A row for each report: its last result, and a button to run it. */
-const glances = new KeyedRows(nav, { create: (report) => createGlance(report, startOne), update: (row, report) => showGlance(row, report, Date.now()) });
+const glances = new KeyedRows(nav, { create: (report) => createGlance(report, startOne), update: (row, report) => showGlance(row, report, serverNow()) });
 const overview = nav.closest("[data-panel]");
 
 function startOne(button, name) {

@@ -2,7 +2,7 @@
 
 import { panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, shortCount, span } from "../text/format.js";
-import { request } from "../http.js";
+import { request, serverNow } from "../http.js";
 import { Poller } from "../poll.js";
 import { t } from "../text/translate.js";
 
@@ -48,7 +48,7 @@ export function attachedPanel() {
     part(name).classList.toggle("is-unknown", text === UNKNOWN);
   }
 
-  const ago = (ms) => (isKnown(ms) ? t("{0} ago", span(Math.max(0, Date.now() - Number(ms)))) : UNKNOWN);
+  const ago = (ms) => (isKnown(ms) ? t("{0} ago", span(Math.max(0, serverNow() - Number(ms)))) : UNKNOWN);
 
   function draw() {
     root.hidden = view === null;

@@ -1,5 +1,8 @@
 """Host, Origin, token: what stands before everything."""
 
+import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -104,6 +107,12 @@ async def test_answers_carry_the_security_headers_they_do_not_set() -> None:
     assert "default-src 'self'" in headers["content-security-policy"]
     assert headers["X-Frame-Options"] == "SAMEORIGIN"
     assert "x-frame-options" not in headers
+
+
+async def test_answers_say_what_time_it_is() -> None:
+    """Pages need it: a browser's clock may be wrong by hours."""
+    date = parsedate_to_datetime((await ask()).headers["date"])
+    assert abs(date.timestamp() - time.time()) < 60 and date.tzinfo is UTC
 
 
 async def test_a_program_without_the_token() -> None:

@@ -2,7 +2,7 @@
 
 import { el, setText } from "../../dom.js";
 import { count } from "../../text/format.js";
-import { request } from "../../http.js";
+import { request, serverNow } from "../../http.js";
 import { askedText, clientsOf, stacksText } from "../../text/running_info.js";
 import { t } from "../../text/translate.js";
 
@@ -22,7 +22,7 @@ export function runningInfo(group) {
     try {
       const answer = await request("GET", client ? `${path}?client=${encodeURIComponent(client)}&stacks=true` : path);
       if (mine !== asking) return;
-      const clients = clientsOf(answer, Date.now());
+      const clients = clientsOf(answer, serverNow());
       show({ note: askedText(answer), rows: clients.map((one) => clientRow(one, Boolean(client))),
         empty: clients.length ? "" : t("No member of the group is online.") });
     } catch (error) {

@@ -13,7 +13,7 @@ import msgspec
 from broker_core.clock import Now
 from broker_core.commands import SubscriptionData
 from broker_core.errors import RequestError
-from broker_core.filters.bloom_filter import BloomFilter, BloomFilterData
+from broker_core.filters.bloom_filter import BloomFilter
 from broker_core.filters.consumer_filter_data import NEVER, ConsumerFilterData
 from broker_core.filters.message_filter import MessageFilter
 from broker_core.filters.sql92.sql_filter import SQL92, parse_sql
@@ -30,7 +30,7 @@ SetFilters = Callable[[str, Sequence[ConsumerFilterData]], int]
 
 
 class _Row(msgspec.Struct, rename="camel"):
-    """RocketMQ's ConsumerFilterData in the file."""
+    """RocketMQ's ConsumerFilterData in the file, without its bits, which are computed anew."""
 
     consumer_group: str
     topic: str
@@ -39,7 +39,6 @@ class _Row(msgspec.Struct, rename="camel"):
     born_time: int
     dead_time: int = 0
     client_version: int = 0
-    bloom_filter_data: BloomFilterData | None = None
 
 
 class _OfTopic(msgspec.Struct, rename="camel"):

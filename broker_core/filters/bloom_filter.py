@@ -15,7 +15,7 @@ _MASK32 = (1 << 32) - 1
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
-class BloomFilterData(msgspec.Struct, frozen=True, rename="camel"):
+class BloomFilterData(msgspec.Struct, frozen=True):
     """RocketMQ's BloomFilterData: the bits of one subscription in a bitmap of ``bit_num`` bits."""
 
     bit_pos: list[int]

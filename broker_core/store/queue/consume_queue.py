@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_core.formats.commit_log_record import RECORD_SIZE_MIN
-from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, decode_units, encode_units, is_hole, is_valid
-from broker_core.formats.tags_code import EXT_ADDRESS_MAX, is_ext_address
+from broker_core.formats.consume_queue_unit import HOLE, UNIT, UNIT_SIZE, encode_units, is_hole, is_valid
+from broker_core.formats.tags_code import is_ext_address
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
 from broker_core.store.mapped_file_queue import MappedFileQueue
@@ -18,6 +18,10 @@ ALLOCATE_CHUNK = 1 << 16
 FILES_CHECKED = 3
 HOLES_READ = 4096
 EXT_ADDRESSES_LOOKED_AT = 4096
+TAGS_CODE_AT = 12
+"""Where the tagsCode begins in a unit."""
+EXT_ADDRESS_BYTE = b"\x80"
+"""The first byte of an address in an extension of up to 2^56 bytes. A tagsCode begins with 0 or 255."""
 HOLES = HOLE * HOLES_READ
 
 
@@ -144,12 +148,14 @@ class ConsumeQueue:
     @property
     def last_ext_address(self) -> int:
         """The tagsCode of the last unit that refers to the extension; 0 if none of the last units does."""
-        offset, addresses = max(self.first_file_offset, self.max_offset - EXT_ADDRESSES_LOOKED_AT), [0]
+        offset, address = max(self.first_file_offset, self.max_offset - EXT_ADDRESSES_LOOKED_AT), 0
         while offset < self.max_offset:  # they may lie in several files
             units = self.read(offset, EXT_ADDRESSES_LOOKED_AT)
-            addresses += [code for code in decode_units(units)[2::3] if code <= EXT_ADDRESS_MAX]
+            place = units[TAGS_CODE_AT::UNIT_SIZE].rfind(EXT_ADDRESS_BYTE)
+            if place >= 0:
+                address = self.unit(offset + place)[2]
             offset = self.next_file_offset(offset)
-        return addresses[-1]
+        return address
 
     @property
     def max_physical_offset(self) -> int:

@@ -12,17 +12,22 @@ from api.http.routes import Route
 from api.http.schemas import MOST_ENTRIES, Body, Limit, Milliseconds, Model, QueueId, Unavailable
 from bridge.port import commands
 
+ShortText = Annotated[str, Meta(max_length=255)]
+
 
 class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
     """The configuration of a topic. A field that is left out stays unchanged (a new topic: 4 queues, perm 6).
 
     `queues` sets both `read_queues` and `write_queues`. `perm` is the sum of 4 (read), 2 (write) and 1 (inherit).
+    `attributes` are changes, as `mqadmin updateTopic -a` has them: `{"+message.type": "FIFO"}` sets an attribute,
+    `{"-message.type": ""}` removes it. `{"+queue.type": "BatchCQ"}` gives a new topic batch consume queues.
     """
 
     queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
     read_queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
     write_queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
     perm: Annotated[int, Meta(ge=0, le=7)] | None = None
+    attributes: Annotated[dict[ShortText, ShortText], Meta(max_length=16)] | None = None
 
 
 class Topics(Model, frozen=True, kw_only=True, gc=False):
@@ -122,6 +127,7 @@ async def put_topic(request: Request[TopicParams]) -> Answer:
             read_queues=body.queues if body.read_queues is None else body.read_queues,
             write_queues=body.queues if body.write_queues is None else body.write_queues,
             perm=body.perm,
+            attributes=body.attributes,
         ),
         commands.Topics,
     )

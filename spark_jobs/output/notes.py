@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.catalogue import ReportInfo
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_DAMAGE = 5
 """Damaged places of a log that get a sentence each."""
+MOST_TOPICS = 5
+"""Topics that one sentence names."""
 
 
 def notes_of_run(
@@ -37,7 +40,7 @@ def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is
     """The notes about one store. ``is_empty``: the report's tables have no rows."""
     sentences, journal, plan = [], store.journal, store.plan
     if plan is not None:
-        sentences += damage_notes(plan, source)
+        sentences += damage_notes(plan, source) + batch_notes(Path(plan.store))
     if journal is not None and not journal.files:
         missing = "there is nothing to report" if info.needs_journal else "a part of this report is missing"
         sentences.append(NO_JOURNAL.format(missing))
@@ -57,6 +60,20 @@ def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is
         begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
         sentences += lake_notes(store.lake, plan, journal is not None, min(begins, default=None))
     return sentences
+
+
+def batch_notes(store: Path) -> list[str]:
+    """A sentence about the topics of a store that have batch consume queues; empty without."""
+    topics = sorted(folder.name for folder in store.glob("batchconsumequeue/*"))
+    if not topics:
+        return []
+    named, others = ", ".join(topics[:MOST_TOPICS]), len(topics) - MOST_TOPICS
+    if others <= 0:
+        return [f"Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {named}."]
+    return [
+        "Each batch of a producer counts as one message in topics with queue.type=BatchCQ: "
+        f"{named} and {others:,} more."
+    ]
 
 
 def _restriction(job: Job) -> str:

@@ -21,6 +21,19 @@ from spark_jobs.sources.commit_log_files import entries
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 UNKNOWN = -1
 UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+BATCH_UNIT = np.dtype(
+    [
+        ("offset", ">i8"),
+        ("size", ">i4"),
+        ("tags_code", ">i8"),
+        ("store_ts", ">i8"),
+        ("base", ">i8"),
+        ("number", ">i2"),
+        ("compacted_offset", ">i4"),
+        ("reserved", ">i4"),
+    ]
+)
+"""One unit of a batch consume queue (``formats/batch_consume_queue_unit.py``)."""
 LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; more than any broker stores as one record."""
 _LAST_ADDRESS = -(1 << 31) - 1
@@ -50,6 +63,23 @@ def consume_queue_ends(store: Path) -> Iterator[QueueEnd]:
             if count:
                 end = base // UNIT_SIZE + count
                 yield QueueEnd(queue.parent.name, int(queue.name), end, int(units["offset"][count - 1]))
+                break
+
+    yield from _batch_queue_ends(store)
+
+
+def _batch_queue_ends(store: Path) -> Iterator[QueueEnd]:
+    """The ends of all batch consume queues with a unit."""
+    for queue in store.glob("batchconsumequeue/*/*"):
+        if not queue.name.isdecimal():
+            continue
+        for _, octets in _files(queue, newest_first=True):
+            units = octets[: len(octets) // BATCH_UNIT.itemsize * BATCH_UNIT.itemsize].view(BATCH_UNIT)
+            count = bisect_left(range(len(units)), True, key=lambda index: units["number"][index] <= 0)
+            if count:
+                last = units[count - 1]
+                end = int(last["base"]) + int(last["number"])
+                yield QueueEnd(queue.parent.name, int(queue.name), end, int(last["offset"]))
                 break
 
 

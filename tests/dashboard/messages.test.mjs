@@ -58,6 +58,8 @@ describe("a body", () => {
     assert.equal(visible("\u061c\u180e"), "⟨U+061C⟩⟨U+180E⟩");
     assert.equal(bodyLine(text("a\n\u202eb")), "a ⟨U+202E⟩b");
     assert.deepEqual([bodyLine(text("")), bodyLine(text(" \n"))], ["empty", "blank"]);
+    const batch = { ...text("x"), properties: { INNER_NUM: "3", INNER_BASE: "0" } };
+    assert.equal(bodyLine(batch), "a batch of 3 messages");
   });
 });
 

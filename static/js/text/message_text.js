@@ -1,6 +1,6 @@
 /** What a message's page says about it, and how its body is shown: as text, as JSON or as bytes. Pure. */
 
-import { dateTime, visible } from "./format.js";
+import { dateTime, plural, visible } from "./format.js";
 import { t } from "./translate.js";
 
 const ROW = 16;
@@ -101,8 +101,10 @@ export function hexRows(bytes) {
   return rows.join("\n");
 }
 
-/** The beginning of a body on one line, for a table. */
-export function bodyLine({ body, body_encoding: encoding }) {
+/** The beginning of a body on one line, for a table; of a batch that is one record, how many messages it has. */
+export function bodyLine({ body, body_encoding: encoding, properties }) {
+  const inner = Number(properties?.INNER_NUM);
+  if (inner) return plural(inner, "a batch of {0} message", "a batch of {0} messages");
   const text = encoding === "base64" ? `base64 ${body}` : body;
   return visible(text.slice(0, 200).replace(/\s+/g, " ").trim()) || (body ? t("blank") : t("empty"));
 }

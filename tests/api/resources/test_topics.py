@@ -64,9 +64,25 @@ async def test_create_or_change(
     assert port.commands[0] == commands.UpdateAndCreateTopic(topic="T", read_queues=read, write_queues=write, perm=perm)
 
 
+async def test_attributes_are_changed_as_mqadmin_changes_them(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.UpdateAndCreateTopic] = commands.Topics(seq=5, topics=[VIEW])
+    changes = {"+queue.type": "BatchCQ", "-message.type": ""}
+    assert (await client.put("/api/v1/topics/T", json={"attributes": changes})).status_code == 200
+    assert port.commands[0] == commands.UpdateAndCreateTopic(topic="T", attributes=changes)
+
+
 @pytest.mark.parametrize(
     "body",
-    [{"queues": 0}, {"queues": "4"}, {"perm": 8}, {"queue": 4}, [], {"queues": 1, "read_queues": 1, "write_queues": 1}],
+    [
+        {"attributes": {"+a": 1}},
+        {"attributes": {"+a": "x" * 256}},
+        {"queues": 0},
+        {"queues": "4"},
+        {"perm": 8},
+        {"queue": 4},
+        [],
+        {"queues": 1, "read_queues": 1, "write_queues": 1},
+    ],
 )
 async def test_bad_topic_settings_are_refused(client: httpx.AsyncClient, port: FakePort, body: Any) -> None:
     assert (await client.put("/api/v1/topics/T", json=body)).status_code == 400

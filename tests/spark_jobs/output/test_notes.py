@@ -51,3 +51,13 @@ def test_a_restriction_that_nothing_fits_is_repeated(tmp_path: Path) -> None:
 def test_tables_that_were_cut_are_named_last(tmp_path: Path) -> None:
     said = notes(tmp_path, store(tmp_path, "a", 3), store(tmp_path, "b", 3), cut=("by_queue",))
     assert said[-1] == "The table by_queue is too long for this report and contains its first rows only."
+
+
+def test_topics_with_batch_consume_queues_are_named(tmp_path: Path) -> None:
+    found = store(tmp_path, "a", 3)
+    for number in range(7):
+        (tmp_path / "a" / "batchconsumequeue" / f"batches-{number}" / "0").mkdir(parents=True)
+    assert notes(tmp_path, found)[0] == (
+        "Each batch of a producer counts as one message in topics with queue.type=BatchCQ: "
+        "batches-0, batches-1, batches-2, batches-3, batches-4 and 2 more."
+    )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from broker_core.formats import consume_queue_ext_unit, consume_queue_unit
+from broker_core.formats.batch_consume_queue_unit import UNIT_SIZE, BatchUnit
 from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC, UNKNOWN, consume_queue_ends, due_times, store_time
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
@@ -23,6 +24,16 @@ def test_the_golden_store_agrees_with_its_log(golden: Path) -> None:
     for record in list(golden_store.records(store))[::50]:
         known = store_time(store, record.topic, record.queue_id, record.queue_offset)
         assert known in ((record.store_timestamp,) if (record.topic, record.queue_id) in found else (None,))
+
+
+def test_a_batch_queue_ends_after_the_last_message_of_its_last_batch(tmp_path: Path) -> None:
+    folder = tmp_path / "batchconsumequeue" / "batches" / "2"
+    folder.mkdir(parents=True)
+    units = [BatchUnit(0, 300, 0, 7, 0, 3), BatchUnit(300, 200, 0, 8, 3, 1), BatchUnit(500, 900, 0, 9, 4, 20)]
+    content = b"".join(unit.encode() for unit in units)
+    (folder / f"{0:020d}").write_bytes(content + bytes(4 * UNIT_SIZE))
+    (folder / f"{7 * UNIT_SIZE:020d}").write_bytes(bytes(7 * UNIT_SIZE))
+    assert list(consume_queue_ends(tmp_path)) == [("batches", 2, 24, 500)]
 
 
 def test_the_time_of_a_missing_message_is_unknown(driven: Path, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import { noop } from "../translate.js";
 
 export const REPORT_NOTES = [
   noop("The table {0} is too long for this report and contains its first rows only."),
+  noop("Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {0}."),
+  noop("Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {0} and {1} more."),
   noop("there is nothing to report"),
   noop("a part of this report is missing"),
   noop("This store has no poll journal, so {0}: only the journal has the ends of pulls and the commits of offsets. GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."),

@@ -27,15 +27,26 @@ export function cell(kind, title, ...children) {
   return node;
 }
 
-/** A queue's name. When it does not fit, the topic is clipped and the queue id stays visible. */
-export function queueName(topic, queueId) {
-  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, `@${Number(queueId) < 0 ? t("any") : queueId}`));
+/** Lets a cell whose text has changed to one of this length be clipped to its column, if it might not fit. */
+export function clipLong(node, length) {
+  node.classList.toggle("long", length > FITS_ANYWHERE);
 }
 
-/** Sets the text only when it changed, to avoid needless layout. */
+/** A queue's name. When it does not fit, the topic is clipped and the queue id stays visible. */
+export function queueName(topic, queueId) {
+  return el("span", { class: "queue-place" }, el("span", { class: "queue-topic" }, topic), el("span", {}, queueIdText(queueId)));
+}
+
+export const queueIdText = (queueId) => `@${Number(queueId) < 0 ? t("any") : queueId}`;
+
+/** Sets the text only when it changed, to avoid needless layout. A text node that is there is changed and not replaced:
+ * a page that shows many changes would leave thousands of them to the garbage collector. */
 export function setText(node, text) {
   const shown = visible(text ?? "");
-  if (node.textContent !== shown) node.textContent = shown;
+  const first = node.firstChild;
+  if (first !== null && first === node.lastChild && first.nodeType === Node.TEXT_NODE) {
+    if (first.data !== shown) first.data = shown;
+  } else if (node.textContent !== shown) node.textContent = shown;
 }
 
 export function setAttribute(node, name, value) {
@@ -59,15 +70,14 @@ export function panel(name) {
 /**
  * Keeps the children of `parent` equal to a list of items, one row an item, by key. A row is created once, updated in
  * place, moved only when the order changed, and removed when its item is gone. If `leave(row, key)` returns true, the
- * row stays, and `leave` must remove it later.
+ * row stays, and `leave` must remove it later. With `reuse`, a row whose item is gone becomes the row of a new item, and
+ * `update` must set all that it shows. That suits a table in which items come and go many times a second.
  */
 export class KeyedRows {
-  constructor(parent, { create, update, leave = () => false }) {
-    this.parent = parent;
-    this.create = create;
-    this.update = update;
-    this.leave = leave;
+  constructor(parent, { create, update, leave = () => false, reuse = false }) {
+    Object.assign(this, { parent, create, update, leave, reuse });
     this.rows = new Map();
+    this.spare = new Set();
   }
 
   show(items, keyOf) {
@@ -75,21 +85,31 @@ export class KeyedRows {
     for (const [key, row] of this.rows) {
       if (wanted.has(key)) continue;
       this.rows.delete(key);
-      if (!this.leave(row, key)) row.remove();
+      if (this.reuse) this.spare.add(row);
+      else if (!this.leave(row, key)) row.remove();
     }
     let cursor = this.parent.firstElementChild;
     for (const item of items) {
       const key = keyOf(item);
       let row = this.rows.get(key);
       if (!row) {
-        row = this.create(item);
+        row = this.#spareRow(cursor) ?? this.create(item);
         this.rows.set(key, row);
       }
       this.update(row, item);
-      while (cursor && cursor.hasAttribute("data-leaving")) cursor = cursor.nextElementSibling;
+      while (cursor && (cursor.hasAttribute("data-leaving") || this.spare.has(cursor))) cursor = cursor.nextElementSibling;
       if (cursor === row) cursor = cursor.nextElementSibling;
       else this.parent.insertBefore(row, cursor);
     }
+    for (const row of this.spare) row.remove();
+    this.spare.clear();
+  }
+
+  /** A row without an item, best the one that is in place already; undefined when there is none. */
+  #spareRow(inPlace) {
+    const row = this.spare.has(inPlace) ? inPlace : this.spare.values().next().value;
+    this.spare.delete(row);
+    return row;
   }
 }
 

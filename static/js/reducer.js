@@ -190,8 +190,12 @@ function withHistory(history, wallMs, counters) {
 /** Both lists as one: newest first, without duplicates, at most MAX_WAKEUPS. */
 function mergeWakeups(known, fresh) {
   if (!fresh?.length) return known;
-  const seen = new Set(known.map(wakeupKey));
-  const added = fresh.filter((wakeup) => !seen.has(wakeupKey(wakeup)));
+  const newest = known[0]?.seq ?? -1;
+  let added = fresh;
+  if (fresh.some(({ seq }) => seq <= newest)) { // rarely: after a snapshot
+    const seen = new Set(known.map(wakeupKey));
+    added = fresh.filter((wakeup) => !seen.has(wakeupKey(wakeup)));
+  }
   if (!added.length) return known;
   return [...added, ...known].sort((a, b) => b.seq - a.seq).slice(0, MAX_WAKEUPS);
 }

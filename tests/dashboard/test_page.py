@@ -142,6 +142,21 @@ def test_only_wakeups_in_sight_are_rows(open_page: OpenPage) -> None:
     })""")  # newer ones came above
 
 
+def test_rows_of_wakeups_are_used_again_and_stay_in_order(open_page: OpenPage) -> None:
+    page = open_page("busy")
+    panel = page.locator('[data-panel="wakeups"]')
+    expect(panel.locator('[data-part="count"]')).to_contain_text("last 200")
+    page.evaluate("""() => new Promise((resolve) => {
+        const row = document.querySelector('[data-panel="wakeups"] [data-hold]');
+        new MutationObserver(resolve).observe(row, {attributeFilter: ["data-hold"]});
+    })""")
+    panel.get_by_role("button", name="Pause").click()
+    times = panel.locator("[data-cause] td:first-child").all_inner_texts()
+    assert len(times) > 10 and times == sorted(times, reverse=True)
+    texts = panel.locator("[data-cause]").first.locator("td").all_inner_texts()
+    assert all(text.strip() for text in texts)
+
+
 def test_rows_of_ended_holds_are_bounded(open_page: OpenPage) -> None:
     page = open_page("busy")
     expect(page.locator('[data-panel="wakeups"] [data-part="count"]')).to_contain_text("last 200")

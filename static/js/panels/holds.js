@@ -2,7 +2,7 @@
 
 import { KeyedRows, calm, cell, el, hasSelection, panel, setAttribute, setText } from "../dom.js";
 import { acceptsAll, isPop, waitForOrder } from "../text/explain.js";
-import { count, plural, seconds } from "../text/format.js";
+import { count, plural, seconds, span } from "../text/format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { firstOf } from "../stats.js";
@@ -257,10 +257,13 @@ function ageBars(scroller) {
   function show(row, now) {
     const { suspended_at_ms: from, deadline_ms: to } = row.hold;
     const left = to - now;
-    setText(row.parts.left, left >= 0 ? seconds(left) : t("due"));
+    setText(row.parts.left, left >= 60_000 ? span(left) : left >= 0 ? seconds(left) : t("due"));
     row.toggleAttribute("data-due", left < 0);
     const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, to - from)));
-    row.parts.track.style.backgroundSize = `${(share * 100).toFixed(2)}% 100%`;
+    const percent = Math.round(share * 100); // a finer step is less than a pixel
+    if (row.percent === percent) return;
+    row.percent = percent;
+    row.parts.track.style.backgroundSize = `${percent}% 100%`;
   }
 
   return {

@@ -7,6 +7,7 @@ import { t } from "../text/translate.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LIT_MS = 650;
+const PULSE_EVERY_MS = 2_000; // of an edge; the browser draws the panel anew in each frame of a pulse
 const narrow = window.matchMedia("(max-width: 720px)");
 
 export function pathPanel() {
@@ -54,14 +55,11 @@ function lit(group) {
 }
 
 function pulse(path, delay) {
-  if (calm.matches || path.running) return;
-  path.running = true;
-  const run = path.animate(
-    [{ strokeDashoffset: 14, opacity: 1 }, { strokeDashoffset: -200, opacity: 1 }],
+  const now = performance.now();
+  if (calm.matches || now - (path.pulsedAt ?? -PULSE_EVERY_MS) < PULSE_EVERY_MS) return;
+  path.pulsedAt = now;
+  path.animate([{ strokeDashoffset: 14, opacity: 1 }, { strokeDashoffset: -200, opacity: 1 }],
     { duration: LIT_MS, delay, easing: "ease-in-out" });
-  run.onfinish = run.oncancel = () => {
-    path.running = false;
-  };
 }
 
 function svg(tag, attributes, ...children) {

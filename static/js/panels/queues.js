@@ -8,6 +8,7 @@ import { t } from "../text/translate.js";
 import { VirtualRows } from "./virtual_rows.js";
 
 const MOST_FLASHING = 6;
+const AROUND = 4;
 const TIMES_EVERY_MS = 500;
 const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.queue_id - b.queue_id);
 
@@ -19,7 +20,7 @@ export function queuesPanel() {
   let tickedAt = 0;
   let order = [];
   let flashes = 0;
-  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update });
+  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update, around: AROUND });
 
   function create(queue) {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
@@ -65,7 +66,7 @@ export function queuesPanel() {
     flashes = 0;
     const all = inOrder(state.queues);
     const visible = all.filter((queue) => chosen.system || !isSystemTopic(queue.topic, queue.broker));
-    const matching = visible.filter((queue) => queue.key.toLowerCase().includes(chosen.word));
+    const matching = chosen.word ? visible.filter((queue) => queue.key.toLowerCase().includes(chosen.word)) : visible;
     rows.show(matching, (queue) => queue.key);
     showCounts(state, all.length - visible.length, visible.length, matching.length);
   }

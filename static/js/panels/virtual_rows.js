@@ -7,13 +7,13 @@ const ROW_HEIGHT = 29;
 
 export class VirtualRows {
   /**
-   * `scroller` is the scrolling box, `rows` the table's body inside it. `create` and `update` as in KeyedRows. `around`
+   * `scroller` is the scrolling box, `rows` the table's body inside it. `create`, `update` and `reuse` as in KeyedRows. `around`
    * rows are added above and below those in sight; fewer suit rows that change all the time.
    */
-  constructor(scroller, rows, { create, update, around = AROUND }) {
+  constructor(scroller, rows, { create, update, reuse = false, around = AROUND }) {
     this.scroller = scroller;
     this.table = rows.closest("table");
-    this.keyed = new KeyedRows(rows, { create, update });
+    this.keyed = new KeyedRows(rows, { create, update, reuse });
     this.around = around;
     this.items = [];
     this.keyOf = null;

@@ -1,7 +1,7 @@
 /** Wake-ups: every end of a hold with its cause, newest first. */
 
 import { requestedBroker } from "../brokers.js";
-import { cell, el, hasSelection, panel, queueName, setAttribute, setText } from "../dom.js";
+import { cell, clipLong, el, hasSelection, panel, queueIdText, setAttribute, setText } from "../dom.js";
 import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
@@ -10,30 +10,24 @@ import { VirtualRows } from "./virtual_rows.js";
 
 const MOST_FLASHING = 6;
 const AROUND = 4;
+const REPLACED_EVERY_MS = 300; // nobody reads a table that is replaced ten times a second, and drawing it costs much
 
 export function wakeupsPanel() {
   const { part } = panel("wakeups");
   const chosen = { cause: "", paused: null };
   let drawn = null;
   let latest = null;
+  let drawnAt = -REPLACED_EVERY_MS;
   let flashing = false;
   let shown = [];
-  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update: () => {}, around: AROUND });
+  const rows = new VirtualRows(part("scroller"), part("rows"), { create, update, reuse: true, around: AROUND });
 
-  function create(wakeup) {
-    const { word, mark, means } = cause(wakeup.cause);
-    const answered = isAnswered(wakeup.cause);
-    return el("tr", { role: "row", "data-cause": wakeup.cause, "data-hold": wakeup.hold_id, class: flashing ? "fresh" : null },
-      cell("mono quiet", null, clockTime(wakeup.wall_ms)),
-      cell("cause-cell", means, el("span", { class: "cause" },
-        el("span", { class: "cause-mark", "aria-hidden": "true" }, mark), word)),
-      cell("mono queue-cell", queueKey(wakeup.topic, wakeup.queue_id), queueName(wakeup.topic, wakeup.queue_id)),
-      cell(null, wakeup.group, wakeup.group ? el("a", { class: "quiet-link", href: groupHref(wakeup.group), tabindex: "-1" }, wakeup.group) : "–"),
-      cell("quiet client-cell", wakeup.client_id, wakeup.client_id || "–"),
-      label(cell("num", `${count(wakeup.held_us)} µs`,
-        el("a", { class: "quiet-link", href: holdHref(wakeup.hold_id, requestedBroker), tabindex: "-1", "aria-label": t("hold {0}", wakeup.hold_id) }, micros(wakeup.held_us))), t("held")),
-      label(cell("num", null, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–"), t("latency")),
-      label(cell("num", null, answered ? count(wakeup.messages) : "–"), t("msgs")));
+  /** Fills the row when it has become that of another wake-up. A wake-up itself never changes. */
+  function update(row, wakeup) {
+    if (row.wakeup === wakeup) return;
+    row.wakeup = wakeup;
+    row.classList.toggle("fresh", flashing);
+    fill(row, wakeup);
   }
 
   function render(view) {
@@ -42,6 +36,9 @@ export function wakeupsPanel() {
     if (drawn === list && list === view.state.wakeups) return;
     if (drawn !== list) {
       const fresh = drawn === null ? 0 : list.findIndex((wakeup) => wakeup === drawn[0]);
+      const isReplaced = fresh < 0 || fresh > MOST_FLASHING;
+      if (isReplaced && performance.now() - drawnAt < REPLACED_EVERY_MS) return; // `tick` draws it later
+      drawnAt = performance.now();
       flashing = fresh > 0 && fresh <= MOST_FLASHING; // flashing a whole table would not help
       const first = shown[0];
       shown = list.filter((wakeup) => !chosen.cause || wakeup.cause === chosen.cause);
@@ -68,6 +65,7 @@ export function wakeupsPanel() {
 
   function redraw() {
     drawn = null;
+    drawnAt = -REPLACED_EVERY_MS;
     if (latest) render(latest);
   }
 
@@ -84,10 +82,53 @@ export function wakeupsPanel() {
     setText(part("pause"), chosen.paused === null ? t("Pause") : t("Resume"));
     redraw();
   });
-  return { render };
+  return { render, tick: render };
 }
 
-function label(td, text) {
-  td.setAttribute("data-label", text);
-  return td;
+/** A row without its wake-up. Each part has a text node, which `fill` changes. */
+function create() {
+  const link = () => el("a", { class: "quiet-link", tabindex: "-1" }, " ");
+  const parts = { time: cell("mono quiet", null, " "), cause: cell("cause-cell", null), queue: cell("mono queue-cell", null),
+    group: cell(null, null), client: cell("quiet client-cell", null, " "), held: cell("num", null),
+    latency: cell("num", null, " "), messages: cell("num", null, " ") };
+  const row = el("tr", { role: "row" }, ...Object.values(parts));
+  row.parts = { ...parts, mark: el("span", { class: "cause-mark", "aria-hidden": "true" }, " "), word: el("span", {}, " "),
+    topic: el("span", { class: "queue-topic" }, " "), queueId: el("span", {}, " "), groupLink: link(), holdLink: link() };
+  parts.cause.append(el("span", { class: "cause" }, row.parts.mark, row.parts.word));
+  parts.queue.append(el("span", { class: "queue-place" }, row.parts.topic, row.parts.queueId));
+  parts.group.append(row.parts.groupLink);
+  parts.held.append(row.parts.holdLink);
+  for (const [name, text] of [["held", t("held")], ["latency", t("latency")], ["messages", t("msgs")]]) {
+    parts[name].setAttribute("data-label", text);
+  }
+  return row;
+}
+
+function fill(row, wakeup) {
+  const { parts } = row;
+  const { word, mark, means } = cause(wakeup.cause);
+  const [key, queueId] = [queueKey(wakeup.topic, wakeup.queue_id), queueIdText(wakeup.queue_id)];
+  setAttribute(row, "data-cause", wakeup.cause);
+  setAttribute(row, "data-hold", wakeup.hold_id);
+  setText(parts.time, clockTime(wakeup.wall_ms));
+  setAttribute(parts.cause, "title", means);
+  setText(parts.mark, mark);
+  setText(parts.word, word);
+  setAttribute(parts.queue, "title", key);
+  setText(parts.topic, wakeup.topic);
+  setText(parts.queueId, queueId);
+  setAttribute(parts.group, "title", wakeup.group);
+  setText(parts.groupLink, wakeup.group || "–");
+  setAttribute(parts.groupLink, "href", wakeup.group ? groupHref(wakeup.group) : null);
+  setAttribute(parts.client, "title", wakeup.client_id);
+  setText(parts.client, wakeup.client_id || "–");
+  setAttribute(parts.held, "title", `${count(wakeup.held_us)} µs`);
+  setAttribute(parts.holdLink, "href", holdHref(wakeup.hold_id, requestedBroker));
+  setAttribute(parts.holdLink, "aria-label", t("hold {0}", wakeup.hold_id));
+  setText(parts.holdLink, micros(wakeup.held_us));
+  setText(parts.latency, wakeup.wake_us > 0 ? micros(wakeup.wake_us) : "–");
+  setText(parts.messages, isAnswered(wakeup.cause) ? count(wakeup.messages) : "–");
+  clipLong(parts.queue, wakeup.topic.length + queueId.length);
+  clipLong(parts.group, wakeup.group.length);
+  clipLong(parts.client, wakeup.client_id.length);
 }

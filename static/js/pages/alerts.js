@@ -121,7 +121,7 @@ const ruleRows = table("rules", (rule) => [
   td("name-cell", visible(rule.name)),
   td("text-cell", visible(conditionText(rule))),
   td("severity-cell", severity(rule.severity)),
-  td("quiet", rule.channelNames.join(", ") || t("none, shown here only")),
+  td("quiet", rule.channelNames.join(t(", ")) || t("none, shown here only")),
   td("actions", button(t("Change …"), t("Change the rule {0}", rule.name), () => rules.open(ruleOf(rule.id))),
     button(t("Delete …"), t("Delete the rule {0}", rule.name), () => remove.open(`/alerts/rules/${rule.id}`, t("Delete the rule {0}", rule.name),
       t("Its alerts end without a message. They stay in the history.")))),

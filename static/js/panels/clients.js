@@ -87,13 +87,13 @@ export function clientsPanel() {
 }
 
 /** Names the brokers that did not answer: their entries are missing. */
-export const unavailableText = ({ unavailable }) => (unavailable?.length ? t("; {0} did not answer", unavailable.join(", ")) : "");
+export const unavailableText = ({ unavailable }) => (unavailable?.length ? t("; {0} did not answer", unavailable.join(t(", "))) : "");
 
 function groupsOf(client) {
   const links = client.consumer_groups.slice(0, MOST_GROUPS).map((group) => el("a", { href: groupHref(group) }, group));
   const more = client.consumer_groups.length - links.length;
   if (more > 0) links.push(el("span", { class: "quiet" }, t("and {0} more", count(more))));
   const producers = client.producer_groups.filter((group) => group !== "CLIENT_INNER_PRODUCER");
-  if (producers.length) links.push(el("span", { class: "quiet", title: producers.join(", ") }, t("producer: {0}", producers.slice(0, MOST_GROUPS).join(", "))));
+  if (producers.length) links.push(el("span", { class: "quiet", title: producers.join(t(", ")) }, t("producer: {0}", producers.slice(0, MOST_GROUPS).join(t(", ")))));
   return links.length ? links : [el("span", { class: "quiet" }, "–")];
 }

@@ -73,7 +73,7 @@ export function groupsPanel() {
 
   function update(row, group) {
     const { mark, word: stateWord, tone } = groupState(group);
-    const topics = group.topics.filter((topic) => !isRetryTopic(topic)).join(", ") || "–";
+    const topics = group.topics.filter((topic) => !isRetryTopic(topic)).join(t(", ")) || "–";
     setText(row.parts.brokers, several ? t("on {0}", joinNames(group.brokers)) : "");
     setText(row.parts.mark, mark);
     setText(row.parts.word, stateWord);

@@ -127,5 +127,5 @@ function options({ lines, format }, readout) {
 function readoutOf({ cursor: { idx, left }, data }, lines, format) {
   if (!isKnown(idx) || left < 0) return "";
   const values = lines.map(({ name }, i) => `${name ? `${name} ` : ""}${isKnown(data[i + 1][idx]) ? format(data[i + 1][idx]) : UNKNOWN}`);
-  return `${dateTime(data[0][idx] * 1000).replace(/\.\d+$/, "")} · ${values.join(", ")}`;
+  return `${dateTime(data[0][idx] * 1000).replace(/\.\d+$/, "")} · ${values.join(t(", "))}`;
 }

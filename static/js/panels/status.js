@@ -59,7 +59,7 @@ export function statusPanel({ reconnect }) {
       if (broker.epoch !== epoch) return;
       if (isKnown(answer.started_at_ms)) broker.startedAtMs = Number(answer.started_at_ms);
       broker.about = [answer.version && `${isAttached ? t("copied by GlassMQ") : t("version")} ${answer.version}`, t("epoch {0}", epoch),
-        answer.store_path && t("store {0}", answer.store_path)].filter(Boolean).join(", ");
+        answer.store_path && t("store {0}", answer.store_path)].filter(Boolean).join(t(", "));
     } catch {
       broker.startedAtMs = null; // shown as unknown; the next epoch asks again
     }

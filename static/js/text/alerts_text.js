@@ -28,7 +28,7 @@ export function conditionText(rule) {
   if (KINDS[rule.what].group && rule.group !== "*") scope.push(t("group {0}", rule.group));
   if (KINDS[rule.what].topic && rule.topic !== "*") scope.push(t("topic {0}", rule.topic));
   const held = rule.for_s ? t(" for {0}", span(rule.for_s * 1000)) : "";
-  return `${valueText(rule)}${held}${scope.length ? ` · ${scope.join(", ")}` : ""}`;
+  return `${valueText(rule)}${held}${scope.length ? ` · ${scope.join(t(", "))}` : ""}`;
 }
 
 function valueText(rule) {

@@ -43,7 +43,7 @@ function aboutText(properties, now) {
   const { PROP_CLIENT_VERSION: version, PROP_CONSUMER_START_TIMESTAMP: started, PROP_THREADPOOL_CORE_SIZE: threads } = properties;
   const parts = [version && version.replace(/^V/, "").replaceAll("_", "."), started && t("started {0}", ago(now, started)),
     threads && Number(threads) > 0 && plural(Number(threads), "{0} thread", "{0} threads")];
-  return parts.filter(Boolean).join(", ");
+  return parts.filter(Boolean).join(t(", "));
 }
 
 /** The stacks of a Java client with those of the threads that call the listener first. */

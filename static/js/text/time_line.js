@@ -1,6 +1,6 @@
 /** The story of a message, from its events. Pure. */
 
-import { count, dateTime, isKnown, isSystemTopic, micros, millis, plural, span } from "./format.js";
+import { count, dateTime, isKnown, isSystemTopic, micros, millis, plural } from "./format.js";
 import { DEAD, capitalize, isResent, isUnacknowledged } from "./explain_group.js";
 import { dueOf } from "./message_text.js";
 import { queueKey } from "../reducer.js";
@@ -31,7 +31,7 @@ const STEPS = {
 };
 
 const timed = ({ wall_ms: at }, { properties }) => ("TIMER_OUT_MS" in properties ? t("until {0}", dateTime(dueOf(properties, number(at)))) : t("until its own time"));
-const late = ({ late_ms: ms }) => (number(ms) > 0 ? t("; it was {0} late", span(number(ms))) : "");
+const late = ({ late_ms: ms }) => (number(ms) > 0 ? t("; it was {0} late", millis(number(ms))) : "");
 const wokenBy = (e) => (number(e.wake_us) > 0 ? t("{0} after the arrival", micros(number(e.wake_us))) : e.cause.replaceAll("_", " "));
 const others = ({ messages }) => (number(messages) > 1 ? plural(number(messages) - 1, ", with {0} other message", ", with {0} other messages") : "");
 

@@ -7,7 +7,7 @@ import { choose, t } from "./translate.js";
 /** "read, write": what the bits 4, 2 and 1 of a topic's perm allow. */
 export function permText(perm) {
   const words = [[4, t("read")], [2, t("write")], [1, t("inherit")]].filter(([bit]) => perm & bit).map(([, word]) => word);
-  return words.join(", ") || t("none");
+  return words.join(t(", ")) || t("none");
 }
 
 /** "4", or "4 written, 8 read" if the numbers differ. */

@@ -166,16 +166,6 @@ async def listener_blocked(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def not_pulling(site: Site) -> AsyncIterator[None]:
-    """It consumed everything, and then called suspend()."""
-    await site.publish("")
-    async with site.stock("10.0.0.1@1") as client:
-        await client.pull(1, sysFlag="1", commitOffset="1")
-        await site.publish("")
-        yield
-
-
-@asynccontextmanager
 async def stands_still(site: Site) -> AsyncIterator[None]:
     """It pulls at the queue's end, and leaves out what waits before."""
     await site.publish("", "")
@@ -328,16 +318,6 @@ async def catching_up(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def falling_behind(site: Site) -> AsyncIterator[None]:
-    await site.publish_many(300)
-    async with site.stock("10.0.0.1@1") as client:
-        await client.commit(1)
-        await site.publish_many(400)
-        async with committing(client, 2):
-            yield
-
-
-@asynccontextmanager
 async def sent_back(site: Site, delay_level: int) -> AsyncIterator[None]:
     """It sends one message back; with the level -1 this is a dead letter."""
     published = await site.call("POST", f"/api/v1/topics/{site.topic}/messages", {"body": "x", "queue_id": 0})
@@ -442,7 +422,6 @@ TABLE: list[tuple[Situation, str, str]] = [
     (consuming, "catching up", "2 messages were handed to its clients, and nothing is committed yet."),
     (lag_unknown, "unknown", "The lag of 1 queue is unknown: TOPIC-readers has committed no offset in TOPIC@0."),
     (topic_not_subscribed, "", "No member subscribes to TOPIC, where 1 message waits."),
-    (not_pulling, "stalled", "it is suspended, or busy with its messages."),
     (locked_by_another, "", "10.0.0.9@9 has the lock of TOPIC@0;"),
     (blocked_push_consumer, "stalled", "stands still: 2 messages handed to"),
     (failing_push_consumer, "stalled", "Every message fails: 2 of 2 came back"),
@@ -454,7 +433,6 @@ TABLE: list[tuple[Situation, str, str]] = [
     (holds_used_up, "stalled", "holds 1 pulls, its limit;"),
     (rebalancing, "", "10.0.0.2@2 gets TOPIC@0 and has not pulled yet."),
     (catching_up, "catching up", "catches up:"),
-    (falling_behind, "falling behind", "more than at an earlier commit."),
     (delayed_pending, "ok", "1 delayed message of TOPIC is not due yet, the next at 20"),
     (retries_pending, "ok", "1 message is dead."),
     (long_retry_delay, "", "1 message waits for another try, the next at 20"),

@@ -37,6 +37,27 @@ async def pulled_by_another(site: Site, broker: BrokerHere) -> AsyncIterator[Non
 
 
 @asynccontextmanager
+async def not_pulling(site: Site, broker: BrokerHere) -> AsyncIterator[None]:
+    """It consumed everything, and then called suspend()."""
+    await site.publish("")
+    async with site.stock("10.0.0.1@1") as client:
+        await client.commit(1)
+        await site.publish("")
+        broker.clock.advance(21_000)
+        yield
+
+
+@asynccontextmanager
+async def falling_behind(site: Site, broker: BrokerHere) -> AsyncIterator[None]:
+    async with site.stock("10.0.0.1@1") as client:
+        for offset in range(1, 4):
+            await site.publish_many(300)
+            broker.clock.advance(6_000)
+            await client.commit(offset)
+        yield
+
+
+@asynccontextmanager
 async def engine_busy(site: Site, broker: BrokerHere) -> AsyncIterator[None]:
     broker.runner.turn_listeners.append(lambda: broker.clock.advance(150))  # a processor on which a turn takes so long
     async with site.stock("10.0.0.1@1"):
@@ -81,6 +102,8 @@ SYNC_FLUSH = {"flushDiskType": "SYNC_FLUSH"}
 TABLE: list[tuple[Situation, str, str, dict[str, Any]]] = [
     (heartbeat_late, "stalled", "10.0.0.1@1 has sent no heartbeat for 46 s; its process is frozen", {}),
     (pulled_by_another, "ok", "but 10.0.0.2@2 pulls from it: the members allocate queues differently.", {}),
+    (not_pulling, "stalled", "which has not asked for 21 s: it is suspended, or busy with its messages.", {}),
+    (falling_behind, "falling behind", "falls behind: 897 messages wait ... more than at an earlier commit.", {}),
     (engine_busy, "", "Broker broker-a is busy: commands waited up to 1 ... ms for their turn.", {}),
     (flush_behind, "", " bytes of stored messages wait for the disk of broker broker-a", SYNC_FLUSH),
     (broker_draining, "", "Broker broker-a is shutting down and answers no pulls.", SYNC_FLUSH),

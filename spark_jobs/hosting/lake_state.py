@@ -15,7 +15,7 @@ from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.hosting import runs
 from spark_jobs.hosting.schedules import Schedule, crontab_of, described
-from spark_jobs.lake.folders import brokers, notes_path, require_new_format
+from spark_jobs.lake.folders import brokers, notes_path
 from spark_jobs.lake.notes import Notes, read_notes
 from spark_jobs.lake.storage import is_local
 from spark_jobs.models import ACTIVE, ReportRun, Status
@@ -103,8 +103,6 @@ def _read_stored(broker: str, store: Path) -> StoredNotes:
         known = [notes_path(settings.GLASSMQ_LAKE_DIR, name) for name in brokers(settings.GLASSMQ_LAKE_DIR, store)]
         path = choose_notes(store, known)
         notes = read_notes(*folder_and_broker(path)) if path else None
-        if path is None:
-            require_new_format(settings.GLASSMQ_LAKE_DIR, store)
     except LakeError as error:
         problem = str(error)
     except (OSError, ImportError) as error:  # a lake in S3; what reads it comes with Spark's packages

@@ -13,8 +13,7 @@ import os
 import re
 from pathlib import Path
 
-from spark_jobs.errors import LakeError
-from spark_jobs.lake.storage import Location, joined, names_in, read_at_most
+from spark_jobs.lake.storage import Location, joined, names_in
 
 TABLES = ("messages", "polls")
 
@@ -45,14 +44,3 @@ def next_broker(lakes: Location, store: str | os.PathLike[str]) -> str:
         return lake_name(store)
     number = known[-1].removeprefix(lake_name(store)).removeprefix("-")
     return f"{lake_name(store)}-{int(number or 1) + 1}"
-
-
-def require_new_format(lakes: Location, store: str | os.PathLike[str]) -> None:
-    """LakeError where the folder has a lake of that store in the older format, which had a manifest."""
-    for name in names_in(lakes):
-        old = joined(lakes, name)
-        if name.startswith(lake_name(store)) and read_at_most(joined(old, "manifest.json"), 1) is not None:
-            raise LakeError(
-                f"{old} is a lake of an older format, which this version does not read. Move it away or delete it; "
-                "then `.venv/bin/python manage.py lake sync` fills a new lake from what the store still has."
-            )

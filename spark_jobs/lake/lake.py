@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.delta import LakeFile, Table
-from spark_jobs.lake.folders import TABLES, brokers, require_new_format
+from spark_jobs.lake.folders import TABLES, brokers
 from spark_jobs.lake.notes import LastRecord, Notes, read_notes
 from spark_jobs.lake.storage import Location
 from spark_jobs.sources.commit_log_files import map_file, read_start
@@ -66,8 +66,6 @@ def find_lake(lakes: Location, store: str | os.PathLike[str]) -> Lake | None:
         best = best or lake
     if best is None and problem is not None:
         raise problem
-    if not known:
-        require_new_format(lakes, store)
     return best
 
 

@@ -91,7 +91,7 @@ class Notes(msgspec.Struct):
 
     store: str
     host: str = ""
-    """The machine that filled it last; empty in notes of earlier versions."""
+    """The machine that filled it last; empty before the first fill."""
     gaps: list[LogGap] = []
     torn: list[Torn] = []
     left_out: list[LeftOut] = []

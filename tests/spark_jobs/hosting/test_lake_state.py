@@ -21,7 +21,7 @@ from spark_jobs.hosting.lake_state import (
 )
 from spark_jobs.hosting.runs import RunActiveError
 from spark_jobs.hosting.schedules import BadCronError
-from spark_jobs.lake.folders import brokers, lake_name, notes_path
+from spark_jobs.lake.folders import brokers, notes_path
 from spark_jobs.lake.notes import Dropped, Rows
 from spark_jobs.models import ReportRun, Status
 from tests.spark_jobs import lakes
@@ -146,11 +146,6 @@ def test_other_stores_of_the_same_path_are_counted(settings: Any, store: Written
 
 def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written, tmp_path: Path) -> None:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
-    old = tmp_path / "lakes" / lake_name(tmp_path / "store")
-    old.mkdir(parents=True)
-    (old / "manifest.json").touch()
-    assert "is a lake of an older format" in state().problem
-    (old / "manifest.json").unlink()
     fill(tmp_path)
     (broker,) = brokers(tmp_path / "lakes", tmp_path / "store")
     Path(notes_path(tmp_path / "lakes", broker)).write_text("{")

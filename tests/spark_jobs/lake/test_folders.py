@@ -1,11 +1,8 @@
-"""Names in a lake, and lakes of the older format."""
+"""Names in a lake."""
 
 from pathlib import Path
 
-import pytest
-
-from spark_jobs.errors import LakeError
-from spark_jobs.lake.folders import brokers, lake_name, next_broker, notes_path, require_new_format
+from spark_jobs.lake.folders import brokers, lake_name, next_broker, notes_path
 
 
 def test_a_broker_is_named_by_the_stores_path(tmp_path: Path) -> None:
@@ -23,13 +20,3 @@ def test_the_brokers_of_stores_at_one_path_in_their_order(tmp_path: Path) -> Non
         Path(notes_path(tmp_path, f"{name}{suffix}")).touch()
     assert brokers(tmp_path, "/data/store") == [name, f"{name}-2", f"{name}-9", f"{name}-10"]
     assert next_broker(tmp_path, "/data/store") == f"{name}-11"
-
-
-def test_a_lake_of_the_older_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    require_new_format(tmp_path, "/data/store")
-    folder = tmp_path / lake_name("/data/store")
-    folder.mkdir()
-    require_new_format(tmp_path, "/data/store")
-    (folder / "manifest.json").touch()
-    with pytest.raises(LakeError, match=r"is a lake of an older format.*Move it away or delete it.*lake sync"):
-        require_new_format(tmp_path, "/data/store")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.folders import lake_name, notes_path
+from spark_jobs.lake.folders import notes_path
 from spark_jobs.lake.lake import Fit, find_lake, fit, record_at
 from spark_jobs.lake.notes import LastRecord, Notes
 from tests.spark_jobs import lakes
@@ -60,20 +60,6 @@ def test_damaged_notes_are_an_error_when_no_other_lake_fits(tmp_path: Path, fill
     Path(notes_path(tmp_path / "lakes", broker)).unlink()
     with pytest.raises(LakeError, match="is damaged"):
         find_lake(tmp_path / "lakes", tmp_path / "store")
-
-
-def test_a_lake_of_the_older_format_is_refused(tmp_path: Path, fill: Callable[[], str]) -> None:
-    make_store(tmp_path / "store", 20)
-    old = tmp_path / "lakes" / lake_name(tmp_path / "store")
-    old.mkdir(parents=True)
-    (old / "manifest.json").write_text("{}")
-    with pytest.raises(LakeError, match="older format"):
-        find_lake(tmp_path / "lakes", tmp_path / "store")
-    with pytest.raises(LakeError, match="older format"):
-        fill()
-    old.rename(tmp_path / "away")
-    fill()
-    assert find_lake(tmp_path / "lakes", tmp_path / "store") is not None
 
 
 def test_a_store_is_identified_by_one_of_its_last_records(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from spark_jobs import inputs as report_inputs
 from spark_jobs.errors import LakeError
 from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake import delta
-from spark_jobs.lake.folders import lake_name, notes_path
+from spark_jobs.lake.folders import notes_path
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.notes import LogGap
 from spark_jobs.lake.report_lake import (
@@ -209,12 +209,6 @@ def test_the_lake_to_read_is_chosen_by_the_source(tmp_path: Path) -> None:
         lake_for(store, None, "lake")
     with pytest.raises(LakeError, match="not 'river'"):
         lake_for(store, lakes, "river")
-    old = lakes / lake_name(store)
-    old.mkdir(parents=True)
-    (old / "manifest.json").touch()
-    nothing, (note,) = lake_for(store, lakes, "auto")
-    assert nothing is None and note.startswith("The lake was not read") and "is a lake of an older format" in note
-    shutil.rmtree(old)
     fill(store, lakes)
     found, notes = lake_for(store, lakes, "auto")
     assert found is not None and (found, notes) == lake_for(store, lakes, "lake")

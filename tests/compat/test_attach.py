@@ -367,7 +367,7 @@ async def test_topics_with_messages_in_light_message_queues_are_named(brokers: B
     await until(has_light_queues)
     async with copy_of(brokers.namesrv, "light", tmp_path / "copy") as copy:
         view = await copy.until(lambda view: "LMQ" in view.problem)
-    assert view.problem == "not in the copy are the light message queues (LMQ) that have messages of light-topic"
+    assert view.problem == "the copy lacks the light message queues (LMQ) that have messages of light-topic"
 
 
 async def test_a_slow_copy_reads_slowly(brokers: Brokers, tmp_path: Path) -> None:

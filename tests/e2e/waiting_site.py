@@ -129,14 +129,17 @@ class Stock:
 
 
 async def verdict(
-    site: Site, wanted: str, words: str, patience_ms: int = 1000
+    site: Site, wanted: str, words: str, patience_ms: int = 1000, state: str = ""
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the answer, the verdict) as soon as the broker has reached this verdict, in these words; " ... " is any text."""
+    """(the answer, the verdict) as soon as the broker has reached this verdict, in these words, and this state, if any.
+
+    " ... " in the words is any text.
+    """
     parts = words.split(" ... ")
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while True:
         answer = await site.call("GET", f"/api/v1/groups/{site.group}/verdicts?patience_ms={patience_ms}")
-        for one in answer.get("verdicts", []):
+        for one in answer.get("verdicts", []) if state in ("", answer.get("state")) else []:
             if one["id"] == wanted and all(part in one["sentence"] for part in parts):
                 return answer, one
         assert asyncio.get_running_loop().time() < deadline, answer

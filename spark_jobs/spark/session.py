@@ -35,7 +35,7 @@ MAX_PLAN_LETTERS = 64 * 1024
 """Spark keeps a text of each plan. That of a report may have hundreds of MB, and filled a driver of 1 GB."""
 JAVA_OPTIONS = "-XX:+ExitOnOutOfMemoryError -XX:+IgnoreUnrecognizedVMOptions"
 """Java exits when it runs out of memory. Otherwise one thread would end, and its callers would wait for ever."""
-FOR_LITTLE = "-XX:TieredStopAtLevel=1"
+FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 FOR_MUCH = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -43,7 +43,8 @@ FOR_MUCH = (
 """How Java optimizes its code: ten times later than by default, and for small stores not beyond its first compiler.
 
 Most of a report's time goes into planning queries, in methods that run a few thousand times. Optimizing those takes
-longer than running them."""
+longer than running them. With its first compiler alone, Java has room for 48 MB of code. All reports in one session
+need more, and without room Java compiles nothing any more. So it gets the 240 MB that both compilers have."""
 PLAN_BYTES = "64k"
 """Rows that are given to Spark are a part of the plan up to this size. Each rule of the planner goes through them."""
 JAVA_GRACE_S = 4.0

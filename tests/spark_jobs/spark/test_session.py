@@ -67,6 +67,15 @@ def test_a_log4j2_configuration_of_the_user_is_used(tmp_path: Path) -> None:
     assert session.java_options(str(tmp_path), reads_little=False).endswith(session.FOR_MUCH)
 
 
+@pytest.mark.parametrize("reads_little", [True, False])
+def test_java_has_room_for_the_code_of_all_reports(tmp_path: Path, reads_little: bool) -> None:
+    java = session.find_java_home(session.current_java_home(), tmp_path) / "bin" / "java"
+    command = [java, *session.java_options(None, reads_little).split(), "-XX:+PrintFlagsFinal", "-version"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
+    flags = {name: value for name, equals, value in (line.split()[1:4] for line in printed.splitlines()[1:])}
+    assert int(flags["ReservedCodeCacheSize"]) >= 240 << 20
+
+
 def test_folders_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -45,7 +45,7 @@ export const REPORT_NOTES = [
   noop("A report's window begins and ends with a whole minute: a multiple of {0} ms."),
   noop("The end of a report's window must be later than its beginning."),
   noop("A comparison with the time before needs the beginning and the end of the window."),
-  noop("making {0}"), noop("adding up"), noop("looking what there is"), noop("comparing"), noop("writing the files"), noop("reading: {0}"),
+  noop("making {0}"), noop("looking what there is"), noop("comparing"), noop("writing the files"), noop("reading: {0}"),
   noop("writing messages from byte {0} on, of {1}"), noop("compacting the small files of {0}"),
   noop("starting Spark"), noop("Spark has started"),
   noop("tried again in {0} s: {1}"),

@@ -1,10 +1,11 @@
 """Brokers for the stock clients: GlassMQ always, Apache RocketMQ beside it with ``--compat`` (``make compat``)."""
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
 
 import pytest
 
+from tests.compat import feature_table
 from tests.compat.glassmq_broker import Address
 from tests.compat.glassmq_broker import glassmq as running_glassmq
 from tests.compat.real_rocketmq import CannotRun, real_rocketmq
@@ -43,6 +44,28 @@ def rocketmq() -> Iterator[Address]:
     """A running Apache RocketMQ."""
     with real_rocketmq() as servers:
         yield Address(servers.namesrv.address, servers.broker.address)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        report.user_properties.append(("cases", feature_table.take_cases()))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """In a run with workers, the process that starts them gets all reports."""
+    if report.when == "call" and not report.skipped and "tests/compat/" in report.nodeid:
+        cases: Any = dict(report.user_properties).get("cases", [])
+        feature_table.note_test(report.nodeid, cases, passed=report.passed)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--compat") and not hasattr(session.config, "workerinput"):
+        feature_table.write_if_complete()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

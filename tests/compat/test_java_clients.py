@@ -14,8 +14,9 @@ from broker_core.client.remoting_client import RemotingClient
 from broker_core.codes import RequestCode
 from tests.compat import java_program
 from tests.compat.conftest import needs
+from tests.compat.feature_table import note_cases
 from tests.compat.glassmq_broker import Address, glassmq
-from tests.compat.real_rocketmq import OLD_VERSION
+from tests.compat.real_rocketmq import OLD_VERSION, VERSION
 
 BINARY = (
     "producer.sync",
@@ -81,22 +82,32 @@ NOT_FOR_4 = (
 TLS = ("producer.sync", "producer.largest", "push.held_pull_is_woken", "push.orderly", "group.join_and_leave")
 
 
-def assert_all_hold(results: Iterable[dict[str, Any]], at_least: int) -> None:
-    """Every case's result is ok, and there are as many as there should be."""
+def assert_all_hold(results: Iterable[dict[str, Any]], at_least: int, client: str = "") -> None:
+    """Every case's result is ok, and there are as many as there should be. ``client``: its column in the table of
+    features, if they are all that it can run."""
     rows = list(results)
+    if client:
+        note_cases(client, rows)
     failures = [f"{row['name']} after {row['seconds']:.1f} s: {row['detail']}" for row in rows if not row["ok"]]
     assert not failures, f"{len(failures)} of {len(rows)} cases do not hold:\n\n" + "\n".join(failures)
     assert len(rows) >= at_least, f"only {len(rows)} cases were run"
 
 
+def run_cases(server: Address, *arguments: str, version: str = VERSION) -> Iterator[dict[str, Any]]:
+    """The results of all cases. What does not hold at RocketMQ is run once more, with fewer cases at a time: on a busy
+    machine its requests run out of time."""
+    rows = [*java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "16", *arguments, version=version)]
+    failed = [row["name"] for row in rows if not row["ok"]]
+    if failed and not server.web:
+        again = java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "4", *failed, version=version)
+        by_name = {row["name"]: row for row in again}
+        rows = [by_name.get(row["name"], row) for row in rows]
+    yield from rows
+
+
 def test_every_case_holds(server: Address, everything: bool) -> None:
     needs(java_program.classes)
-    assert_all_hold(
-        java_program.run(
-            "cases", "--namesrv", server.namesrv, "--parallel", "16", "--slow", "1" if everything else "0"
-        ),
-        100,
-    )
+    assert_all_hold(run_cases(server, "--slow", "1" if everything else "0"), 100, "Java 5.4.0")
 
 
 @pytest.mark.covers("first-message")
@@ -148,8 +159,8 @@ def test_the_old_client_goes_on(server: Address, everything: bool) -> None:
     if not everything:
         pytest.skip("takes 2 minutes; --compat runs it")
     needs(java_program.classes)
-    rows = java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "16", version=OLD_VERSION)
-    assert_all_hold((row for row in rows if row["name"] not in NOT_FOR_4), 90)
+    rows = run_cases(server, version=OLD_VERSION)
+    assert_all_hold((row for row in rows if row["name"] not in NOT_FOR_4), 90, "Java 4.9.8")
 
 
 def test_headers_may_be_binary(server: Address) -> None:

@@ -27,6 +27,8 @@ ENDS = {
     "refused": "until the broker refused them, as the group or topic was locked, or the subscription ended",
 }
 """How holds end, by cause."""
+NO_GROUP = "a client without a group"
+"""Pulls over HTTP may name no group."""
 MINUTE_MS = 60_000
 _NAMED = 3
 """So many are named in a sentence; the others are only counted."""
@@ -70,7 +72,7 @@ def wakeup_latency(total: Total, tables: Tables) -> list[str]:
             else ""
         ),
         f"{late:,} of these pulls were not woken by an arrival, but given what a later look found." if late else "",
-        f"Slowest from stored to answered is {slowest['group']} on {slowest['topic']}: 99 % within "
+        f"Slowest from stored to answered is {slowest['group'] or NO_GROUP} on {slowest['topic']}: 99 % within "
         f"{us(slowest['p99_us'])}."
         if slowest
         else "",
@@ -91,7 +93,8 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
         f"{many(of, 'pull')} waited: {'; '.join(endings)}.",
         f"Half of them waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
         f"{us(total['held_p99_us'])}.",
-        f"{longest['group']} waits longest on {longest['topic']}, half of the time for {us(longest['p50_us'])} or more."
+        f"{longest['group'] or NO_GROUP} waits longest on {longest['topic']}, half of the time for "
+        f"{us(longest['p50_us'])} or more."
         if longest and groups.num_rows > 1
         else "",
     ]

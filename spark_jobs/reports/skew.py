@@ -26,9 +26,12 @@ def with_queues(on_queues: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def given(polls: DataFrame) -> DataFrame:
-    """Messages and bytes given, by topic, queue, group, client and minute; 0 for clients that got none."""
+    """Messages and bytes given, by topic, queue, group, client and minute; 0 for clients that got none.
+
+    Clients that pull without a group share no queues, so they are left out.
+    """
     return (
-        polls.where("kind in ('answered_at_once', 'woken')")
+        polls.where("kind in ('answered_at_once', 'woken') and group != ''")
         .withColumn("minute_ts", floored(F.col("at_ms")))
         .groupBy("broker", "topic", "queue_id", "group", "client_id", "minute_ts")
         .agg(

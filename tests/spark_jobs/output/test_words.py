@@ -94,6 +94,16 @@ def test_sentences_of_hold_time() -> None:
     ]
 
 
+def test_pulls_without_a_group_are_called_so() -> None:
+    slowest = {"topic": "orders", "group": "", "stage": "stored_to_answered", "p99_us": 9}
+    [_, _, sentence] = words(
+        "wakeup_latency",
+        {"wakeups": 1, "wake_p50_us": None, "wake_p99_us": None},
+        {"by_cause": table({"stage": "stored_to_answered", "cause": "timeout", "samples": 1}), "by_group": table(slowest)},
+    )
+    assert sentence == "Slowest from stored to answered is a client without a group on orders: 99 % within 9 µs."
+
+
 def test_the_largest_cause_of_empty_answers_is_that_of_all_statuses() -> None:
     said = words(
         "empty_polls",

@@ -56,6 +56,7 @@ def test_clients_of_a_group(spark: "SparkSession") -> None:
         GIVEN | {"client_id": "a", "messages": 6, "bytes": 60},
         GIVEN | {"client_id": "b", "messages": 2},
         GIVEN | {"client_id": "c", "messages": 0},
+        GIVEN | {"client_id": "d", "group": "", "messages": 99},
         {"kind": "committed", "at_ms": 1, "client_id": "d"},
         {"kind": "released", "at_ms": 1, "client_id": "d", "messages": 0},
     ]

@@ -3,7 +3,7 @@
 import { noop } from "../translate.js";
 
 export const REPORT_WORDS = [
-  noop("less than 1 µs"), noop("less than 1 ms"), noop("under 0.1 %"),
+  noop("less than 1 µs"), noop("less than 1 ms"), noop("under 0.1 %"), noop("a client without a group"),
   noop("{0} ({1}) lie in {2}, {3} of them in {4}."),
   noop("Most at a time, {0}, were stored in the minute {1}."),
   noop("Most at a time, {0}, were stored in the {1} from {2}."),

@@ -48,6 +48,12 @@ def holds(target: Target, topic: str, group: str, limit: int, broker: str) -> No
     if topic or group:  # the broker's total is that of all pulls
         total = f"{number(len(answer['holds']))} of {total}"
     print_line(total + _without(answer))
+    attached = [one["broker"] for one in target.api.get("/api/v1/attached")["brokers"]]
+    if shown := [name for name in attached if broker in ("", name)]:
+        print_line(
+            f"Attached: {printable(', '.join(shown))}. These are pulls of the copy. Which pulls are held at the broker "
+            "that is copied is not known, because RocketMQ does not report them."
+        )
 
 
 def clock_time(ms: int) -> str:

@@ -204,6 +204,8 @@ def _not_acknowledged(group: Group, client_id: str, queues: list[Queue]) -> Verd
     messages, still_ms = sum(queue.uncommitted for queue in queues), max(queue.still_ms for queue in queues)
     windows = _windows(group, client_id)
     permits = sum(one.window.permits for one in windows) if windows else None
+    unacknowledged = sum(one.window.unacknowledged for one in windows)
+    messages = min(messages, unacknowledged or messages)  # the server may have pulled more than the permits let through
     sentence = (
         f"{group.name} stands still: {plural(messages, 'message')} sent to {client_id}, none acknowledged for "
         f"{span(still_ms)}"
@@ -218,7 +220,7 @@ def _not_acknowledged(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "client_id": client_id,
             "messages": messages,
             "permits": permits,
-            "unacknowledged": sum(one.window.unacknowledged for one in windows) if windows else None,
+            "unacknowledged": unacknowledged if windows else None,
             "stands_still_ms": still_ms,
             "since_ms": group.now_ms - still_ms,
             "queues": places(queues),

@@ -43,14 +43,25 @@ TIMELINE = {
 
 def test_holds(run_command: Glassmq, web: Web) -> None:
     web.answers["/api/v1/holds"] = (200, {"holds": [HOLD], "total": 2, "unavailable": ["b"]})
+    web.answers["/api/v1/attached"] = (200, {"brokers": []})
     done = run_command("--url", web.url, "holds", "--group", "g", "--limit", "1")
     assert web.asked[0][1] == "/api/v1/holds?group=g&limit=1"
     assert run_command("--url", web.url, "holds", "--broker", "b").out.splitlines()[-1].startswith("2 held pulls")
-    assert web.asked[1][1] == "/api/v1/holds?limit=1000&broker=b"
+    assert "/api/v1/holds?limit=1000&broker=b" in [asked[1] for asked in web.asked]
     header, row, total = done.out.splitlines()
     assert header.split()[:4] == ["ID", "BROKER", "TOPIC", "QUEUE"]
     assert row.split()[:8] == ["7", "broker-a", "orders", "2", "g", "c\\x1b", "12", "12"]
     assert total == "1 of 2 held pulls, without b, which did not answer"
+
+
+def test_the_holds_of_an_attached_broker_are_not_known(run_command: Glassmq, web: Web) -> None:
+    web.answers["/api/v1/holds"] = (200, {"holds": [], "total": 0})
+    web.answers["/api/v1/attached"] = (200, {"brokers": [{"broker": "broker-a"}]})
+    sentence = (
+        "Attached: broker-a. These are pulls of the copy. Which pulls are held at the broker that is copied is not "
+    )
+    assert run_command("--url", web.url, "holds").out.splitlines()[-1].startswith(sentence)
+    assert "Attached" not in run_command("--url", web.url, "holds", "--broker", "broker-b").out
 
 
 def test_why(run_command: Glassmq, web: Web) -> None:

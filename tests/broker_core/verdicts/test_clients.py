@@ -73,6 +73,8 @@ def test_a_websocket_consumer_that_acknowledges_nothing() -> None:
         "gets no more."
     )
     assert answer.verdicts[0].evidence["permits"] == 0 and answer.verdicts[0].evidence["unacknowledged"] == 90
+    pulled_ahead = verdicts(facts(still, members=[web()], windows=[window(unacknowledged=87)])).verdicts[0]
+    assert "87 messages sent to web-1" in pulled_ahead.sentence and pulled_ahead.evidence["messages"] == 87
     full = verdicts(facts(still, members=[web()], windows=[window(permits=3, unacknowledged=90, is_full=True)]))
     assert full.verdicts[0].sentence.endswith("; too many are not acknowledged, so it gets no more.")
     unknown = verdicts(facts(still, members=[web()], windows=[window(permits=7, unacknowledged=1)]))

@@ -99,7 +99,10 @@ def test_pulls_without_a_group_are_called_so() -> None:
     [_, _, sentence] = words(
         "wakeup_latency",
         {"wakeups": 1, "wake_p50_us": None, "wake_p99_us": None},
-        {"by_cause": table({"stage": "stored_to_answered", "cause": "timeout", "samples": 1}), "by_group": table(slowest)},
+        {
+            "by_cause": table({"stage": "stored_to_answered", "cause": "timeout", "samples": 1}),
+            "by_group": table(slowest),
+        },
     )
     assert sentence == "Slowest from stored to answered is a client without a group on orders: 99 % within 9 µs."
 

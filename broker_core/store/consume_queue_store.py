@@ -7,7 +7,7 @@ from typing import Any
 from broker_core.errors import RequestError
 from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
-from broker_core.formats.consume_queue_unit import decode_units, encode_units
+from broker_core.formats.consume_queue_unit import decode_units, encode_units, is_hole
 from broker_core.formats.tags_code import is_ext_address
 from broker_core.store.config_tables import load_table
 from broker_core.store.consume_queue_ext import ConsumeQueueExt
@@ -91,7 +91,10 @@ class ConsumeQueueStore:
         """Find the queues on the disk and their ends. Returns sentences about irregularities."""
         steps = []
         topics, batch_topics = self._files.names(self._folder), self._files.names(self._batch_folder)
-        self.batch_topics |= self._configured_batch_topics() | set(batch_topics).difference(topics)
+        configured = self._configured_topics()
+        self.batch_topics.update(topic for topic, is_batch in configured.items() if is_batch)
+        # A topic has both folders if it got batch consume queues in place of others, which are not up to date.
+        self.batch_topics.update(topic for topic in batch_topics if topic not in topics or topic not in configured)
         for folder, names in ((self._folder, topics), (self._batch_folder, batch_topics)):
             for topic in names:
                 if (topic in self.batch_topics) is not (folder == self._batch_folder):
@@ -103,19 +106,48 @@ class ConsumeQueueStore:
                         self._load_ext(topic, int(name))
         return steps
 
-    def _configured_batch_topics(self) -> set[str]:
-        """The topics that have batch consume queues by topics.json. The engine complains if its form is wrong."""
+    def _configured_topics(self) -> dict[str, bool]:
+        """Whether each topic of topics.json has batch consume queues. The engine complains if its form is wrong."""
         configs = (load_table(self._files, self._config, "topics") or {}).get("topicConfigTable")
-        return (
-            {name for name, config in configs.items() if has_batch_queues(config)}
-            if isinstance(configs, dict)
-            else set()
-        )
+        return {name: has_batch_queues(config) for name, config in configs.items()} if isinstance(configs, dict) else {}
 
-    def note_batch_topic(self, topic: str) -> None:
-        """Give a topic that has no queue yet batch consume queues."""
-        if topic not in self._by_topic:
-            self.batch_topics.add(topic)
+    def make_batch_queues(
+        self, topic: str, store_timestamp: Callable[[int], int | None], limit: int
+    ) -> list[ConsumeQueue]:
+        """Give a topic batch consume queues in place of its queues, because the log has a batch of it. Returns those
+        with messages.
+
+        topics.json may be older than the topic. Its first messages, which came alone, are then in ordinary queues; each
+        becomes a record of one message. ``store_timestamp`` is called with their physical offsets. Nothing changes if
+        there are more than ``limit`` of them. The old files stay until the topic is deleted; ``load`` passes over them.
+        """
+        queues = self._by_topic.get(topic, {})
+        if sum(queue.max_offset - queue.first_file_offset for queue in queues.values()) > limit:
+            return []
+        del self._by_topic[topic]
+        self.batch_topics.add(topic)
+        for queue_id, old in queues.items():
+            new = self._add(topic, queue_id)
+            assert isinstance(new, BatchConsumeQueue)
+            new.mapped_files.load()  # what an earlier run wrote here is dispatched again
+            for file in new.mapped_files.all():
+                file.clear(0)
+            for offset in range(old.first_file_offset, old.max_offset):
+                place, size, code = old.unit(offset)
+                stored = None if is_hole(place, size) else store_timestamp(place)
+                if stored is not None:
+                    new.put_batches(offset, [place, size, self.tags_code(old, code) or 0], [(1, stored)])
+            self._close(old)
+        return [queue for queue in self._by_topic[topic].values() if queue.max_offset]
+
+    def _close(self, queue: ConsumeQueue) -> None:
+        """Unmap the files of a queue that is not in the table any more."""
+        queue.deleted = True
+        ext = self._ext.pop((queue.topic, queue.queue_id), None)
+        if ext is not None:
+            ext.close_files()
+        for file in queue.mapped_files.all():
+            queue.mapped_files.take_out(file)
 
     def _load_ext(self, topic: str, queue_id: int) -> None:
         folder = self._ext_folder / topic / str(queue_id)
@@ -219,12 +251,7 @@ class ConsumeQueueStore:
         """Remove the queues of a topic. Their files are removed by a ``Removal``."""
         for queue_id, queue in self._by_topic.pop(topic, {}).items():
             del self.table[topic, queue_id]
-            queue.deleted = True
-            ext = self._ext.pop((topic, queue_id), None)
-            if ext is not None:
-                ext.close_files()
-            for file in queue.mapped_files.all():
-                queue.mapped_files.take_out(file)
+            self._close(queue)
         self.removed_folders.take(self._folder / topic)
         self.removed_folders.take(self._batch_folder / topic)
         self.removed_folders.take(self._ext_folder / topic)

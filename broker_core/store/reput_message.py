@@ -67,6 +67,8 @@ class ReputMessageService:
         self.touched: set[ConsumeQueue] = set()
         """Queues written to since the last flush was made."""
         self.holes_allowed = True
+        self.messages_moved_max = 1 << 62
+        """Messages that may be moved from ordinary queues of a topic to batch consume queues at once."""
         self.unreadable = 0
         """Records that are in no queue, because their topic or their queue offset is damaged."""
         self.unreadable_ranges: Mapping[int, int] = {}
@@ -209,8 +211,8 @@ class ReputMessageService:
     ) -> tuple[ConsumeQueue | None, int, int, int] | None:
         """(queue that lacks the record or None, queue id, queue offset, transaction state).
 
-        Returns None if there is a gap before the record in its queue. The batch must then end here, because a gap is
-        filled at the beginning of a write.
+        Returns None if there is a gap before the record in its queue, or the queue must be replaced. The batch must
+        then end here, because both happen before a write.
         """
         queue_id, queue_offset, sys_flag = _FRONT.unpack_from(buffer, start)
         transaction = sys_flag & TRANSACTION_MASK
@@ -219,12 +221,14 @@ class ReputMessageService:
             return no_queue
         try:
             topic = topic_at(buffer, start).decode()
-            if is_inner_batch(sys_flag):
-                self._queues.note_batch_topic(topic)  # topics.json may be older than the topic
             queue = self._queues.find(topic, queue_id)
         except (RequestError, UnicodeDecodeError):
             self.unreadable += 1
             return no_queue
+        if is_inner_batch(sys_flag) and not queue.is_batch:
+            if any(arrived.topic == topic for arrived in arrivals):
+                return None
+            queue = self._with_batches(queue)
         arrival = arrivals.get(queue)
         next_offset = queue.max_offset if arrival is None else arrival.to_offset
         if queue_offset < next_offset:
@@ -239,6 +243,15 @@ class ReputMessageService:
             if arrival is not None:
                 return None
         return queue, queue_id, queue_offset, transaction
+
+    def _with_batches(self, queue: ConsumeQueue) -> ConsumeQueue:
+        """The batch consume queue that takes the place of a queue, or the queue itself if too many messages are in the
+        queues of its topic."""
+        self.touched.update(
+            self._queues.make_batch_queues(queue.topic, self._log.store_timestamp, self.messages_moved_max)
+        )
+        self.touched = {queue for queue in self.touched if not queue.deleted}
+        return self._queues.find(queue.topic, queue.queue_id)
 
     def _is_plausible(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, position: int, end: int) -> bool:
         """Whether a record may lie so far after the end of its queue. No checksum covers its QUEUEOFFSET.

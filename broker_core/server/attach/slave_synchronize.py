@@ -64,7 +64,6 @@ class SlaveSynchronize:
     """RocketMQ's SlaveSynchronize. ``tables_ms`` and ``members_ms``: wall times of the last complete rounds, or None.
 
     ``problem`` says why a part could not be fetched, such as a refusal by access control; the log goes on without it.
-    It also names the topics with batch consume queues, which a copy cannot show as their broker does.
     """
 
     def __init__(self, cluster: ClusterClient, engine: EngineCalls, clock: Clock) -> None:
@@ -78,7 +77,6 @@ class SlaveSynchronize:
         self._due_ns: dict[RequestCode, int] = {}
         self._versions: dict[RequestCode, tuple[Any, int]] = {}
         self._offsets: dict[str, dict[int, int]] = {}
-        """Those with batch consume queues."""
         self._topics_asked: set[str] = set()
         """The topics whose ends are known."""
         self._topic_names: list[str] | None = None

@@ -10,6 +10,10 @@ from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreReadOnlyError, UnavailableError
 from broker_core.store.message_store import Batch, MessageStore, PendingMessage
 
+MESSAGES_MOVED_MAX = 10_000
+"""Messages of a topic that move to batch consume queues, which takes tens of milliseconds, once for a topic. If there
+are more, its queues are wrong until the next start, which makes them from the log."""
+
 QUEUES_AT_START = 1000
 """Queues whose last message is read at the start, to know again which topics have light message queues."""
 
@@ -25,6 +29,7 @@ class FollowerStore(MessageStore):
 
     def _recover(self, now: Now, *, foreign: bool) -> None:
         super()._recover(now, foreign=foreign)
+        self._reput.messages_moved_max = MESSAGES_MOVED_MAX
         for topic, queue_id in islice(self.queues(), QUEUES_AT_START):
             end = super().max_offset(topic, queue_id)
             for _, properties in self.reader.recent_properties(topic, queue_id, end - 1, end):

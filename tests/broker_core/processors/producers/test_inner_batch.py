@@ -285,6 +285,71 @@ def test_a_follower_indexes_batches() -> None:
     assert bench.engine.counters.messages_stored == 6
 
 
+SINGLE_FIRST = list(enumerate("abcdefg"))
+
+
+def single_first(bench: Bench) -> Bench:
+    """Offset 0 is a single message, 1 to 3 are a batch, 4 a single message, 5 and 6 a batch."""
+    bench.send(TOPIC, b"a")
+    bench.send("ordinary", b"x")
+    batch(bench, "b", "c", "d")
+    bench.send(TOPIC, b"e")
+    batch(bench, "f", "g")
+    return bench
+
+
+def test_a_follower_that_does_not_know_the_topic_yet_moves_its_first_messages() -> None:
+    leader, bench = single_first(made(mapped_file_size_commit_log=1 << 16)), follower()
+    log = log_of(leader)
+    first = records(pull(leader, 0))[0]
+    append(bench, blocks_of(log[: first.size]))
+    held = bench.pull(TOPIC, 1)
+    append(bench, blocks_of(log, first.size))
+    assert texts(bench.pulled(held)) == SINGLE_FIRST[1:]
+    assert texts(pull(bench, 0)) == SINGLE_FIRST
+    assert bench.engine.counters.messages_stored == 8
+    bench.tick(2000)
+    bench.flush()
+    bench.files.kill()
+    again = Bench(files=bench.files, mapped_file_size_commit_log=1 << 16, follows=True)
+    assert texts(pull(again, 0)) == SINGLE_FIRST
+
+
+def test_a_follower_moves_no_more_messages_than_a_turn_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_core.store.slave.follower_store.MESSAGES_MOVED_MAX", 0)
+    leader, bench = single_first(made(mapped_file_size_commit_log=1 << 16)), follower()
+    append(bench, blocks_of(log_of(leader)))
+    assert bench.context.store.max_offset(TOPIC, 0) < 7
+    attributes = {"queue.type": "BatchCQ"}
+    bench.call(c.ReplicateTables(topics=[{"topicName": TOPIC, "attributes": attributes}]))
+    bench.tick(10_000)
+    bench.file_work()
+    bench.flush()
+    bench.engine.close(bench.clock.now())
+    again = Bench(files=bench.files, mapped_file_size_commit_log=1 << 16, follows=True)
+    assert texts(pull(again, 0)) == SINGLE_FIRST
+
+
+def test_a_power_cut_before_topics_json_is_written_loses_nothing() -> None:
+    for seed in range(6):
+        bench = made(seed=seed, flush_disk_type="SYNC_FLUSH")
+        alone = [c.SendMessage(topic=TOPIC, messages=[c.OutgoingMessage(body=b, queue_id=0)]) for b in (b"a", b"d")]
+        both = [c.OutgoingMessage(body=body, queue_id=0) for body in (b"b", b"c")]
+        joined = c.SendMessage(topic=TOPIC, messages=both, batch_properties=encode({"UNIQ_KEY": "BATCH"}))
+        for command in (alone[0], joined, alone[1]):
+            (request_id,) = bench.submit(command)
+            bench.flush()
+            assert isinstance(bench.final(request_id), c.Sent)
+        bench.files.crash()
+        assert not bench.files.exists(ROOT / "config" / "topics.json")
+        again = Bench(files=bench.files)
+        for _ in range(2):
+            assert texts(pull(again, 0)) == list(enumerate("abcd")), seed
+            assert again.context.topics.require(TOPIC).has_batch_queues
+            again.files.kill()
+            again = Bench(files=again.files)
+
+
 def test_the_store_is_not_opened_with_queues_of_the_wrong_kind() -> None:
     """An older GlassMQ made ordinary queues from the log of a RocketMQ broker with batches."""
     bench = three(made())

@@ -1,4 +1,4 @@
-"""docs/rocketmq-features.md: what the stock clients and the tests beside them did at both brokers, by feature.
+"""Writes docs/rocketmq-features.md: how many cases of each feature passed at both brokers.
 
 A run of all of ``tests/compat`` with ``--compat`` writes it. A run that leaves out a feature, or one of the brokers,
 leaves the page alone.
@@ -35,9 +35,9 @@ FEATURES = {
 
 HEAD = """# RocketMQ feature by feature
 
-`make compat` writes this page from one run of the stock clients and of the tests beside them, at Apache RocketMQ 5.4.0
-and at GlassMQ. The numbers are the cases that held and those that were run. What does not hold at RocketMQ at first is
-run once more, because its requests run out of time on a busy machine. What differs on purpose is in
+`make compat` writes this page. It runs the stock clients, and tests that send single requests, against Apache RocketMQ
+5.4.0 and against GlassMQ. "2 of 3" means that 2 of 3 cases passed. Cases that fail at RocketMQ are run a second time,
+and the second result counts, because its requests time out on a busy machine. Intended differences are listed in
 [coming-from-rocketmq.md](coming-from-rocketmq.md#what-is-different-and-why).
 
 | feature | RocketMQ 5.4.0 | GlassMQ | run by |
@@ -46,19 +46,19 @@ run once more, because its requests run out of time on a busy machine. What diff
 ENDING = "\n## What was run\n\n"
 
 Case = tuple[str, str]
-"""Who runs it, and its name."""
+"""The client that runs a case, or "tests", and the name of the case."""
 
 _waiting: list[tuple[str, str, bool]] = []
 _held: dict[str, dict[Case, bool]] = {broker: {} for broker in BROKERS}
 
 
 def note_cases(client: str, rows: Iterable[dict[str, Any]]) -> None:
-    """Note what a program's cases did; the report of the test takes it."""
+    """Note the results of a program's cases until ``take_cases``, which the report of the test calls."""
     _waiting.extend((client, str(row["name"]), bool(row["ok"])) for row in rows)
 
 
 def take_cases() -> list[tuple[str, str, bool]]:
-    """What was noted since the last call."""
+    """Return the cases that were noted since the last call, as (client, name, passed)."""
     cases = [*_waiting]
     _waiting.clear()
     return cases

@@ -94,8 +94,8 @@ def assert_all_hold(results: Iterable[dict[str, Any]], at_least: int, client: st
 
 
 def run_cases(server: Address, *arguments: str, version: str = VERSION) -> Iterator[dict[str, Any]]:
-    """The results of all cases. What does not hold at RocketMQ is run once more, with fewer cases at a time: on a busy
-    machine its requests run out of time."""
+    """The results of all cases. Cases that fail at RocketMQ are run again, fewer at a time: on a busy machine its
+    requests time out."""
     rows = [*java_program.run("cases", "--namesrv", server.namesrv, "--parallel", "16", *arguments, version=version)]
     failed = [row["name"] for row in rows if not row["ok"]]
     if failed and not server.web:

@@ -120,7 +120,7 @@ def timeline(target: Target, message_id: str, topic: str) -> None:
 
 
 def details(event: dict[str, Any]) -> str:
-    """The fields of an event, or of an entry of the poll journal, that are its own."""
+    """The fields of an event, or of an entry of the poll journal, that are its own and known (-1: not known)."""
     shared = {"type", "seq", "wall_ms", "mono_ns", "at_ms", "kind"}
     own = {name: value for name, value in event.items() if name not in shared}
-    return " ".join(f"{name}={value}" for name, value in own.items() if value not in ("", None))
+    return " ".join(f"{name}={value}" for name, value in own.items() if value not in ("", None, -1))

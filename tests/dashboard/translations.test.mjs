@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-const CATALOG = { "{0} of {1} match": "{1} 个中有 {0} 个符合", unknown: "未知", bitmap: "位图" };
+const CATALOG = { "{0} of {1} match": "{1} 个中有 {0} 个符合", unknown: "未知", bitmap: "位图", ", ": "，", "{0}: {1}": "{0}：{1}" };
 globalThis.document = { documentElement: { lang: "zh-hans", hasAttribute: () => false } };
 globalThis.django = {
   gettext: (text) => CATALOG[text] ?? text,
@@ -11,6 +11,7 @@ globalThis.django = {
 };
 const { choose, t } = await import("../../static/js/text/translate.js");
 const { stepsOfHold } = await import("../../static/js/text/hold_time_line.js");
+const { copyText } = await import("../../static/js/pages/attached.js");
 const { UNKNOWN, plural, shortCount } = await import("../../static/js/text/format.js");
 
 test("values stand where the translation wants them", () => {
@@ -27,6 +28,11 @@ test("a language without plurals", () => {
 test("numbers and words in Chinese", () => {
   assert.equal(shortCount(123_456), "12.3万");
   assert.equal(UNKNOWN, "未知");
+});
+
+test("the marks between the words of a sentence are those of the language", () => {
+  const view = { broker: "broker-a", min_ms: null, lag_bytes: null, lag_ms: null, state: "following", problem: "" };
+  assert.match(copyText(view), /^broker-a：[^:,]*，[^:,]*，[^:,]*$/);
 });
 
 test("what rejected the messages of a hold", () => {

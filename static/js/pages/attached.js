@@ -13,7 +13,8 @@ export function copyText(view) {
   const begin = isKnown(view.min_ms) ? t("messages since {0}", dateTime(Number(view.min_ms)).replace(/\.\d+$/, "")) : t("no messages yet");
   const lag = isKnown(view.lag_bytes) ? t("{0} B behind", shortCount(Number(view.lag_bytes))) : t("how far behind is unknown");
   const time = isKnown(view.lag_ms) && Number(view.lag_ms) > 0 ? ` (${span(Number(view.lag_ms))})` : "";
-  return `${view.broker}: ${begin}, ${WORDS[view.state] ?? UNKNOWN}, ${lag}${time}${view.problem ? ` (${view.problem})` : ""}`;
+  const words = [begin, WORDS[view.state] ?? UNKNOWN, `${lag}${time}`].join(t(", "));
+  return t("{0}: {1}", view.broker, view.problem ? `${words} (${view.problem})` : words);
 }
 
 /** The charts without what is unknown for an attached broker. What its groups committed stands for what was delivered. */

@@ -54,7 +54,7 @@ function aboutPanel() {
       if (!answer) return;
       showMissing("");
       const about = [SETTINGS[answer.message_model], SETTINGS[answer.consume_from_where]].filter(Boolean).join(t("; "));
-      setText(part("about"), about ? `${about[0].toUpperCase()}${about.slice(1)}.` : "");
+      setText(part("about"), about ? t("{0}.", about[0].toUpperCase() + about.slice(1)) : "");
     },
   };
 }

@@ -90,7 +90,7 @@ function showBody() {
   part("body").dataset.view = shown.view;
   setText(part("size", "body"), shown.message.body_encoding === "base64" ? t("not UTF-8") : "UTF-8");
   const isCut = total === null || part_ < total;
-  setText(part("cut"), total === null ? t("The first {0}, indented.", UNITS[unit](part_)) : isCut ? t("The first {0} of {1}.", count(part_), UNITS[unit](total)) : `${UNITS[unit](total)}.`);
+  setText(part("cut"), total === null ? t("The first {0}, indented.", UNITS[unit](part_)) : isCut ? t("The first {0} of {1}.", count(part_), UNITS[unit](total)) : t("{0}.", UNITS[unit](total)));
   part("more").hidden = !isCut || shown.limit >= MOST_SHOWN;
   for (const button of part("views").children) setAttribute(button, "aria-pressed", button.dataset.view === shown.view);
 }

@@ -130,7 +130,7 @@ const periodText = (hours, wholeRange) => hours === null ? wholeRange : PERIODS[
 /** "At 02:30 AM UTC: the last 24 hours, topic orders". */
 export function scheduleText(schedule, wholeRange) {
   const { last_hours: hours, topic, consumer_group: group, broker } = schedule.parameters;
-  return `${whenText(schedule)}: ${[periodText(hours, wholeRange), topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(t(", "))}`;
+  return t("{0}: {1}", whenText(schedule), [periodText(hours, wholeRange), topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(t(", ")));
 }
 
 function showRow(row, schedule, wholeRange) {

@@ -35,7 +35,7 @@ TIMELINE = {
     "complete": False,
     "events": [{"seq": 1, "wall_ms": 1_700_000_000_000, "mono_ns": 2, "type": "messages_stored", "size": 9, "tag": ""}],
     "journal": [
-        {"at_ms": 1_699_999_999_000, "kind": "answered_at_once", "group": "g", "messages": 2},
+        {"at_ms": 1_699_999_999_000, "kind": "answered_at_once", "group": "g", "messages": 2, "wake_us": -1},
         {"at_ms": 1_700_000_000_001, "kind": "committed", "group": "g"},
     ],
 }

@@ -19,6 +19,7 @@ test("a pull that was woken by an arrival", () => {
     "answered: FOUND, with 1 message; its next offset is 6",
     "delivered: the message at offset 5, 1 ms after it was stored",
   ]);
+  assert.deepEqual(texts({ ...delivered, latency_ms: "0" }), ["delivered: the message at offset 5, as soon as it was stored"]);
 });
 
 test("a pull whose filter rejected what came, and whose client went away", () => {

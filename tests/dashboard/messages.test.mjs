@@ -120,7 +120,7 @@ describe("the time line", () => {
   });
   test("says what became of the message in each group", () => {
     assert.deepEqual(groupsOf(message, events, true).map(({ group, word }) => [group, word]), [["a", "committed"], ["b", "delivered"]]);
-    assert.equal(groupsOf(message, events, true)[0].text, "Delivered 0 ms after it was stored; committed 1.0 s after it was stored.");
+    assert.equal(groupsOf(message, events, true)[0].text, "Delivered as soon as it was stored; committed 1.0 s after it was stored.");
     assert.match(groupsOf(message, events, true)[1].text, /not committed yet, as far as is known\.$/);
   });
   test("does not say that a message was sent back whose lease is over", () => {

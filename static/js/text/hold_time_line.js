@@ -12,7 +12,9 @@ const STEPS = {
     t("after {0}: {1}{2}", micros(Number(e.held_us)), cause(e.cause).means, e.wake_us > 0 ? t("; its answer was ready {0} after the arrival", micros(Number(e.wake_us))) : "")],
   pull_released: (e) => [t("released"), "warn", t("after {0}: {1}", micros(Number(e.held_us)), cause(e.cause).means)],
   pull_answered: (e) => [t("answered"), e.messages > 0 ? "good" : "calm", plural(Number(e.messages), "{1}, with {0} message{2}", "{1}, with {0} messages{2}", e.status, e.next_begin_offset < 0 ? "" : t("; its next offset is {0}", count(e.next_begin_offset)))],
-  messages_delivered: (e) => [t("delivered"), "good", choose(size(e), "{0}, {1} after it was stored", "{0}, the oldest {1} after it was stored", range(e), millis(Number(e.latency_ms)))],
+  messages_delivered: (e) => [t("delivered"), "good", Number(e.latency_ms) // 0: stored in the same turn of the broker, whose events have one time
+    ? choose(size(e), "{0}, {1} after it was stored", "{0}, the oldest {1} after it was stored", range(e), millis(Number(e.latency_ms)))
+    : choose(size(e), "{0}, as soon as it was stored", "{0}, as soon as they were stored", range(e))],
 };
 
 /** What of a message its filter has looked at. */

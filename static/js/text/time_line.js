@@ -88,7 +88,8 @@ export function groupsOf(message, events, complete) {
 }
 
 function outcome({ delivered, committed, sentBack, resent, dead }, stored, complete) {
-  const after = (at) => t("{0} after it was stored", millis(Math.max(0, at - stored)));
+  // Events of one turn of the broker have one time: 0 ms is not measured.
+  const after = (at) => at > stored ? t("{0} after it was stored", millis(at - stored)) : t("as soon as it was stored");
   const parts = [];
   if (delivered.length) parts.push(t("delivered {0}{1}", after(delivered[0]), delivered.length > 1 ? t(", {0} times in all", count(delivered.length)) : ""));
   if (sentBack) parts.push(plural(sentBack, "sent back once", "sent back {0} times"));

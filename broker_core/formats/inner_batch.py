@@ -7,7 +7,7 @@ import msgspec
 from broker_core.formats import message_properties
 from broker_core.formats.batch_consume_queue_unit import NUMBER_MAX
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, body_crc
-from broker_core.formats.message_batch import BatchEntry, MessageBatchError, decode_batch, encode_batch
+from broker_core.formats.message_batch import BatchEntry, MessageBatchError, decode_batch, encode_batch, entries_with
 
 NEED_UNWRAP = 1 << 6
 INNER_BATCH = 1 << 7
@@ -53,17 +53,38 @@ def split_record(record: CommitLogRecord) -> list[CommitLogRecord]:
     try:
         entries = decode_batch(record.body)
     except MessageBatchError as error:
-        raise RecordError(f"the batch at physical offset {record.physical_offset} is damaged: {error}") from error
-    return [
-        msgspec.structs.replace(
-            record,
-            size=len(entry.body) + len(entry.properties.encode()),
-            body_crc=body_crc(entry.body),
-            flag=entry.flag,
-            queue_offset=record.queue_offset + number,
-            sys_flag=record.sys_flag & ~INNER_FLAGS,
-            body=entry.body,
-            properties=entry.properties,
-        )
-        for number, entry in enumerate(entries)
-    ]
+        raise _damaged(record, error) from error
+    return [_inner_message(record, number, entry) for number, entry in enumerate(entries)]
+
+
+def inner_messages_with(record: CommitLogRecord, unique_key: str) -> list[CommitLogRecord]:
+    """The messages of an inner batch with this UNIQ_KEY, as in ``split_record``; at most two. RecordError if the body
+    is no batch. The other messages are not decoded: there may be thousands of them."""
+    found = []
+    try:
+        for number, entry in entries_with(record.body, unique_key.encode("utf-8", "surrogatepass")):
+            if message_properties.find(entry.properties, message_properties.UNIQ_KEY) == unique_key:
+                found.append(_inner_message(record, number, entry))
+                if len(found) == 2:
+                    break
+    except MessageBatchError as error:
+        raise _damaged(record, error) from error
+    return found
+
+
+def _inner_message(record: CommitLogRecord, number: int, entry: BatchEntry) -> CommitLogRecord:
+    """The message with this number in the batch of a record."""
+    return msgspec.structs.replace(
+        record,
+        size=len(entry.body) + len(entry.properties.encode()),
+        body_crc=body_crc(entry.body),
+        flag=entry.flag,
+        queue_offset=record.queue_offset + number,
+        sys_flag=record.sys_flag & ~INNER_FLAGS,
+        body=entry.body,
+        properties=entry.properties,
+    )
+
+
+def _damaged(record: CommitLogRecord, error: MessageBatchError) -> RecordError:
+    return RecordError(f"the batch at physical offset {record.physical_offset} is damaged: {error}")

@@ -12,7 +12,7 @@
 The topic, the queue and everything else are in the batch's header, for all messages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from broker_core.formats.commit_log_record import PROPERTIES_LENGTH_MAX
 MAX_MESSAGES = 65_536
 
 _HEAD = Struct(">i8xii")
+_SIZE = Struct(">i")
 _PROPERTIES_LENGTH = Struct(">h")
 _FIXED = _HEAD.size + _PROPERTIES_LENGTH.size
 
@@ -49,6 +50,22 @@ def encode_batch(entries: Sequence[BatchEntry]) -> bytes:
         parts += (_HEAD.pack(_FIXED + len(body) + len(text), flag, len(body)), body)
         parts += (_PROPERTIES_LENGTH.pack(len(text)), text)
     return b"".join(parts)
+
+
+def entries_with(data: bytes, needle: bytes) -> Iterator[tuple[int, BatchEntry]]:
+    """(number, message) of the messages that contain these bytes; the others are not decoded.
+
+    Raises MessageBatchError as ``decode_batch`` does, for what it reads.
+    """
+    at, number, found = 0, 0, data.find(needle)
+    while found >= 0:
+        if len(data) - at < _FIXED or (size := _SIZE.unpack_from(data, at)[0]) < _FIXED:
+            raise MessageBatchError(f"message {number} has no valid size")
+        if at + size > found:
+            yield number, decode_batch(data[at : at + size])[0]
+            found = data.find(needle, at + size)
+        at += size
+        number += 1
 
 
 def decode_batch(data: bytes) -> list[BatchEntry]:

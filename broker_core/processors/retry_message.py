@@ -14,7 +14,7 @@ from broker_core.errors import NotFoundError, RequestError
 from broker_core.events import MessageDeadLettered, MessageSentBack, TopicChanged
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode
-from broker_core.formats.inner_batch import is_inner_batch, split_record
+from broker_core.formats.inner_batch import inner_messages_with, is_inner_batch
 from broker_core.formats.message_id import encode_offset_message_id
 from broker_core.formats.message_properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, UNIQ_KEY, WAIT
 from broker_core.processors.context import Context
@@ -106,17 +106,13 @@ def _record(context: Context, physical_offset: int) -> CommitLogRecord:
 def _inner_message(record: CommitLogRecord, message_id: str) -> CommitLogRecord:
     """The message of a batch that has this UNIQ_KEY. RequestError (MESSAGE_ILLEGAL) if none or more than one has it."""
     try:
-        found = [
-            message
-            for message in split_record(record)
-            if message_properties.find(message.properties, UNIQ_KEY) == message_id
-        ]
+        found = inner_messages_with(record, message_id) if message_id else []
     except RecordError as error:
         raise RequestError(str(error), code=ResponseCode.MESSAGE_ILLEGAL, pointer="/physical_offset") from error
     if len(found) != 1:
         raise RequestError(
-            f"{len(found)} messages of the batch at physical offset {record.physical_offset} have the id "
-            f"{message_id[:100]!r}",
+            f"{'more than one message' if found else 'no message'} of the batch at physical offset "
+            f"{record.physical_offset} has the id {message_id[:100]!r}",
             code=ResponseCode.MESSAGE_ILLEGAL,
             pointer="/origin_message_id",
         )

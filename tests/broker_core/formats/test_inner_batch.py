@@ -9,6 +9,7 @@ from broker_core.formats.inner_batch import (
     INNER_FLAGS,
     NEED_UNWRAP,
     encode_inner_batch,
+    inner_messages_with,
     inner_number,
     number_batch,
     split_record,
@@ -47,6 +48,28 @@ def test_a_record_is_split_into_its_messages() -> None:
         assert message.body_crc == body_crc(message.body)
         assert (message.topic, message.queue_id, message.physical_offset) == ("T", 2, 1000)
         assert (message.born_timestamp, message.store_timestamp, message.sys_flag) == (5, 6, 0)
+
+
+def test_only_the_messages_that_contain_the_id_are_decoded() -> None:
+    keys = ["U0", "U1", "U2", "U1"]
+    entries = [BatchEntry(0, b"U2 in %d" % number, f"UNIQ_KEY\x01{key}\x02") for number, key in enumerate(keys)]
+    body, properties = encode_inner_batch(entries, "")
+    record = record_of(body, properties)
+    messages = split_record(record)
+    assert inner_messages_with(record, "U2") == [messages[2]]
+    assert inner_messages_with(record, "U1") == [messages[1], messages[3]]
+    assert inner_messages_with(record, "U") == inner_messages_with(record, "X") == []
+    damaged = record_of(body.replace(b"U0", b"\xff\xff"), properties)
+    assert [m.queue_offset for m in inner_messages_with(damaged, "U1")] == [41, 43]
+    with pytest.raises(RecordError, match="message 0: the properties are not UTF-8"):
+        inner_messages_with(damaged, "U2")
+
+
+@pytest.mark.parametrize("size", [b"\0\0\0\0", b"\0\0\0\x15", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"])
+def test_a_wrong_size_in_a_batch_is_found_out(size: bytes) -> None:
+    body, properties = encode_inner_batch([BatchEntry(0, b"a", ""), BatchEntry(0, b"b", "UNIQ_KEY\x01U1\x02")], "")
+    with pytest.raises(RecordError, match="the batch at physical offset 1000 is damaged"):
+        inner_messages_with(record_of(size + body[4:], properties), "U1")
 
 
 @pytest.mark.parametrize("sys_flag", [0, INNER_BATCH, NEED_UNWRAP])

@@ -257,7 +257,37 @@ def test_one_message_of_a_batch_is_sent_back() -> None:
     assert decode(copy.properties)["UNIQ_KEY"] == "FIRST-b" and "INNER_NUM" not in copy.properties
     unknown = bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=place, origin_message_id="FIRST"))
     assert isinstance(unknown, c.Failed) and unknown.code == ResponseCode.MESSAGE_ILLEGAL
-    assert "0 messages of the batch at physical offset 0 have the id 'FIRST'" in unknown.remark
+    assert unknown.remark == "no message of the batch at physical offset 0 has the id 'FIRST'"
+    none = bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=place))
+    assert isinstance(none, c.Failed) and none.remark == "no message of the batch at physical offset 0 has the id ''"
+
+
+def test_a_message_whose_id_another_one_has_too_is_not_sent_back() -> None:
+    bench = made()
+    batch(bench, "a", "a", key="FIRST")
+    reply = bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=0, origin_message_id="FIRST-a"))
+    assert isinstance(reply, c.Failed)
+    assert reply.remark == "more than one message of the batch at physical offset 0 has the id 'FIRST-a'"
+
+
+@pytest.mark.parametrize("where", ["a message", "the batch"])
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [
+        ("delayed", {"TIMER_DELAY_SEC": "10"}),
+        ("delayed", {"DELAY": "3"}),
+        ("transactional", {"TRAN_MSG": "true", "PGROUP": "p"}),
+    ],
+)
+def test_messages_that_wait_elsewhere_are_not_joined(where: str, kind: str, properties: dict[str, str]) -> None:
+    bench = made()
+    own, of_batch = (properties, {}) if where == "a message" else ({}, properties)
+    messages = [c.OutgoingMessage(body=b"a", properties=encode(one), queue_id=0) for one in ({}, own)]
+    send = c.SendMessage(topic=TOPIC, messages=messages, batch_properties=encode({"UNIQ_KEY": "U"} | of_batch))
+    reply = bench.call(send)
+    assert isinstance(reply, c.Failed) and reply.code == ResponseCode.MESSAGE_ILLEGAL
+    assert reply.remark == f"a {kind} message cannot be part of a batch; send it alone"
+    assert bench.context.store.max_offset(TOPIC, 0) == 0
 
 
 @pytest.mark.covers("inner-pop")

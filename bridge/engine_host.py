@@ -113,10 +113,11 @@ class EngineHost:
     async def stop(self) -> None:
         """Answer every hold with the cause shutdown, send the last replies, close the store.
 
-        Commands are taken until the store is closed: a broker that waits for its disk can say that it is draining.
+        Commands are accepted until the store is closed, so that a broker that waits for its disk can answer that it is
+        draining.
         """
         if not self._accepting or self._stopping:
-            return  # it was never started, or is being stopped already
+            return  # it was not started, or another call is stopping it
         self._stopping = True
         if self._silence_timer is not None:
             self._silence_timer.cancel()

@@ -135,7 +135,7 @@ def _damaged(message: Message, error: BodyError) -> Message:
 
 
 def _read(records: bytes, position: int) -> tuple[CommitLogRecord, str]:
-    """The record at a position, and what is wrong with it."""
+    """(the record at a position, what is wrong with it or an empty string)."""
     try:
         return commit_log_record.decode(records, position), ""
     except RecordError:

@@ -257,7 +257,7 @@ class Engine:
         store = context.store
         if (
             context.has_work
-            or self._gathered.looks_up
+            or self._gathered.is_looking_up
             or (store.index_is_behind and not context.ha_service.waiting)
             or store.dispatched_offset < store.confirmed_offset
             or context.stats.unsettled + context.counters.unsettled > UNSETTLED
@@ -463,7 +463,7 @@ class Engine:
     @property
     def drained(self) -> bool:
         context = self._context
-        unfinished = context.waking or context.holds.leaving or context.resets or self._gathered.looks_up
+        unfinished = context.waking or context.holds.leaving or context.resets or self._gathered.is_looking_up
         return context.draining and not (unfinished or self._commit)
 
     def close(self, now: Now) -> Out:

@@ -327,9 +327,9 @@ class DelayElapsed(Event, frozen=True):
 
 
 class DelayedMessagesLost(Event, frozen=True):
-    """Messages of a delay level can never be delivered, for this ``reason``.
+    """Delayed messages can never be delivered, for this ``reason``. ``level`` is 0 for messages for an exact time.
 
-    Offsets below 0 stand for messages whose offsets are not known any more: -3 and 0 for three of them.
+    If their offsets are unknown, ``from_offset`` is minus the number of messages, and ``to_offset`` is 0.
     """
 
     level: int

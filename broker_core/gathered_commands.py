@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 
 MAX_LOOK_UPS = 256
-"""Sends that wait until their Idempotency-Keys are looked up."""
+"""Sends that may wait until their Idempotency-Keys are looked up."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Bytes of their bodies, unless there is only one of them."""
+"""Bytes that the bodies of these sends may have together. A single send may have more."""
 PIECES_A_TURN = 2
-"""Pieces of look-ups in one turn, half a millisecond each."""
+"""Pieces of look-ups in one turn. Each takes about half a millisecond."""
 
 
 class _LookUp(msgspec.Struct, frozen=True, gc=False):
@@ -92,9 +92,9 @@ class GatheredCommands:
         self.is_empty = False
 
     def _add_keyed(self, request: Request, now: Now) -> None:
-        """Gather a send with an Idempotency-Key, when it is known which of its messages are stored already.
+        """Gather a send with an Idempotency-Key, or look up first which of its messages are stored already.
 
-        The key may repeat that of a gathered send, which is recognized only once that one is stored.
+        The gathered sends are stored before, because one of them may have the same key.
         """
         command: commands.SendMessage = request.command
         if self._sends:
@@ -119,25 +119,25 @@ class GatheredCommands:
         self.is_empty = False
 
     @property
-    def looks_up(self) -> bool:
+    def is_looking_up(self) -> bool:
         """Whether sends wait until their Idempotency-Keys are looked up."""
         return bool(self._looking_up)
 
     def continue_look_ups(self, now: Now) -> None:
-        """Go on with the look-ups for one turn. Store the sends that wait for them no more."""
+        """Continue the look-ups for one turn. Store the sends whose look-ups are finished."""
         self._pieces_left = PIECES_A_TURN
         self._look_up(now)
         if not self.is_empty:
             self.store(now)
 
     def _look_up(self, now: Now) -> None:
-        """One look-up follows the other, so each finds what the sends before it stored."""
+        """Look up one key after the other, so that each look-up finds what the earlier sends stored."""
         while self._looking_up and self._pieces_left:
             first = self._looking_up[0]
             if self._sends:
                 self.store(now)
             try:
-                known = _known_after_piece(first.steps)
+                known = _continue(first.steps)
                 if known is None:
                     self._pieces_left -= 1
                     continue
@@ -165,8 +165,8 @@ class GatheredCommands:
             _guard(self._acknowledgements.store, now)
 
 
-def _known_after_piece(steps: Steps[dict[int, SentMessage]]) -> dict[int, SentMessage] | None:
-    """The result of a look-up; None if this piece was not its last one."""
+def _continue(steps: Steps[dict[int, SentMessage]]) -> dict[int, SentMessage] | None:
+    """Do the next piece of a look-up. Returns its result, or None if pieces are left."""
     try:
         next(steps)
     except StopIteration as end:

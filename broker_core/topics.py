@@ -386,10 +386,11 @@ class TopicConfigManager:
 def alter_attributes(
     current: dict[str, Any], changes: dict[str, str], check: Callable[[str, str | None], None], *, is_new: bool
 ) -> dict[str, Any]:
-    """RocketMQ's AttributeUtil.alterCurrentAttributes, and its words. ``is_new``: the topic or group is created.
+    """Return the changed attributes, as RocketMQ's AttributeUtil.alterCurrentAttributes does. Errors have its texts.
 
     ``+name`` sets an attribute and ``-name`` removes one. RequestError for other names, and if one cannot be removed.
-    ``check`` is called with each name, and with the value or None for a removal; it raises RequestError as well.
+    ``check`` is called with each name, and with the value or None for a removal; it may raise RequestError as well.
+    ``is_new``: whether the topic or group is being created.
     """
     new = dict(current)
     names: set[str] = set()

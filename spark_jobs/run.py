@@ -55,7 +55,7 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
         wanted = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
         facts = stack.enter_context(read_facts(report.facts(wanted), progress, from_few=inputs.are_few))
         restricted = restrict(facts, job.topic, job.consumer_group)
-        # Tables of facts that are too many to collect may be long: Java has room for one of them at a time.
+        # If the facts are too many to collect, tables may be long, and Java has room for only one at a time.
         most = 1 if any(rows.is_cached for rows in facts.values()) else AT_ONCE
         result = compute(report, restricted, parts[0], len(stores), lambda doing: progress(SCAN_TO, doing), most)
         progress(95, "comparing")

@@ -102,7 +102,7 @@ async def read_pull(
     offset: int = 0,
     limit: int = MAX_PULL_MESSAGES,
 ) -> PullResult:
-    """``pull_result``, made in a thread if that takes long."""
+    """``pull_result``, computed in a thread if that takes long."""
     make = partial(pull_result, pulled, broker, max_bytes, offset=offset, limit=limit)
     return await in_thread(make) if takes_long(pulled.records) else make()
 
@@ -117,9 +117,8 @@ def pull_result(
 ) -> PullResult:
     """The engine's answer to a pull at ``offset`` in the API's shape, with ``limit`` messages at most.
 
-    Their bodies take ``max_bytes``, or it is one message.
-
-    The record of a batch may begin before ``offset``, and may have more messages than ``limit``.
+    The bodies together have ``max_bytes`` at most, unless there is only one message. The record of a batch may begin
+    before ``offset`` and have more messages than ``limit``; these other messages are not in the result.
     """
     stored = stored_messages(pulled.records, broker, begin=offset)
     messages, left_out = render_messages(stored[:limit], max_bytes)

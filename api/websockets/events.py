@@ -30,7 +30,7 @@ _RETRY_S = 0.5
 
 
 class SharedFrames:
-    """The frames of one delta, encoded once for all pages that get the same.
+    """The frames of one delta, each encoded once for all pages that get the same frame.
 
     A delta is handed to all pages in one turn of the event loop. Afterwards its frames are forgotten.
     """
@@ -136,7 +136,10 @@ class EventsSocket(Socket):
         self._ask_for_snapshot()
 
     def _encoded_delta(self, delta: Delta) -> EncodedFrame:
-        """The delta's frame for this page. Pages of whole panels that are in step share it."""
+        """The delta's frame for this page. Pages with the same panels share it.
+
+        A page has a frame of its own if it asked for one topic or group, or if its snapshot has a part of the delta.
+        """
 
         def encode() -> EncodedFrame:
             return self.encoded(self._narrowed_delta(delta))

@@ -350,6 +350,6 @@ async def _pull(
             continue
         for message in decode_messages(answer.body, queue.broker_name):
             if message.queue_offset < begin:
-                continue  # of a batch that begins earlier
+                continue  # the record of a batch begins before the offset that was pulled
             if tags is None or message.tags.encode("utf-8", "surrogateescape") in tags.tags_set:
                 printer.put(message)

@@ -336,7 +336,7 @@ class DefaultMQAdminExt:
 
 def _messages(answer: RemotingCommand, broker_name: str) -> list[MessageExt]:
     try:
-        return [MessageExt(record, broker_name) for record in decode_all(answer.body)]  # a batch stays whole
+        return [MessageExt(record, broker_name) for record in decode_all(answer.body)]  # a batch is one message
     except RecordError as error:
         raise _unreadable(error) from error
 

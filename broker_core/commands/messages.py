@@ -32,8 +32,8 @@ class SendMessage(Command, frozen=True):
     ``max_reconsume_times`` applies to ``%RETRY%`` topics only: a message that was consumed more often is stored in the
     group's dead letter queue. A property DELAY of 1 or more, or one of TIMER_DELIVER_MS, TIMER_DELAY_MS and
     TIMER_DELAY_SEC, delays the delivery.
-    ``batch_properties`` are the property string of a RocketMQ client's batch. If the topic has batch consume queues and
-    they have a UNIQ_KEY, the messages are stored as one record.
+    ``batch_properties`` is the property string of a RocketMQ client's batch. If it has a UNIQ_KEY, and the topic has
+    batch consume queues, the messages are stored as one record.
     """
 
     topic: str
@@ -67,8 +67,9 @@ class Sent(Reply, frozen=True):
     """The messages were stored as durably as flushDiskType and brokerRole require, in the order of the request.
 
     ``code`` is SUCCESS; FLUSH_DISK_TIMEOUT if SYNC_FLUSH took longer than syncFlushTimeout; or FLUSH_SLAVE_TIMEOUT if
-    too few slaves had the messages within slaveTimeout. ``batch_uniq_id`` is not empty if they are one record, whose
-    UNIQ_KEY it is: then ``messages`` has the place of the first one only.
+    too few slaves had the messages within slaveTimeout. If they were stored as
+    one record, ``batch_uniq_id`` is its UNIQ_KEY, and ``messages`` has only the place of the first message. Otherwise
+    ``batch_uniq_id`` is empty.
     """
 
     code: int

@@ -37,7 +37,7 @@ class ConsumerOffsetManager:
         return self._table.query(group, topic, queue_id)
 
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
-        """Queue -> offset of a group's topic, for many queues at once. A later change may be missing in it."""
+        """Queue id -> offset of a group in a topic, for callers that need many queues. It may lack later changes."""
         return self._table.queues(group, topic)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
@@ -99,7 +99,7 @@ class ConsumerOffsetManager:
 
     @property
     def has_resets(self) -> bool:
-        """Whether a member of any group is to be moved."""
+        """Whether any offset was reset and no member has fetched it yet."""
         return len(self._resets) > 0
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:

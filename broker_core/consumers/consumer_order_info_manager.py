@@ -1,7 +1,7 @@
 """Which queues are handed out in order: one queue of a group goes to one member at a time.
 
     infos    (topic, group, queue id)   -> OrderInfo, the last pop in order from that queue
-    queues   (topic, group)             -> queue ids, those popped the longest ago first
+    queues   (topic, group)             -> queue ids, the least recently popped first
     leases   (topic, group, queue id)   -> when the last invisible time of its messages ends
 
 The group's offset stays at the first message that is not acknowledged. Callers pass it as ``committed``: messages

@@ -32,6 +32,7 @@ in memory: else many check points would be stored again and again because of eac
 POPS_REMEMBERED = 20_000
 """Pairs of group and topic."""
 AHEAD_MS = 1000
+"""How far a pop time may be ahead of the clock, ms, after the clock was set back."""
 ALONE_NS = 60 * 1_000_000_000
 """If nothing is unacknowledged, a delivery this long after the last one sets ``still_ns`` anew."""
 
@@ -118,12 +119,12 @@ class PopCheckPoints:
         return self._random.getrandbits(32)
 
     def note_reset(self, pop_time: int) -> None:
-        """An offset was reset. Pops up to this time, wall ms, came before that."""
+        """Note that an offset was reset after all pops up to ``pop_time``, wall ms."""
         self._last_before_reset = max(self._last_before_reset, pop_time)
 
     def pop_time(self, wall_ms: int) -> int:
-        """The time of a pop, wall ms: it differs from those before a reset, whose late acknowledgements would count
-        for this pop. A clock that was set back makes it no more than a second late."""
+        """The time to give to a pop now, wall ms. It differs from the times of all pops before a reset; else their late
+        acknowledgements would count for this pop. If the clock was set back, it is ahead by ``AHEAD_MS`` at most."""
         return max(wall_ms, min(self._last_before_reset + 1, wall_ms + AHEAD_MS))
 
     def note_pop(self, group: str, topic: str, client_id: str, now_ns: int) -> None:

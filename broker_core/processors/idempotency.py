@@ -85,7 +85,7 @@ class IdempotencyKeys:
         """Keys used up to this moment may be missing here, though their window is not over."""
 
     def must_look_up(self, command: SendMessage, now: Now) -> bool:
-        """Whether only the store can tell what ``stored_before`` returns: memory has no answer, and may lack one."""
+        """Whether ``stored_before`` has to search the store: memory has no answer for the key, but may have lost it."""
         self._forget(now)
         window_ns = self._context.options.idempotency_window_mills * 1_000_000
         return self._answer(command) is None and now.mono_ns - self._complete_since_ns < window_ns
@@ -98,7 +98,7 @@ class IdempotencyKeys:
         found: dict[int, _Found] = {}
         if self.must_look_up(command, now):
             found = yield from self._look_up(command, now.wall_ms - self._context.options.idempotency_window_mills)
-        answered = self._answer(command)  # perhaps that of a send between two pieces
+        answered = self._answer(command)  # a send with this key may have been answered between two pieces
         if answered is not None:
             _require_repeat(command, digest, answered.digest, len(answered.sent), answered.sent[0])
             return dict(enumerate(answered.sent))
@@ -110,10 +110,10 @@ class IdempotencyKeys:
         return self._answers.get((command.topic, command.idempotency_key))
 
     def _look_up(self, command: SendMessage, begin_ms: int) -> Steps[dict[int, _Found]]:
-        """The messages that are filed under the key, by their place in their send.
+        """The messages that the store has under the key, by their place in their send.
 
-        A delayed message counts more than its delivered copy, because the first answer had its place; of several
-        copies, the newest one counts.
+        A delayed message is preferred to its delivered copy, because the first answer had the place of the delayed
+        message. Of several copies, the newest is returned.
         """
         found: dict[int, _Found] = {}
         key = f"{KEY}:{command.idempotency_key}"
@@ -135,7 +135,7 @@ class IdempotencyKeys:
         properties = message_properties.decode(record.properties)
         index, _, count = properties.get(PLACE, "").partition("/")
         if properties.get(KEY) != command.idempotency_key or not (index + count).isdecimal() or int(index) in found:
-            return  # the second is a client's own property of this name
+            return  # it has another key, its place is no number (a client may use this name), or the place is taken
         queue_id = record.queue_id
         if record.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
             if properties.get(REAL_TOPIC) != command.topic or TIMER_ROLL_TIMES in properties:

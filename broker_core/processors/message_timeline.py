@@ -125,7 +125,7 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
 
 
 def _recent(context: Context) -> Iterator[list[Recorded]]:
-    """The events that the ring has now, in pieces. Those that leave it meanwhile are left out."""
+    """The events that the ring has now, in pieces, without those that leave it in the meantime."""
     seq, last = 0, context.events.seq
     while seq < last and (piece := context.events.recorded_after(seq, LOOKED_AT)):
         yield piece

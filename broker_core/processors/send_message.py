@@ -53,8 +53,8 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
     ``known`` are messages that an earlier send with the same Idempotency-Key stored, by their place in this one.
     ``queue_id`` is the answer's for a message that is stored in another queue than it was sent to (a delayed or dead
-    one), else -1. ``retry`` is set for a message that a group gets again. ``batch_uniq_id`` is not empty if the
-    messages become one record.
+    one), else -1. ``retry`` is set for a message that a group gets again. ``batch_uniq_id`` is the UNIQ_KEY of a
+    batch that becomes one record, else empty.
     """
 
     request: Request
@@ -73,7 +73,8 @@ def prepare(
 ) -> Prepared:
     """Check a send and choose its queues. Nothing is stored yet. Raises RequestError, UnavailableError.
 
-    A send with an Idempotency-Key comes with its ``content_digest`` and the messages that are ``known`` already.
+    For a send with an Idempotency-Key, ``digest`` is its ``content_digest``, and ``known`` are its messages that are
+    stored already.
     """
     command: SendMessage = request.command
     if context.draining:

@@ -49,7 +49,7 @@ from broker_core.store.queue.consume_queue import ConsumeQueue
 
 ALLOCATE_CHUNK = 4 << 20
 NOTHING_LOST = 1 << 62
-"""A physical offset behind any record."""
+"""A physical offset after that of every record."""
 NO_HOST_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 FindQueue = Callable[[str, int], ConsumeQueue]
 Block = tuple[MappedFile, int, bytes]
@@ -59,7 +59,7 @@ Block = tuple[MappedFile, int, bytes]
 class PendingMessage(msgspec.Struct, gc=False):
     """RocketMQ's MessageExtBrokerInner: a message to append. ``properties`` is the final property string.
 
-    With the flag INNER_BATCH it is a batch; the append sets its INNER_BASE, and ``number``, how many messages it has.
+    With the flag INNER_BATCH it is a batch. The append sets its INNER_BASE and ``number``, its number of messages.
     """
 
     topic: str

@@ -37,11 +37,11 @@ class Mapping(Protocol):
         ...
 
     def expect_writes(self, start: int, end: int) -> None:
-        """These bytes are written next, from the first to the last; those of the last call are not."""
+        """Tell the kernel that these bytes will be written next, in order. This replaces the range of the last call."""
         ...
 
     def prefetch(self, start: int, end: int) -> None:
-        """Have these bytes in memory, as far as the file has them."""
+        """Load these bytes into memory, as far as the file has them."""
         ...
 
 
@@ -157,7 +157,7 @@ class RealMapping:
         assert isinstance(self.buffer, mmap.mmap)
         start, end = start - start % mmap.PAGESIZE, min(end, len(self.buffer))
         if start < end:
-            with suppress(OSError):  # the kernel's map entries are used up: a write only takes longer
+            with suppress(OSError):  # no map entries are left in the kernel; then writes only take longer
                 self.buffer.madvise(advice, start, end - start)
 
 

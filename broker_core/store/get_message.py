@@ -380,9 +380,9 @@ class MessageReader:
         max_msg_bytes: int,
         message_filter: MessageFilter | None,
     ) -> GetMessageResult:
-        """``get_message`` for a batch consume queue: records whole, the first also if it begins before ``offset``.
+        """``get_message`` for a batch consume queue. It returns whole records; the first may begin before ``offset``.
 
-        A filter sees the tag and the properties of the record.
+        Filters see the tag and the properties of a record, not those of its messages.
         """
         status, size, passed_over, work, count = NO_MATCHED_MESSAGE, 0, 0, 0, 0
         places: list[tuple[int, int]] = []

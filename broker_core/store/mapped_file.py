@@ -7,7 +7,7 @@ from broker_core.store.files import Files, Mapping, MutableBuffer
 
 ZEROS = bytes(1 << 16)
 AHEAD_BITS = 16
-"""Writes have this many bits of a position ahead in memory: 64 KiB, a fraction of a millisecond."""
+"""A write that enters a block of 2^16 bytes (64 KiB) loads the next block into memory: a fraction of a millisecond."""
 
 
 class OpenMaps:

@@ -188,7 +188,7 @@ class MessageStore:
         self._reserve_room(now)  # and create the files that the first message would wait some milliseconds for
         if self._no_room:
             self.recovery_steps.append(("prepare", self._no_room))
-        # What is lost counts as dealt with when the marks are behind it. The engine writes them after its decisions.
+        # Marks after lost records mean that their pops were dealt with. The engine writes these once it has done so.
         self.flush_everything(now, with_marks=(marked := self.follows or self._log.lost_from == NOTHING_LOST))
         recovery.note_index(is_flushed=marked)
         self.recovery_steps += self.delayed.load(now, deliver=not self.follows)

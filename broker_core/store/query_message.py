@@ -24,7 +24,7 @@ NO_END = 1 << 62
 UNITS_READ = 16
 """Units of a piece, whose records are copied."""
 BYTES_READ = 1 << 20
-"""Bytes of records that are copied in a piece. The record that reaches this limit is its last one."""
+"""Bytes of records that are copied in a piece. The record that reaches this limit is the last of the piece."""
 
 
 class MessageQuery:
@@ -66,8 +66,10 @@ class MessageQuery:
         return [records[physical_offset] for physical_offset in sorted(records)]
 
     def each_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[tuple[int, bytes] | None]:
-        """The same records with their physical offsets, newest first, and one after the other, so that the caller need
-        not keep them. None is no record: here the caller may let other work be done."""
+        """Yield the same records as (physical offset, record), newest first. The caller need not keep them.
+
+        Between them it yields None after each piece of work, so that the caller can pause.
+        """
         if self._index is None:
             return
         self._build_index()

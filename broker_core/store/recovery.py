@@ -82,8 +82,9 @@ class Recovery:
         self._first_lost = MAX_OFFSET
         """Where the first placeholder or damage that was read begins."""
         self._newly_lost = MAX_OFFSET
-        """The same without the placeholders that an earlier start has dealt with, which are before ``_dealt_with``."""
+        """The same, without placeholders before ``_dealt_with``."""
         self._dealt_with = 0
+        """Physical offset up to which an earlier start has dealt with what is lost."""
         self.steps: list[Step] = []
         self.start = 0
         """Physical offset from which the log was read. Bytes after it may not be on the disk yet."""
@@ -137,7 +138,10 @@ class Recovery:
         return bool(self.postponed)
 
     def note_index(self, *, is_flushed: bool) -> None:
-        """Note that all messages are indexed, unless some wait for space, or the index is not on the disk yet."""
+        """Tell the index that all messages are in it and on the disk, unless some wait for disk space.
+
+        ``is_flushed``: whether the index is on the disk.
+        """
         if (
             self._index is not None
             and is_flushed

@@ -5,10 +5,10 @@ and REAL_QID. A commit stores a copy in the real queue; the copy's PREPAREDTRANS
 the half message. An op message in RMQ_SYS_TRANS_OP_HALF_TOPIC then lists the queue offsets of half messages that have
 ended. How far both queues are done with is in consumerOffset.json, as offsets of the group CID_RMQ_SYS_TRANS.
 
-A rollback is its op message, which is stored before it is answered; RocketMQ keeps it in memory for up to 3 s. The op
-message of a commit is stored only when the copy is on the disk. So a power cut cannot leave the op message of a copy
-that is lost. A crash before the op message is stored commits nothing twice either: ``load``
-reads the log from the oldest pending half message on, and finds the copies by their PREPAREDTRANSACTIONOFFSET.
+The op message of a rollback is stored before the rollback is answered; RocketMQ keeps it in memory for up to 3 s. The
+op message of a commit is stored only when the copy is on the disk. So a power cut cannot leave the op message of a copy
+that is lost. A crash before the op message is stored commits nothing twice either: ``load`` reads the log from the
+oldest pending half message on, and finds the copies by their PREPAREDTRANSACTIONOFFSET.
 """
 
 from collections import deque
@@ -88,7 +88,7 @@ class TransactionalMessageService:
         self._end = 0  # the offset after the last half message
         self._ended: deque[tuple[int, int]] = deque()  # (physical end of what ended it, offset)
         self._ended_ns = 0  # since when the first of them waits
-        self._rolled_back: deque[tuple[int, int]] = deque()  # the same for those that an op message lists already
+        self._rolled_back: deque[tuple[int, int]] = deque()  # the same for rollbacks, whose op messages are stored
         self._ops: deque[tuple[int, int]] = deque()  # (offset in the op queue, highest offset in the op message)
         self._ops_end = 0
         self._paused_until_ns = 0
@@ -125,8 +125,10 @@ class TransactionalMessageService:
         return steps
 
     def _read_ops(self, op_offset: int, first: int) -> dict[int, int]:
-        """The offsets of half messages from ``first`` on that op messages from ``op_offset`` on list. Each with the
-        physical offset of the last such op message: it ends no half message that was stored after it."""
+        """The offsets of half messages from ``first`` on that op messages from ``op_offset`` on list.
+
+        Each has the physical offset of the last such op message, which ends no half message that was stored after it.
+        """
         queue = self._queues.table.get((OP_TOPIC, 0))
         if queue is None:
             return {}
@@ -202,7 +204,7 @@ class TransactionalMessageService:
 
     @property
     def has_ended(self) -> bool:
-        """Whether half messages have ended that ``progress`` did not count yet."""
+        """Whether there are ended half messages that ``progress`` did not count yet."""
         return bool(self._ended or self._rolled_back)
 
     def ops_due_ns(self, flushed_offset: int) -> int | None:
@@ -218,7 +220,7 @@ class TransactionalMessageService:
         return op_bodies(offset for _, offset in on_disk)
 
     def roll_back(self, bodies: list[OpBody], arrival: Arrival, physical_end: int) -> None:
-        """These op messages were stored, at the offsets of ``arrival``, and end the pending half messages in them."""
+        """Note that these op messages were stored, at the offsets of ``arrival``, and end the half messages in them."""
         for op_offset, (_, offsets) in enumerate(bodies, arrival.from_offset):
             self._ops.append((op_offset, max(offsets)))
             for offset in offsets:
@@ -240,14 +242,14 @@ class TransactionalMessageService:
         self._paused_until_ns = until_ns
 
     def is_further(self, flushed_offset: int) -> bool:
-        """Whether half messages that are rolled back have reached the disk since ``progress`` was called."""
+        """Whether ``progress`` would return more, because op messages of rollbacks have reached the disk."""
         return bool(self._rolled_back) and self._rolled_back[0][0] <= flushed_offset
 
     def progress(self, flushed_offset: int) -> tuple[int, int]:
         """(offset of the first half message that is pending or not listed, of the first op message that counts).
 
-        All that the op messages before the second list is before the first. A half message that is rolled back, but
-        is not on the disk, counts as not listed: after a power cut another one may have its offset.
+        Op messages before the second offset list only half messages before the first one. A half message that is rolled
+        back, but is not on the disk, counts as not listed: after a power cut another one may have its offset.
         """
         while self._rolled_back and self._rolled_back[0][0] <= flushed_offset:
             self._rolled_back.popleft()

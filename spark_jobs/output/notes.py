@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_DAMAGE = 5
 """Damaged places of a log that get a sentence each."""
 MOST_TOPICS = 5
-"""Topics that one sentence names."""
+"""The most topics that a sentence lists."""
 
 
 def notes_of_run(
@@ -63,7 +63,7 @@ def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is
 
 
 def batch_notes(store: Path) -> list[str]:
-    """A sentence about the topics of a store that have batch consume queues; empty without."""
+    """A sentence about the topics of a store with batch consume queues; an empty list if there are none."""
     topics = sorted(folder.name for folder in store.glob("batchconsumequeue/*"))
     if not topics:
         return []

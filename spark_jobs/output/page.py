@@ -28,7 +28,7 @@ _ASSETS = Path(__file__).resolve().parent.parent / "assets"
 _PLACE = re.compile(r"{{ (\w+) }}")
 """A placeholder of the page. All are replaced in one pass, so that none is searched for in data from the store."""
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Characters that hide or turn text; the same as on the dashboard."""
+"""Characters that hide text or change its direction; the same as on the dashboard."""
 PREVIOUS = "previous"
 """The table that the first one is compared with."""
 HOUR_MS = 3_600_000

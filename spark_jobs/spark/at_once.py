@@ -1,4 +1,4 @@
-"""Queries that run at the same time. Spark serves several threads, and a small query keeps one core busy at most."""
+"""Queries that run at the same time. Spark accepts queries of several threads; a small one uses one core at most."""
 
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AT_ONCE = 3
-"""Queries under way: one is planned while another one runs."""
+"""Queries that run at the same time, so that Spark plans one while it runs another."""
 _Answer = TypeVar("_Answer")
 
 

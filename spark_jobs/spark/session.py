@@ -46,7 +46,7 @@ Most of a report's time goes into planning queries, in methods that run a few th
 longer than running them. With its first compiler alone, Java has room for 48 MB of code. All reports in one session
 need more, and without room Java compiles nothing any more. So it gets the 240 MB that both compilers have."""
 PLAN_BYTES = "64k"
-"""Rows that are given to Spark are a part of the plan up to this size. Each rule of the planner goes through them."""
+"""Rows that Python gives to Spark are in the plan if they are smaller. Each rule of the planner goes through them."""
 JAVA_GRACE_S = 4.0
 SHARING = "-Xshare:"
 """Java's option for archives of classes. Whoever sets it in JDK_JAVA_OPTIONS decides, so there is none of ours."""

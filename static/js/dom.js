@@ -27,7 +27,7 @@ export function cell(kind, title, ...children) {
   return node;
 }
 
-/** Lets a cell whose text has changed to one of this length be clipped to its column, if it might not fit. */
+/** Sets whether a cell is clipped to its column: it is if a text of this length might not fit. */
 export function clipLong(node, length) {
   node.classList.toggle("long", length > FITS_ANYWHERE);
 }
@@ -55,7 +55,7 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
-/** Whether text in the node is selected: what somebody is about to copy must not be taken away. */
+/** Whether text in the node is selected. Somebody may be about to copy it, so it must stay. */
 export function hasSelection(node) {
   const selection = window.getSelection();
   return !selection.isCollapsed && selection.containsNode(node, true);
@@ -105,7 +105,7 @@ export class KeyedRows {
     this.spare.clear();
   }
 
-  /** A row without an item, best the one that is in place already; undefined when there is none. */
+  /** A row whose item is gone, if possible the one that is already in place; undefined if there is none. */
   #spareRow(inPlace) {
     const row = this.spare.has(inPlace) ? inPlace : this.spare.values().next().value;
     this.spare.delete(row);

@@ -4,8 +4,8 @@ import { withBroker } from "./brokers.js";
 import { serverText } from "./text/server/texts.js";
 import { t } from "./text/translate.js";
 
-const SAME_MS = 5_000; // a Date has whole seconds, and an answer takes its time
-let aheadMs = null; // the browser's clock before the server's; null before the first answer
+const SAME_MS = 5_000; // clocks closer than this count as equal: a Date has whole seconds, and answers take time
+let aheadMs = null; // how far the browser's clock is ahead of the server's; null before the first answer
 
 /** Notes the server's time in the Date header of an answer. */
 export function noteDate(date, localMs = Date.now()) {
@@ -16,7 +16,7 @@ export function noteDate(date, localMs = Date.now()) {
 /** The server's time now, as far as is known: the browser's clock may be wrong by hours. */
 export const serverNow = () => Date.now() - (aheadMs ?? 0);
 
-/** The same, known for certain. */
+/** The server's time. If no answer has had it yet, asks the server first. */
 export async function askServerTime() {
   if (aheadMs === null) await requestOfAll("GET", "/brokers");
   return serverNow();

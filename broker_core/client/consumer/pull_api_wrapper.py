@@ -89,11 +89,13 @@ class PullAPIWrapper:
     def process_pull_result(
         queue: MessageQueue, subscription: SubscriptionData, answer: RemotingCommand, offset: int = 0
     ) -> PullResult:
-        """What the answer to a pull at ``offset`` says. Messages with other tags are left out: brokers compare hashes
-        only. SQL92 is trusted. Messages before ``offset``, which brokers return of a batch that begins earlier, are
-        left out too. (Java keeps them, so they are consumed again.)
+        """The result of a pull at ``offset``, read from its answer.
 
-        Raises MQBrokerException if it is an error or cannot be read.
+        Messages with other tags are left out, because brokers compare only hashes of tags. SQL92 filters are not
+        evaluated again. Brokers return whole batches, so messages before ``offset`` are left out. (Java's client keeps
+        them, so they are consumed again.)
+
+        Raises MQBrokerException if the answer is an error or cannot be read.
         """
         status = STATUSES.get(answer.code)
         if status is None:

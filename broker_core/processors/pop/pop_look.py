@@ -158,7 +158,7 @@ def _begin(context: Context, pop: Pop, topic: str, queue_id: int, end: int, foun
 
 
 def _room(context: Context, pop: Pop, topic: str, queue_id: int, found: Found) -> int:
-    """How many messages of a queue may be popped because of what is in flight."""
+    """How many more messages of a queue may be popped, because the number of messages in flight is limited."""
     points = context.check_points
     in_flight = points.in_flight(pop.group, topic, queue_id)
     return min(MAX_IN_FLIGHT_OF_QUEUE - in_flight, MAX_IN_FLIGHT - points.messages - found.messages)

@@ -68,8 +68,11 @@ def prepare_end(context: Context, request: Request, now: Now) -> End:
 
 
 def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now) -> None:
-    """Store the ends of several transactions as one block, and answer: the committed messages, and op messages that
-    list what is rolled back. All of the transactions are pending, and none is in the list twice."""
+    """Store the ends of several transactions as one block, and answer them.
+
+    The block has the committed messages, and op messages that list the half messages that are rolled back.
+    All of the transactions are pending, and none is in the list twice.
+    """
     messages = [end.copy for end in ends if end.copy is not None]
     bodies = op_bodies(end.record.queue_offset for end in ends if end.copy is None)
     messages += _op_messages(context, bodies, now)

@@ -15,10 +15,10 @@ from broker_core.topics import TopicConfig
 
 
 def joined_messages(topic: TopicConfig, command: SendMessage) -> tuple[SendMessage, str]:
-    """The send of one message whose body has all messages, and its UNIQ_KEY.
+    """(a send of one message, whose body has all messages of the batch; the UNIQ_KEY of the batch).
 
-    ``command`` itself and an empty string if each message gets a record of its own. RequestError (MESSAGE_ILLEGAL) for
-    more messages than a record can have, and for delayed and transactional ones, as in other topics.
+    (``command``, "") if each message gets a record of its own. RequestError (MESSAGE_ILLEGAL) for more messages than a
+    record can have, and for delayed messages and half messages, as in other topics.
     """
     unique_key = ""
     if command.batch_properties and topic.has_batch_queues:

@@ -170,7 +170,7 @@ def _note(context: Context, timer: DueTimer, record: CommitLogRecord | None, out
 
 
 def report_lost_entries(context: Context, now: Now) -> None:
-    """Report the messages of which not even the entry is left."""
+    """Report lost messages whose timer log entries are lost, too, so that their offsets are unknown."""
     if lost := context.store.timers.take_lost():
         _report_lost(context, -lost, 0, "retention deleted them before they were due", now)
 

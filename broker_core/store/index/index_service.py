@@ -17,9 +17,9 @@ RESERVE_ENTRIES = 1024
 TAG_KEY = "T#"
 SIGN_BIT = 1 << 31
 SET_ASIDE = "index-"
-"""Begins the name of an index file in the quarantine."""
+"""Names of index files in the quarantine begin with this."""
 UNFINISHED = ".unfinished"
-"""Ends it until the messages of the file are indexed again."""
+"""They end with this until the messages of the file are indexed again."""
 
 
 def index_words(properties: str) -> list[str]:
@@ -163,8 +163,9 @@ class IndexService:
     def load(self, *, mend: bool) -> list[str]:
         """Find the existing files. Returns sentences about files that are not used, because they were cut short.
 
-        With ``mend``, they are moved to the quarantine, and those after them are removed, because the messages of all
-        of them are to be indexed again, in the order of the log. Each start does so until ``note_indexed``.
+        With ``mend``, these files are moved to the quarantine, and later files are removed: the messages of all of them
+        are to be indexed again, in the order of the log. If a start is interrupted before ``note_indexed``, the next
+        start removes the new files and indexes the messages again.
         """
         names = [name for name in self._files.names(self._folder) if len(name) == NAME_DIGITS and name.isdigit()]
         files = {name: self._open(name) for name in names}
@@ -188,7 +189,7 @@ class IndexService:
         return steps
 
     def _open(self, name: str) -> IndexFile | None:
-        """None if the file was cut short."""
+        """The index file with this name; None if it was cut short."""
         sizes = self._sizes_of(self._files.size(self._folder / name))
         if sizes is None:
             return None
@@ -213,7 +214,7 @@ class IndexService:
         return [name for name in names if name.startswith(SET_ASIDE) and name.endswith(UNFINISHED)]
 
     def note_indexed(self) -> None:
-        """Note that all messages are indexed, and that this is on the disk."""
+        """Note that all messages are indexed and the index is on the disk. Renames the files in the quarantine."""
         if self.is_cut:
             self.is_cut = False
             quarantine = self._folder.parent / QUARANTINE

@@ -13,7 +13,7 @@ from broker_core.store.queue.consume_queue import ALLOCATE_CHUNK, FILES_CHECKED,
 FILE_SIZE = 300_000 * UNIT_SIZE
 """RocketMQ's default of mapperFileSizeBatchConsumeQueue."""
 MESSAGE_SIZE_MIN = 22
-"""Bytes that a message needs in a batch at least."""
+"""The smallest number of bytes that a message takes in a batch."""
 
 
 class BatchConsumeQueue(ConsumeQueue):
@@ -56,8 +56,8 @@ class BatchConsumeQueue(ConsumeQueue):
             self.reserved = self.max_offset + (file.base + file.allocated) // UNIT_SIZE - self.unit_end
 
     def put_batches(self, offset: int, fields: list[int], batches: list[tuple[int, int]]) -> None:
-        """Write units from queue offset ``offset`` on: physical offset, size, tagsCode, ... and for each of them the
-        number of messages and the store time, ms."""
+        """Write units from queue offset ``offset`` on. ``fields`` has physical offset, size and tagsCode of each;
+        ``batches`` has (number of messages, store time in ms) of each."""
         self._reserve_units(self.unit_end + len(batches))
         for index, (number, store_timestamp) in enumerate(batches):
             physical_offset, size, tags_code = fields[3 * index : 3 * index + 3]
@@ -170,7 +170,7 @@ class BatchConsumeQueue(ConsumeQueue):
         steps = self.mapped_files.load()
         files = self.mapped_files.all()
         while len(files) > 1 and not BatchUnit._make(UNIT.unpack_from(files[-1].buffer, 0)).is_valid:
-            files.pop()  # created for a record that was not stored in the end
+            files.pop()  # created for a record, but the record was not stored
         checked = files[-1:] if clean else files[-FILES_CHECKED:]
         self.unit_end = checked[0].base // UNIT_SIZE if files else 0
         for file in checked:
@@ -254,7 +254,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return count
 
     def _end_at(self, unit_end: int) -> None:
-        """The queue ends with the unit before ``unit_end``."""
+        """Set the end of the queue after the unit before ``unit_end``."""
         self.unit_end = self.flushed_units = unit_end
         last = self.batch_unit(unit_end - 1) if unit_end > self.first_unit else None
         self.max_offset = self.next_offset = self.reserved = 0 if last is None else last.end

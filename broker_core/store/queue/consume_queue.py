@@ -35,7 +35,7 @@ class ConsumeQueue:
     is_batch = False
     """Whether an entry may have several messages: the queue is a BatchConsumeQueue."""
     message_size_min = RECORD_SIZE_MIN
-    """Bytes that each message takes in the log at least."""
+    """The smallest number of bytes that a message takes in the log."""
 
     __slots__ = (
         "_min_for",

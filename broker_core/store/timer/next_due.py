@@ -19,7 +19,7 @@ NEVER_MS = 1 << 62
 def first_due_ms(timers: TimerMessageStore, topic: str, now: Now) -> Steps[int | None]:
     """When the first message for a topic is due, wall ms; None if that is not known.
 
-    It is not known, too, if the first one may be recalled by an entry that is not in its slot yet. If a slot has more
+    It is also unknown if the first message may be recalled by an entry that is not in its slot yet. If a slot has more
     entries than are read, another message of the same second may be due earlier.
     """
     if not timers.loaded or not timers.used_slots:
@@ -41,7 +41,7 @@ class _Search:
     def __init__(self, timers: TimerMessageStore, topic: str, now: Now) -> None:
         self.first_ms = NEVER_MS
         self.unsure_ms = NEVER_MS
-        """When the first message is due that may be recalled elsewhere."""
+        """When the first of the messages is due that an entry in another slot may recall."""
         self._timers = timers
         self._topic, self._topic_hash = topic, tags_code(topic)
         self._now_ms = now.wall_ms
@@ -72,7 +72,7 @@ class _Search:
             position = unit.previous
 
     def _look_for_recall(self, unit: TimerLogUnit) -> int:
-        """Note the message that an entry recalls, if it does so. Returns what that costs."""
+        """Note the message that an entry recalls, if it recalls one. Returns the cost of this step."""
         if not unit.magic & MAGIC_DELETE:
             return 1
         message = self._timers.message_of(unit)
@@ -82,7 +82,7 @@ class _Search:
 
     def _look_at(self, unit: TimerLogUnit) -> int:
         """Look at an entry. Returns what that costs."""
-        if unit.magic & MAGIC_DELETE:  # RocketMQ's slots do not say that they have some; it puts them last
+        if unit.magic & MAGIC_DELETE:  # a slot by RocketMQ has no count of recalls; they are its last entries
             return self._look_for_recall(unit)
         may_be_first = unit.rolls or not unit.due_ms or self._now_ms < unit.due_ms < self.first_ms
         if unit.topic_hash != self._topic_hash or not may_be_first:

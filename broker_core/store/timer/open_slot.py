@@ -25,7 +25,7 @@ class OpenSlot:
         self.deletes: dict[str, int] = {}
         """The UNIQ_KEYs of recalled messages, and the positions of the entries that recall them."""
         self.messages = 0
-        """Of the entries that were read or added: number of messages, less that of recalls, as the wheel has it."""
+        """Messages minus recalls, among the entries that were read or added. The wheel counts in the same way."""
         self.recalls = 0
         """Recalls that take effect in this slot."""
         self._due: dict[int, array[int]] = {}

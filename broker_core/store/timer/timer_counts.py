@@ -51,7 +51,7 @@ class TimerCounts:
         """The last entries of a block's slots, and their numbers of messages."""
         self._position = NONE
         self._left = 0
-        """Messages of the slot that is being counted, less those that are counted."""
+        """Messages of the slot that is being counted that are not counted yet."""
 
     @property
     def pending(self) -> int:
@@ -78,9 +78,9 @@ class TimerCounts:
         self._from_ms, self._block = from_ms, 0
 
     def add(self, topic: str, change: int) -> None:
-        """Count messages that wait for a topic, or with a negative ``change`` do so no more.
+        """Add ``change`` to the number of messages that wait for a topic; it is negative when they no longer wait.
 
-        An empty topic stands for one that is not known, because the message was lost.
+        ``topic`` is empty if it is unknown, because the message was lost.
         """
         self._counted += change
         if not topic:
@@ -135,7 +135,7 @@ class TimerCounts:
         """Count the next entry. Returns what that costs."""
         unit = self._timer_log.unit(self._position)
         self._position = unit.previous if unit is not None else NONE
-        if unit is None:  # retention took it, and so all before it
+        if unit is None:  # retention deleted this entry and all entries before it
             self._uncounted -= self._left
             self.add("", self._left)
             return 1

@@ -116,8 +116,8 @@ class TimerMessageStore:
         self._delivered_ms = 0
         self._lost = 0
         self._lossy_ms = 0
-        """The last slot of which messages were lost, and not counted again since: their topics' numbers are too high
-        until it is over. 0: none."""
+        """The last slot, by its time, of which messages were lost since the topics were counted; 0 if there is none.
+        Until it is over, the numbers of some topics are too high. Then the topics are counted again."""
 
     # --- the timer ------------------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class TimerMessageStore:
         return (slot.recalls if slot is not None else 0) + elsewhere
 
     def may_be_recalled_elsewhere(self, out_ms: int) -> bool:
-        """Whether messages of this TIMER_OUT_MS may be recalled by entries that are not in their slot yet."""
+        """Whether entries that are not in its slot yet may recall a message with this TIMER_OUT_MS."""
         slot_ms = self.slot_ms_of(out_ms)
         return slot_ms in self.counts.rolled_recalls or self.on_their_way.may_concern(slot_ms)
 
@@ -365,18 +365,19 @@ class TimerMessageStore:
         return 10
 
     def _lose(self, messages: int, slot_ms: int) -> None:
-        """Note messages of a slot whose entries retention took, after their records. Nothing says which they were."""
+        """Count lost messages of a slot. Retention deleted their records and then their entries, so nothing is known
+        about them."""
         self._lost += messages
         self.counts.add("", -messages)
         self._lossy_ms = max(self._lossy_ms, slot_ms)
 
     def take_lost(self) -> int:
-        """How many messages were lost since the last call together with their entries."""
+        """Return how many messages were lost together with their entries since the last call."""
         lost, self._lost = self._lost, 0
         return lost
 
     def _count_again(self) -> None:
-        """Count the messages of the topics again, because it is not known for which ones messages were lost.
+        """Count the messages of each topic again, because it is unknown of which topics messages were lost.
 
         The slots that are open are read again, so that their recalls are counted once.
         """

@@ -7,7 +7,7 @@ import { t } from "../text/translate.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LIT_MS = 650;
-const PULSE_EVERY_MS = 2_000; // of an edge; the browser draws the panel anew in each frame of a pulse
+const PULSE_EVERY_MS = 2_000; // for each edge, because the browser draws the whole panel in each frame of a pulse
 const narrow = window.matchMedia("(max-width: 720px)");
 
 export function pathPanel() {

@@ -22,7 +22,7 @@ export function wakeupsPanel() {
   let shown = [];
   const rows = new VirtualRows(part("scroller"), part("rows"), { create, update, reuse: true, around: AROUND });
 
-  /** Fills the row when it has become that of another wake-up. A wake-up itself never changes. */
+  /** Fills the row if it now belongs to another wake-up. A wake-up itself never changes. */
   function update(row, wakeup) {
     if (row.wakeup === wakeup) return;
     row.wakeup = wakeup;

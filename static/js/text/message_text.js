@@ -101,7 +101,7 @@ export function hexRows(bytes) {
   return rows.join("\n");
 }
 
-/** The beginning of a body on one line, for a table; of a batch that is one record, how many messages it has. */
+/** The beginning of a body on one line, for a table. For a batch that is one record, its number of messages. */
 export function bodyLine({ body, body_encoding: encoding, properties }) {
   const inner = Number(properties?.INNER_NUM);
   if (inner) return plural(inner, "a batch of {0} message", "a batch of {0} messages");

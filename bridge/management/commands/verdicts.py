@@ -24,6 +24,9 @@ is not known is null or `unknown`, never 0.
 | `unknown` | it cannot be known: no offset is committed, the retries are not counted yet, a broker does not answer, \
 or the members keep the offsets |
 
+The state is about progress alone. So a group can be `ok` and have an error among its verdicts: in the demo,
+`mixed-alerts` consumes in time, but its members subscribe differently and skip each other's messages.
+
 The lag is noted at commits, every 10 s at most. Up to 16 messages, or a sixteenth of the lag, are noise. Times in
 sentences are ISO 8601 in UTC (`2026-11-23T17:04:10Z`), and pages show them as local times; times in `evidence` are
 milliseconds since 1970. `patience_ms` replaces the 30 s. Java clients commit every 5 s, so less than 10 s is too little

@@ -167,6 +167,7 @@ class Engine:
             self._stats.sample(self._context.totals(), now)
         if not self._context.store.index_is_behind:
             self._context.index_due_ns = now.mono_ns + INDEX_MAY_WAIT_NS
+        self._gathered.begin_turn()
         for connection, request_id, command in batch:
             request = Request(connection, request_id, command)
             if type(command) in self._gathers:

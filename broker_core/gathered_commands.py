@@ -27,12 +27,14 @@ from broker_core.walk import Steps, finish
 log = logging.getLogger(__name__)
 
 
-MAX_LOOK_UPS = 256
+MAX_LOOK_UPS = 4096
 """Sends that may wait until their Idempotency-Keys are looked up."""
 MAX_BYTES = 64 * 1024 * 1024
 """Bytes that the bodies of these sends may have together. A single send may have more."""
-PIECES_A_TURN = 2
-"""Pieces of look-ups in one turn. Each takes about half a millisecond."""
+LOOK_UPS_A_TURN = 16
+"""Short look-ups in one turn. With the sends after them they take about a millisecond."""
+PIECE = 8
+"""A piece of a longer look-up counts as so many look-ups. It takes about half a millisecond."""
 
 
 class _LookUp(msgspec.Struct, frozen=True, gc=False):
@@ -54,11 +56,17 @@ class GatheredCommands:
         self._keys = IdempotencyKeys(context)
         self._sends: list[Prepared] = []
         self._acknowledgements = Acknowledgements(context, commit)
+        self._sent_keys: set[tuple[str, str]] = set()
+        """Topic and Idempotency-Key of the sends that were gathered."""
         self._ends: list[End] = []
         self._ended: set[int] = set()
         self._looking_up: deque[_LookUp] = deque()
         self._look_up_bytes = 0
-        self._pieces_left = PIECES_A_TURN
+        self._look_ups_left = LOOK_UPS_A_TURN
+
+    def begin_turn(self) -> None:
+        """Allow the look-ups of one turn."""
+        self._look_ups_left = LOOK_UPS_A_TURN
 
     def add(self, request: Request, now: Now) -> None:
         """Check a command, and refuse it or gather it."""
@@ -92,13 +100,9 @@ class GatheredCommands:
         self.is_empty = False
 
     def _add_keyed(self, request: Request, now: Now) -> None:
-        """Gather a send with an Idempotency-Key, or look up first which of its messages are stored already.
-
-        The gathered sends are stored before, because one of them may have the same key.
-        """
+        """Gather a send with an Idempotency-Key, or look up first which of its messages are stored already."""
         command: commands.SendMessage = request.command
-        if self._sends:
-            self.store(now)
+        self._store_same_key(command, now)
         digest = content_digest(command.messages)
         steps = self._keys.stored_before(command, digest, now)
         if not self._keys.must_look_up(command, now):
@@ -114,8 +118,14 @@ class GatheredCommands:
         if len(self._looking_up) == 1:
             self._look_up(now)
 
+    def _store_same_key(self, command: commands.SendMessage, now: Now) -> None:
+        """Store what was gathered if this send repeats a key in it, which is recognized only afterwards."""
+        if (command.topic, command.idempotency_key) in self._sent_keys:
+            self.store(now)
+
     def _append(self, request: Request, digest: str, known: Mapping[int, SentMessage], now: Now) -> None:
         self._sends.append(prepare(self._context, request, now, digest, known))
+        self._sent_keys.add((request.command.topic, request.command.idempotency_key))
         self.is_empty = False
 
     @property
@@ -125,21 +135,21 @@ class GatheredCommands:
 
     def continue_look_ups(self, now: Now) -> None:
         """Continue the look-ups for one turn. Store the sends whose look-ups are finished."""
-        self._pieces_left = PIECES_A_TURN
+        self.begin_turn()
         self._look_up(now)
         if not self.is_empty:
             self.store(now)
 
     def _look_up(self, now: Now) -> None:
         """Look up one key after the other, so that each look-up finds what the earlier sends stored."""
-        while self._looking_up and self._pieces_left:
+        while self._looking_up and self._look_ups_left > 0:
             first = self._looking_up[0]
-            if self._sends:
-                self.store(now)
+            self._store_same_key(first.request.command, now)
             try:
+                self._look_ups_left -= 1
                 known = _continue(first.steps)
                 if known is None:
-                    self._pieces_left -= 1
+                    self._look_ups_left -= PIECE - 1
                     continue
                 self._append(first.request, first.digest, known, now)
             except Exception as error:
@@ -160,6 +170,7 @@ class GatheredCommands:
             _guard(store_ends, context, commit, ends, now)
         if self._sends:
             sends, self._sends = self._sends, []
+            self._sent_keys.clear()
             _guard(store_gathered, context, self._keys, commit, sends, now)
         if self._acknowledgements:
             _guard(self._acknowledgements.store, now)

@@ -273,3 +273,41 @@ def test_a_broker_that_stops_answers_the_sends_that_wait_for_a_look_up() -> None
     assert not again.engine.drained
     again.tick()
     assert again.engine.drained and isinstance(again.final(one), c.Failed)
+
+
+@pytest.mark.parametrize("body", [b"a", b"x"], ids=["repeats", "conflicts"])
+def test_a_turn_looks_up_a_limited_number_of_keys(body: bytes) -> None:
+    """After a restart, each send with a key reads the index until the window of the keys is over."""
+    count = 2 * gathered_commands.LOOK_UPS_A_TURN + 1
+    bench = Bench()
+    first = [bench.call(keyed(message(), key=f"k{n}")) for n in range(count)]
+    again = reopened(bench)
+    requests = again.submit(*(keyed(message(body), key=f"k{n}") for n in range(count)))
+
+    def answered() -> int:
+        return sum(again.final(request) is not None for request in requests)
+
+    assert answered() == gathered_commands.LOOK_UPS_A_TURN
+    again.take(again.engine.tick(again.clock.now()))
+    assert answered() == 2 * gathered_commands.LOOK_UPS_A_TURN
+    again.tick()
+    replies = [again.final(request) for request in requests]
+    assert replies == first if body == b"a" else all(isinstance(reply, c.Failed) for reply in replies)
+
+
+@pytest.mark.parametrize("looked_up", [True, False])
+def test_sends_with_several_keys_are_one_block(monkeypatch: pytest.MonkeyPatch, looked_up: bool) -> None:
+    bench = Bench()
+    if not looked_up:
+        bench.tick(bench.context.options.idempotency_window_mills + 1)
+    append, blocks = bench.context.store.append, []
+
+    def counted(messages: Any, now: Any) -> Any:
+        blocks.append(len(messages))
+        return append(messages, now)
+
+    monkeypatch.setattr(bench.context.store, "append", counted)
+    requests = bench.submit(*(keyed(message(), key=key) for key in ("k1", "k2", "k1", "k3")))
+    assert blocks == [2, 1], "the repeat is recognized once the first send of its key is stored"
+    replies = [bench.final(request) for request in requests]
+    assert replies[0] == replies[2] and all(isinstance(reply, c.Sent) for reply in replies)

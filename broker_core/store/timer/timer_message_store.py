@@ -366,8 +366,11 @@ class TimerMessageStore:
 
     def _lose(self, messages: int, slot_ms: int) -> None:
         """Count lost messages of a slot. Retention deleted their records and then their entries, so nothing is known
-        about them."""
-        self._lost += messages
+        about them but their number.
+
+        ``messages`` is below 0 if more recalls than messages are gone: a message may be recalled more than once.
+        """
+        self._lost += max(0, messages)
         self.counts.add("", -messages)
         self._lossy_ms = max(self._lossy_ms, slot_ms)
 

@@ -254,6 +254,23 @@ def test_messages_that_retention_took_with_their_entries_are_reported_as_lost(re
     assert (counts.pending, counts.by_topic) == (1, {"orders": 1})
 
 
+def test_recalls_that_retention_took_are_no_messages_that_come_back() -> None:
+    """A message may be recalled more than once, so the entries that are gone may be more recalls than messages."""
+    bench = Bench(mapped_file_size_timer_log=4096)
+    recalled = sent(bench, timed(TIMER_DELAY_MS=3001))
+    for _ in range(80):
+        bench.call(c.RecallMessage(topic="orders", recall_handle=recalled.recall_handle))
+    sent(bench, timed(TIMER_DELAY_MS=3002))
+    bench.tick()
+    timer_log = bench.context.store.timers.timer_log
+    for path in timer_log.take_expired(bench.context.store.commit_log.max_offset):
+        bench.files.remove(path)
+    assert timer_log.begin > 0
+    bench.tick(4000)
+    assert events(bench, DelayedMessagesLost) == [] and bench.engine.counters.delayed_messages_lost == 0
+    assert bench.engine.counters.timer_messages_now == 0
+
+
 @pytest.mark.parametrize("mode", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_a_message_whose_topic_was_deleted_is_delivered_also_after_a_kill(mode: str) -> None:
     bench = Bench(flush_disk_type=mode)

@@ -194,9 +194,9 @@ def _listener_blocked(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "queues": places(queues),
             "orderly": bool(locked),
         },
-        advice=CATALOGUE["listener_blocked"]
-        .advice.replace("GROUP", quote(group.name))
-        .replace("CLIENT", quote(client_id)),
+        advice=CATALOGUE["listener_blocked"].advice.replace(
+            "-g GROUP -i CLIENT", f"-g {quote(group.name)} -i {quote(client_id)}"
+        ),
     )
 
 

@@ -47,6 +47,11 @@ def test_a_client_id_is_one_word_of_the_command_that_an_operator_copies() -> Non
     assert shlex.split(command) == ["mqadmin", "consumerStatus", "-g", "g", "-i", strange, "-s"]
 
 
+def test_a_groups_name_stays_as_it_is_in_the_command() -> None:
+    blocked = verdicts(facts(queue(**HANDED), group="PAY_CLIENT_GROUP"))
+    assert "-g PAY_CLIENT_GROUP -i java-1 -s" in found(blocked, "listener_blocked").advice
+
+
 def test_a_commit_or_a_delivery_a_moment_ago_is_no_block() -> None:
     assert "listener_blocked" not in ids(verdicts(facts(queue(**(HANDED | {"moved_ms_ago": 20_000})))))
     assert "listener_blocked" not in ids(verdicts(facts(queue(**(HANDED | {"handed_ms_ago": 20_000})))))

@@ -43,7 +43,7 @@ StartSpark = Callable[[bool], "AbstractContextManager[SparkSession]"]
 
 
 class ProgressLines:
-    """Sends the progress of a job. The percentage never decreases. Two threads call this."""
+    """Sends the progress of a job. The percentage never decreases. Several threads call this."""
 
     def __init__(self, say: Say) -> None:
         self._say = say

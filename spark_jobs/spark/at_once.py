@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
-from typing import TYPE_CHECKING, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyspark import inheritable_thread_target
 
@@ -15,7 +16,22 @@ _Answer = TypeVar("_Answer")
 
 
 def at_once(session: "SparkSession", queries: Sequence[Callable[[], _Answer]], most: int = AT_ONCE) -> list[_Answer]:
-    """Call functions that query Spark, up to ``most`` at a time; returns their answers, or raises the first error."""
+    """Call functions that query Spark, up to ``most`` at a time; returns their answers.
+
+    After an error no further function is called. The error is raised when those under way have returned.
+    """
     in_session = inheritable_thread_target(session)
+    has_failed = Event()
+
+    def call(query: Callable[[], _Answer]) -> _Answer | None:
+        if has_failed.is_set():
+            return None
+        try:
+            answer: _Answer = in_session(query)()
+        except BaseException:
+            has_failed.set()
+            raise
+        return answer
+
     with ThreadPool(min(most, len(queries))) as threads:
-        return threads.map(lambda query: in_session(query)(), queries, chunksize=1)
+        return cast("list[_Answer]", threads.map(call, queries, chunksize=1))

@@ -25,3 +25,10 @@ def test_queries_run_together_and_their_answers_are_in_order(spark: "SparkSessio
 def test_the_error_of_a_query_is_raised(spark: "SparkSession") -> None:
     with pytest.raises(ZeroDivisionError):
         at_once(spark, [lambda: 1, lambda: 1 // 0])
+
+
+def test_after_an_error_no_further_query_is_started(spark: "SparkSession") -> None:
+    started: list[int] = []
+    with pytest.raises(ZeroDivisionError):
+        at_once(spark, [lambda: 1 // 0, lambda: started.append(1)], most=1)
+    assert started == []

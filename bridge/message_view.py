@@ -1,17 +1,18 @@
 """Turning commit log records, as the engine returns them, into the messages that an API shows.
 
-Reading takes two steps. ``stored_messages`` decodes records and takes no more memory than they do.
+Reading takes two steps. ``stored_messages`` decodes records and takes no more memory than they do. ``iter_messages``
+decodes one at a time, for batches of thousands of messages.
 ``inflate_messages`` inflates compressed bodies within a bound for all of them: a record of 4 KiB may hold a body of
 16 MiB. ``takes_long`` decides whether the two steps belong in a thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError
-from broker_core.formats.inner_batch import INNER_BATCH, is_inner_batch, split_record
+from broker_core.formats.inner_batch import INNER_BATCH, inner_messages, is_inner_batch
 from broker_core.formats.message_body import COMPRESSED, BodyError, BodyTooLargeError, decompress
 from broker_core.formats.message_id import encode_offset_message_id
 
@@ -66,36 +67,45 @@ def takes_long(records: bytes) -> bool:
     return False
 
 
-def stored_messages(records: bytes, broker: str, *, split: bool = True, begin: int = 0) -> list[Message]:
+def stored_messages(records: bytes, broker: str, *, split: bool = True) -> list[Message]:
     """Whole records back to back, in their order, with bodies as stored. Nothing is raised.
 
-    The record of a batch becomes its messages from queue offset ``begin`` on, unless ``split`` is False.
-    A damaged record has a ``problem``. After a record with a damaged length the rest cannot be divided into records:
-    it is one last message with the ``size`` of the rest.
+    The record of a batch becomes its messages, unless ``split`` is False. A damaged record has a ``problem``. After a
+    record with a damaged length the rest cannot be divided into records: it is one last message with the ``size`` of
+    the rest.
     """
-    messages: list[Message] = []
+    return list(iter_messages(records, broker, split=split))
+
+
+def iter_messages(records: bytes, broker: str, *, split: bool = True, begin: int = 0) -> Iterator[Message]:
+    """The same, each decoded when it is asked for; of a batch, the messages from queue offset ``begin`` on.
+
+    A batch may have thousands of messages.
+    """
     position = 0
     while position < len(records):
         try:
             record, problem = _read(records, position)
-            found = _split(record, broker, begin) if split and not problem else [_message(record, problem, broker)]
         except (RecordError, ValueError) as error:
-            messages.append(_unreadable(len(records) - position, broker, error))
-            break
-        messages += found
+            yield _unreadable(len(records) - position, broker, error)
+            return
+        if split and not problem and is_inner_batch(record.sys_flag):
+            yield from _split(record, broker, begin)
+        else:
+            yield _message(record, problem, broker)
         position += record.size
-    return messages
 
 
-def _split(record: CommitLogRecord, broker: str, begin: int) -> list[Message]:
-    """The messages of a record; of a batch, those from queue offset ``begin`` on."""
-    if not is_inner_batch(record.sys_flag):
-        return [_message(record, "", broker)]
+def _split(record: CommitLogRecord, broker: str, begin: int) -> Iterator[Message]:
+    """The messages of a batch from queue offset ``begin`` on, up to one that cannot be read. Then the record follows,
+    with the queue offset of that message."""
+    offset = max(begin, record.queue_offset)
     try:
-        inner = split_record(record)
+        for inner in inner_messages(record, begin):
+            yield _message(inner, "", broker)
+            offset += 1
     except RecordError as error:
-        return [_message(record, str(error), broker)]
-    return [_message(message, "", broker) for message in inner if message.queue_offset >= begin]
+        yield msgspec.structs.replace(_message(record, str(error), broker), queue_offset=offset)
 
 
 def inflate_messages(

@@ -13,7 +13,14 @@ import msgspec
 from bridge.history.history import History
 from bridge.history.history_file import Series
 from bridge.history.rollup import BROKER, GROUP, TIERS, TOPIC, Kind
-from bridge.message_view import INFLATED_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
+from bridge.message_view import (
+    INFLATED_BYTES_MAX,
+    Message,
+    inflate_messages,
+    iter_messages,
+    stored_messages,
+    takes_long,
+)
 from bridge.security_headers import security_headers
 from bridge.what_if import Totals, compare_polling, decode_pulls, waits_of
 from broker_core import commands as commands  # re-exported: port.commands.PullMessage
@@ -83,6 +90,7 @@ __all__ = [
     "encode_properties",
     "event_types",
     "inflate_messages",
+    "iter_messages",
     "judge",
     "kind_of",
     "popped_topic",

@@ -18,7 +18,7 @@ from api.http.problems import Problem, problem_of
 from api.http.request import expect
 from api.http.schemas import MessageView
 from api.resources.messages import render_one
-from bridge.port import BrokerError, NotFoundError, PortConnection, ResponseCode, commands, stored_messages
+from bridge.port import BrokerError, NotFoundError, PortConnection, ResponseCode, commands, iter_messages
 
 PAUSE_S = 1.0
 """After a pull that failed; RocketMQ's pullTimeDelayMillsWhenException."""
@@ -162,7 +162,7 @@ class QueueConsumer:
             shared.buffer.give_back(size)
 
     async def _send_messages(self, progress: QueueProgress, pulled: commands.Pulled) -> None:
-        for stored in stored_messages(pulled.records, self.queue.broker, begin=progress.next_offset):
+        for stored in iter_messages(pulled.records, self.queue.broker, begin=progress.next_offset):
             async with self._shared.permits.use(), self._shared.outbox.turn():
                 message, share = await self._shared.outbox.make(partial(render_one, stored), _size)
                 if message.queue_offset >= progress.next_offset:  # a record that cannot be read has none

@@ -7,6 +7,7 @@ pull's connection to the engine is closed, which releases its hold at once.
 import asyncio
 import re
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -26,8 +27,8 @@ from bridge.port import (
     PortConnection,
     ResponseCode,
     commands,
+    iter_messages,
     start_task,
-    stored_messages,
     takes_long,
 )
 
@@ -120,7 +121,7 @@ def pull_result(
     The bodies together have ``max_bytes`` at most, unless there is only one message. The record of a batch may begin
     before ``offset`` and have more messages than ``limit``; these other messages are not in the result.
     """
-    stored = stored_messages(pulled.records, broker, begin=offset)
+    stored = list(islice(iter_messages(pulled.records, broker, begin=offset), limit + 1))
     messages, left_out = render_messages(stored[:limit], max_bytes)
     left_out = left_out or stored[limit:]
     return PullResult(

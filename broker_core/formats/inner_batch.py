@@ -1,13 +1,13 @@
 """Records of a batch consume queue: what marks them, and the messages in the record of a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from broker_core.formats import message_properties
 from broker_core.formats.batch_consume_queue_unit import NUMBER_MAX
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, body_crc
-from broker_core.formats.message_batch import BatchEntry, MessageBatchError, decode_batch, encode_batch, entries_with
+from broker_core.formats.message_batch import BatchEntry, MessageBatchError, encode_batch, entries_with, iter_batch
 
 NEED_UNWRAP = 1 << 6
 INNER_BATCH = 1 << 7
@@ -50,11 +50,22 @@ def split_record(record: CommitLogRecord) -> list[CommitLogRecord]:
     """
     if not is_inner_batch(record.sys_flag):
         return [record]
+    return list(inner_messages(record))
+
+
+def inner_messages(record: CommitLogRecord, begin: int = 0) -> Iterator[CommitLogRecord]:
+    """The messages of an inner batch from queue offset ``begin`` on, each decoded when it is asked for.
+
+    RecordError at the first that cannot be read.
+    """
+    first = max(0, begin - record.queue_offset)
     try:
-        entries = decode_batch(record.body)
+        if not record.body:
+            raise MessageBatchError("it has no message")
+        for number, entry in enumerate(iter_batch(record.body, first), first):
+            yield _inner_message(record, number, entry)
     except MessageBatchError as error:
         raise _damaged(record, error) from error
-    return [_inner_message(record, number, entry) for number, entry in enumerate(entries)]
 
 
 def inner_messages_with(record: CommitLogRecord, unique_key: str) -> list[CommitLogRecord]:

@@ -70,10 +70,19 @@ def entries_with(data: bytes, needle: bytes) -> Iterator[tuple[int, BatchEntry]]
 
 def decode_batch(data: bytes) -> list[BatchEntry]:
     """All messages. Raises MessageBatchError without a message, or if the lengths do not match the size of the data."""
-    entries: list[BatchEntry] = []
-    at, end = 0, len(data)
+    entries = list(iter_batch(data))
+    if not entries:
+        raise MessageBatchError("it has no message")
+    return entries
+
+
+def iter_batch(data: bytes, first: int = 0) -> Iterator[BatchEntry]:
+    """The messages from number ``first`` on, each decoded when it is asked for; the ones before are passed over.
+
+    Raises MessageBatchError at a message whose lengths do not match the size of the data.
+    """
+    number, at, end = 0, 0, len(data)
     while at < end:
-        number = len(entries)
         if number == MAX_MESSAGES:
             raise MessageBatchError(f"it has more than {MAX_MESSAGES} messages")
         if end - at < _FIXED:
@@ -83,20 +92,19 @@ def decode_batch(data: bytes) -> list[BatchEntry]:
             raise MessageBatchError(
                 f"message {number}: a body of {body_size} bytes in a message of {size}, with {end - at} bytes left"
             )
-        body_at = at + _HEAD.size
-        properties_at = body_at + body_size
-        (properties_size,) = _PROPERTIES_LENGTH.unpack_from(data, properties_at)
-        if body_size + properties_size != size - _FIXED or properties_size < 0:
-            raise MessageBatchError(
-                f"message {number}: {body_size} bytes of body and {properties_size} of properties "
-                f"in a message of {size}"
-            )
-        try:
-            properties = data[properties_at + 2 : at + size].decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise MessageBatchError(f"message {number}: the properties are not UTF-8") from error
-        entries.append(BatchEntry(flag, data[body_at:properties_at], properties))
+        if number >= first:
+            body_at = at + _HEAD.size
+            properties_at = body_at + body_size
+            (properties_size,) = _PROPERTIES_LENGTH.unpack_from(data, properties_at)
+            if body_size + properties_size != size - _FIXED or properties_size < 0:
+                raise MessageBatchError(
+                    f"message {number}: {body_size} bytes of body and {properties_size} of properties "
+                    f"in a message of {size}"
+                )
+            try:
+                properties = data[properties_at + 2 : at + size].decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise MessageBatchError(f"message {number}: the properties are not UTF-8") from error
+            yield BatchEntry(flag, data[body_at:properties_at], properties)
         at += size
-    if not entries:
-        raise MessageBatchError("it has no message")
-    return entries
+        number += 1

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.message_view import INLINE_BYTES_MAX, Message, inflate_messages, stored_messages, takes_long
+from bridge.message_view import INLINE_BYTES_MAX, Message, inflate_messages, iter_messages, stored_messages, takes_long
 from broker_core.formats import message_body
 from broker_core.formats.commit_log_record import body_crc, encode
 from broker_core.formats.inner_batch import INNER_FLAGS
@@ -192,6 +192,25 @@ def test_a_batch_becomes_its_messages() -> None:
     ]
     assert [m.message_id for m in stored_messages(records, "broker-a", split=False)] == ["ID"] * 3
     assert takes_long(batch_of(3, 5)) and not takes_long(record())
+
+
+@pytest.mark.parametrize(("begin", "offsets"), [(0, [5, 6, 7, 9]), (6, [6, 7, 9]), (7, [7, 9]), (8, [8, 9])])
+def test_a_batch_is_read_up_to_its_damage(begin: int, offsets: list[int]) -> None:
+    body = encode_batch([BatchEntry(0, b"%d" % index, f"UNIQ_KEY\x01U{index}\x02") for index in range(4)])
+    batch = record(body.replace(b"U2", b"\xff\xff").replace(b"U3", b"\xff\xff"), 5, sys_flag=INNER_FLAGS)
+    messages = list(iter_messages(batch + record(b"y", 9), "broker-a", begin=begin))
+    assert [message.queue_offset for message in messages] == offsets
+    damaged = messages[-2]
+    assert f"message {damaged.queue_offset - 5}: the properties are not UTF-8" in damaged.problem
+    assert [bool(message.problem) for message in messages[:-2]] == [False] * (len(offsets) - 2)
+
+
+def test_the_first_messages_of_a_large_batch_are_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    monkeypatch.setattr("broker_core.formats.inner_batch.body_crc", lambda body: read.append(body) or 0)
+    messages = iter_messages(batch_of(5000, 0), "broker-a", begin=4000)
+    assert [next(messages).queue_offset for _ in range(2)] == [4000, 4001]
+    assert read == [b"4000", b"4001"]
 
 
 def test_a_damaged_batch_is_one_message_with_a_problem() -> None:

@@ -135,6 +135,20 @@ async def test_a_batch_is_given_message_by_message(
     assert (body["next_offset"], body["max_offset"]) == (next_offset, 1)
 
 
+async def test_pulls_get_past_a_damaged_batch(client: httpx.AsyncClient, port: FakePort) -> None:
+    entries = [BatchEntry(0, b"%d" % number, "a\x01b\x02") for number in range(4)]
+    body = encode_batch(entries)[:-1] + b"\xff"
+    port.replies[commands.PullMessage] = pulled(
+        records=record(body=body, queue_offset=5, sys_flag=INNER_FLAGS), next_offset=9
+    )
+    offset, seen = 5, []
+    while offset < 9 and len(seen) < 9:
+        answer = (await client.get(PATH, params={"offset": offset, "limit": 2})).json()
+        seen += [message["queue_offset"] for message in answer["messages"]]
+        offset = answer["next_offset"]
+    assert (seen, offset) == ([5, 6, 7, 8], 9)
+
+
 @pytest.mark.parametrize(
     ("path", "pointer"),
     [

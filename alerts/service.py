@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ from alerts import records
 from alerts.evaluation import Alert, Changes, Moment, NewEvents, RuleState
 from alerts.facts import Watch
 from alerts.reports import REPORTS_SUBJECT, read_reports
-from alerts.rules import Rule
+from alerts.rules import Channel, Rule, Silence
 from alerts.sending import Outbox, Outcome
 from bridge.port import Clock, EnginePort, PortUnavailable, SystemClock, get_ports, start_task
 
@@ -85,32 +85,44 @@ class AlertService:
         self._soon.set()
 
     async def round(self) -> None:
-        """Evaluate all rules once, if it is this process's turn and the last time did not take long.
+        """Evaluate all rules once, if it is this process's turn. If the last time took long, only those about engines
+        that do not answer, because their question costs nothing.
 
         The turn is kept in any case: with two processes taking turns, no pending alert would ever fire.
         """
         now = self.now()
-        if not await self._take_turn(now) or self._declared is None or now.mono_ms < self._due_ms:
+        if not await self._take_turn(now) or self._declared is None:
             return
         rules, silences, channels = self._declared
         self._states = {rule.id: self._states.get(rule.id) or RuleState() for rule in rules}
-        watch = Watch([(rule, self._states[rule.id]) for rule in rules], self._dead, self._missed, now)
+        is_pause = now.mono_ms < self._due_ms
+        due = [rule for rule in rules if rule.what == "engine_down"] if is_pause else rules
+        if is_pause and not due:
+            return
+        watch = Watch([(rule, self._states[rule.id]) for rule in due], self._dead, self._missed, now)
         try:
             await watch.look(self._ports())
         except PortUnavailable:  # the process is starting
             return
         await self._read_reports(watch)
-        pause_s = SHARE * watch.spent_s
-        self._due_ms = now.mono_ms + int(pause_s * 1000) if pause_s > EVERY_S else 0
+        if not is_pause:
+            pause_s = SHARE * watch.spent_s
+            self._due_ms = now.mono_ms + int(pause_s * 1000) if pause_s > EVERY_S else 0
         changed: list[tuple[Rule, Changes]] = []
-        for rule in rules:
+        for rule in due:
             state = self._states[rule.id]
             changes = state.step(rule, watch.readings[rule.id], now)
             if changes.fired or changes.resolved:
                 changed.append((rule, changes))
             if state.left_out:
                 watch.problems.append(f"{rule.name}: {state.left_out:,} more alerts are only counted.")
-        await self._write(rules, changed, watch.problems, now)
+        await self._write(rules, changed, None if is_pause else watch.problems, now)
+        self._send(due, silences, channels, now)
+
+    def _send(
+        self, rules: list[Rule], silences: Sequence[Silence], channels: Mapping[int, Channel], now: Moment
+    ) -> None:
+        """Put what is due to be sent about these rules into the outbox."""
         for rule in rules:
             notice = self._states[rule.id].notice(rule, silences, now)
             for number in rule.channels if notice is not None else ():
@@ -152,8 +164,9 @@ class AlertService:
                 watch.readings[rule.id].add_unknown(REPORTS_SUBJECT)
 
     async def _write(
-        self, rules: list[Rule], changed: list[tuple[Rule, Changes]], problems: list[str], now: Moment
+        self, rules: list[Rule], changed: list[tuple[Rule, Changes]], problems: list[str] | None, now: Moment
     ) -> None:
+        """Write what a round changed. ``problems`` is None unless it evaluated all rules."""
         self._rounds += 1
 
         def write() -> None:
@@ -161,7 +174,8 @@ class AlertService:
                 records.repair([(rule, self._states[rule.id].firing) for rule in rules], now.wall_ms)
             else:
                 records.write(changed, [rule.id for rule in rules], now.wall_ms)
-            records.note_round(now.wall_ms, problems)
+            if problems is not None:
+                records.note_round(now.wall_ms, problems)
             if self._rounds % FORGET_EVERY == 1:
                 records.forget_old(now.wall_ms)
 

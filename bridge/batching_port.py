@@ -138,6 +138,8 @@ class BatchingPort:
         self._number_sent = 0  # of the last batch that was sent
         self._first = 0  # first batch that reached the current engine
         self._away_reason = "the broker's engine has not answered yet"  # why it cannot be called; empty if it can
+        self._is_silent = False
+        """The engine is away because it does not answer: the reason says for how long."""
         self._heard_ns = 0
         self._pump = Pump(self._send_next)
         self._alive_task: asyncio.Task[None] | None = None
@@ -183,8 +185,13 @@ class BatchingPort:
             )
             await self._try_send(wire.encode_to_engine(alive))
             silence_ms = (self._clock.mono_ns() - self._heard_ns) // 1_000_000
-            if silence_ms > self.limits.engine_silence_ms and not self._away_reason:
-                self._lost(f"the broker's engine has not answered for {silence_ms / 1000:.0f} s")
+            if silence_ms > self.limits.engine_silence_ms and (self._is_silent or not self._away_reason):
+                reason = f"the broker's engine has not answered for {silence_ms / 1000:.0f} s"
+                if self._is_silent:
+                    self._away_reason = reason
+                else:
+                    self._lost(reason)
+                    self._is_silent = True
             if self._unreported_closed:
                 self._pump.wake()
             pause_ms = self.limits.away_alive_ms if self._away_reason else self.limits.alive_ms
@@ -352,7 +359,7 @@ class BatchingPort:
         self._heard_ns = self._clock.mono_ns()
         self._heard.set()
         if self._away_reason:
-            self._away_reason = ""
+            self._away_reason, self._is_silent = "", False
             self._watchers.lost("the broker's engine answers again")
         if message.first > self._first:
             self._first = message.first
@@ -392,7 +399,7 @@ class BatchingPort:
 
     def _lost(self, reason: str) -> None:
         """Note that the engine cannot be called for now, and end all calls."""
-        self._away_reason = reason
+        self._away_reason, self._is_silent = reason, False
         self._calls.fail_sent(reason)
         self._calls.fail_all(self._unavailable)
         self._watchers.lost(reason)

@@ -124,6 +124,24 @@ async def test_a_slow_round_is_followed_by_a_pause_in_which_the_turn_is_kept(mon
     assert len(await bench.round()) == 1
 
 
+async def test_an_engine_that_stops_in_the_pause_after_a_slow_round_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    await declared()
+    await database(lambda: catalogue.add_rule(name="down", what="engine_down", for_s=60))
+    monkeypatch.setattr(service, "SHARE", 1e12)
+    bench = Bench()
+    bench.stalled("g")
+    await bench.round()
+    asked = len(bench.port.commands)
+    await bench.round(after_ms=15_000)
+    assert bench.port.commands[asked:] == [commands.GetBroker()]
+    bench.port.replies[commands.GetBroker] = PortTimeout("no answer within 10 s")
+    await bench.round(after_ms=15_000)
+    await bench.round(after_ms=60_000)
+    assert await database(lambda: list(AlertRecord.objects.values_list("rule_name", "broker"))) == [
+        ("down", "broker-a")
+    ]
+
+
 async def test_an_engine_that_does_not_answer_delays_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     await declared()
     monkeypatch.setattr(service, "SHARE", 1e12)

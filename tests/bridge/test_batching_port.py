@@ -77,7 +77,7 @@ async def test_commands_gather_while_a_send_is_under_way() -> None:
 
 async def test_a_batch_is_limited() -> None:
     engine = FakeEngine()
-    async with started(engine, msgspec.structs.replace(QUICK, batch_count=4, batch_bytes=2500)) as port:
+    async with started(engine, msgspec.structs.replace(QUICK, batch_count=4, batch_bytes=3000)) as port:
         await asyncio.gather(*(port.call(GetTopics()) for _ in range(10)))
         assert [len(batch.requests) for batch in engine.batches] == [4, 4, 2]
         engine.batches.clear()
@@ -424,6 +424,18 @@ async def test_a_silent_engine_is_away_until_its_next_message() -> None:
         engine.alive, engine.answer = True, lambda command: Done()
         await watcher.until(lambda: len(watcher.lost) == 2)
         assert await port.call(GetBroker()) == Done()
+
+
+async def test_a_refused_call_says_how_long_the_engine_has_been_silent() -> None:
+    engine, clock = FakeEngine(), VirtualClock()
+    async with started(engine, clock=clock) as port:
+        engine.alive = False
+        for silence_s in (60, 120):
+            clock.advance(60_000)
+            sent = len(engine.alives)
+            await engine.until(lambda sent=sent: len(engine.alives) > sent + 1)  # type: ignore[misc]
+            with pytest.raises(PortUnavailable, match=f"has not answered for {silence_s} s"):
+                await port.call(GetBroker())
 
 
 async def test_without_an_engine_calls_are_refused_at_once() -> None:

@@ -63,6 +63,8 @@ test("the state of a group is the server's", () => {
 test("the states of all groups are counted, the worst first", () => {
   const groups = ["ok", "stalled", "ok", "stopped", "stalled", "odd"].map((state) => ({ state }));
   assert.deepEqual(countStates(groups), [["stalled", 2], ["stopped", 1], ["ok", 2], ["odd", 1]]);
+  const leftOver = { state: "stopped", lag: 0, unknown_queues: 0 };
+  assert.deepEqual(countStates([leftOver, { ...leftOver, lag: 3 }, leftOver]), [["stopped", 1], ["over", 2]]);
   assert.deepEqual(countStates([]), []);
 });
 

@@ -3,7 +3,7 @@
 import { cell, el, panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, plural, rate, span } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
-import { countStates, groupState, joinNames, isRetryTopic, lagText } from "../text/explain_group.js";
+import { countStates, countedState, groupState, joinNames, isRetryTopic, lagText } from "../text/explain_group.js";
 import { groupHref } from "../links.js";
 import { unavailableText } from "./clients.js";
 import { writeQuery } from "../search_state.js";
@@ -120,7 +120,7 @@ export function groupsPanel() {
     const { groups, hasMore } = view.answer;
     several = showsAllBrokers();
     remember(view.answer);
-    const { shown, matching } = choice.of(groups.filter((group) => !state || group.state === state));
+    const { shown, matching } = choice.of(groups.filter((group) => !state || countedState(group) === state));
     rows.show(shown, (group) => group.group);
     showStates(groups);
     setText(part("count"), `${groups.length ? "" : t("none")}${unavailableText(view.answer)}`);

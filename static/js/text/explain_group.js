@@ -93,6 +93,7 @@ const GROUP_STATES = {
   "falling behind": { mark: "▲", tone: "warn", rank: 2 },
   unknown: { mark: "?", tone: "none", rank: 3 },
   "catching up": { mark: "◔", tone: "calm", rank: 4 },
+  over: { mark: "○", tone: "none", rank: 5 },
   ok: { mark: "●", tone: "good", rank: 6 },
 };
 const SEVERITY_TONES = { error: "bad", warning: "warn", info: "none", ok: "good" };
@@ -100,17 +101,20 @@ const SEVERITY_TONES = { error: "bad", warning: "warn", info: "none", ok: "good"
 /** Whether a group of the list is stopped while nothing waits for it. */
 const isOver = ({ state, lag, unknown_queues: unknown }) => state === "stopped" && lag !== undefined && !lag && !unknown;
 
+/** The state by which the list counts a group: the server's, or "over" if the group is stopped while nothing waits. */
+export const countedState = (group) => (isOver(group) ? "over" : group.state);
+
 /** Mark, word, tone and rank (the worst first) of the state that the server gives a group. A stopped group is no problem
  * while nothing waits for it. `lag` and `unknown_queues` are those of the list, or undefined. */
 export function groupState(group) {
-  const known = GROUP_STATES[group.state] ?? { mark: "·", tone: "none", rank: 3 };
-  return { ...known, ...(isOver(group) ? { mark: "○", tone: "none", rank: 5 } : {}), word: word(group.state) };
+  const known = GROUP_STATES[countedState(group)] ?? { mark: "·", tone: "none", rank: 3 };
+  return { ...known, word: word(group.state) };
 }
 
-/** How many groups are in each state, the worst first, without empty states: [["stalled", 3], ["ok", 17]]. */
+/** How many groups are in each counted state, the worst first, without empty states: [["stalled", 3], ["ok", 17]]. */
 export function countStates(groups) {
   const counts = new Map(Object.keys(GROUP_STATES).map((state) => [state, 0]));
-  for (const { state } of groups) counts.set(state, (counts.get(state) ?? 0) + 1);
+  for (const state of groups.map(countedState)) counts.set(state, (counts.get(state) ?? 0) + 1);
   return [...counts].filter(([, number]) => number);
 }
 

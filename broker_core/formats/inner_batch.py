@@ -69,8 +69,10 @@ def inner_messages(record: CommitLogRecord, begin: int = 0) -> Iterator[CommitLo
 
 
 def inner_messages_with(record: CommitLogRecord, unique_key: str) -> list[CommitLogRecord]:
-    """The messages of an inner batch with this UNIQ_KEY, as in ``split_record``; at most two. RecordError if the body
-    is no batch. The other messages are not decoded: there may be thousands of them."""
+    """The messages of an inner batch with this UNIQ_KEY, as ``split_record`` returns them; two at most.
+
+    The other messages are not decoded, because there may be thousands of them. RecordError if the body is no batch.
+    """
     found = []
     try:
         for number, entry in entries_with(record.body, unique_key.encode("utf-8", "surrogatepass")):

@@ -93,7 +93,7 @@ class ConsumeQueueStore:
         topics, batch_topics = self._files.names(self._folder), self._files.names(self._batch_folder)
         configured = self._configured_topics()
         self.batch_topics.update(topic for topic, is_batch in configured.items() if is_batch)
-        # A topic has both folders if it got batch consume queues in place of others, which are not up to date.
+        # A topic has both folders if batch consume queues replaced its queues; the replaced ones are not up to date.
         self.batch_topics.update(topic for topic in batch_topics if topic not in topics or topic not in configured)
         for folder, names in ((self._folder, topics), (self._batch_folder, batch_topics)):
             for topic in names:
@@ -114,12 +114,13 @@ class ConsumeQueueStore:
     def make_batch_queues(
         self, topic: str, store_timestamp: Callable[[int], int | None], limit: int
     ) -> list[ConsumeQueue]:
-        """Give a topic batch consume queues in place of its queues, because the log has a batch of it. Returns those
-        with messages.
+        """Replace a topic's queues by batch consume queues, because the log has a batch of it. Returns the new queues
+        that have messages.
 
-        topics.json may be older than the topic. Its first messages, which came alone, are then in ordinary queues; each
-        becomes a record of one message. ``store_timestamp`` is called with their physical offsets. Nothing changes if
-        there are more than ``limit`` of them. The old files stay until the topic is deleted; ``load`` passes over them.
+        topics.json may be older than the topic. Messages that were not sent in batches are then in ordinary queues;
+        each becomes an entry with one message. ``store_timestamp`` is called with their physical offsets. Nothing
+        changes if there are more than ``limit`` of them. The old files stay until the topic is deleted; ``load`` passes
+        over them.
         """
         queues = self._by_topic.get(topic, {})
         if sum(queue.max_offset - queue.first_file_offset for queue in queues.values()) > limit:

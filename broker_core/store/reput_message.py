@@ -245,8 +245,7 @@ class ReputMessageService:
         return queue, queue_id, queue_offset, transaction
 
     def _with_batches(self, queue: ConsumeQueue) -> ConsumeQueue:
-        """The batch consume queue that takes the place of a queue, or the queue itself if too many messages are in the
-        queues of its topic."""
+        """The batch consume queue that replaces a queue; the queue itself if too many messages had to move."""
         self.touched.update(
             self._queues.make_batch_queues(queue.topic, self._log.store_timestamp, self.messages_moved_max)
         )

@@ -241,7 +241,7 @@ class TransactionalMessageService:
         """The store refused an op message: try again at this monotonic time."""
         self._paused_until_ns = until_ns
 
-    def is_further(self, flushed_offset: int) -> bool:
+    def has_progressed(self, flushed_offset: int) -> bool:
         """Whether ``progress`` would return more, because op messages of rollbacks have reached the disk."""
         return bool(self._rolled_back) and self._rolled_back[0][0] <= flushed_offset
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_jobs.job import Period
 from spark_jobs.reports.shape import ALL_BROKERS, LEFT_OUT, Report, Table
 from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_for
-from spark_jobs.spark.at_once import AT_ONCE, at_once
+from spark_jobs.spark.at_once import AT_ONCE, run_at_once
 
 MOST_ROWS = 1_000_000
 """Rows of one table. Further rows are not counted."""
@@ -53,7 +53,7 @@ def compute(
 
     queries: list[Callable[[], Any]] = [partial(rows_of, name) for name in report.tables]
     queries += [partial(total, report, inside), partial(left_out, inside)]
-    *found, whole, missing = at_once(next(iter(facts.values())).sparkSession, queries, most)
+    *found, whole, missing = run_at_once(next(iter(facts.values())).sparkSession, queries, most)
     tables = dict(zip(report.tables, found, strict=True))
     cut = [name for name, rows in tables.items() if rows.num_rows > MOST_ROWS]
     return Result(tables | {name: tables[name].slice(0, MOST_ROWS) for name in cut}, whole, missing, step_ms, cut)

@@ -14,7 +14,7 @@ from spark_jobs.catalogue import LOOK_BACK_MS, REPORTS
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import ALL_BROKERS, Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import DAY_MS, about, floored, in_window
-from spark_jobs.spark.at_once import at_once
+from spark_jobs.spark.at_once import run_at_once
 
 NAME = "daily_summary"
 PARTS = {name: load(name) for name in REPORTS if name != NAME}
@@ -105,7 +105,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         return inputs.read(needed, list(PARTS).index(name), len(PARTS)) if inputs.read else needed
 
     queries = [partial(facts_of, name) for name in PARTS]
-    known = dict(zip(PARTS, at_once(inputs.messages.sparkSession, queries), strict=True))
+    known = dict(zip(PARTS, run_at_once(inputs.messages.sparkSession, queries), strict=True))
     figures = []
     for name, part in PARTS.items():
         for fact, figures_of in part.figures.items():

@@ -15,7 +15,9 @@ AT_ONCE = 3
 _Answer = TypeVar("_Answer")
 
 
-def at_once(session: "SparkSession", queries: Sequence[Callable[[], _Answer]], most: int = AT_ONCE) -> list[_Answer]:
+def run_at_once(
+    session: "SparkSession", queries: Sequence[Callable[[], _Answer]], most: int = AT_ONCE
+) -> list[_Answer]:
     """Call functions that query Spark, up to ``most`` at a time; returns their answers.
 
     After an error no further function is called. The error is raised when those under way have returned.

@@ -157,7 +157,7 @@ def test_hostile_messages_are_shown_as_text_and_bounded(broker: Broker, page: Pa
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_the_last_minutes_are_the_brokers(broker: Broker, browser: Browser, hours: int) -> None:
+def test_the_last_minutes_are_searched_by_the_brokers_clock(broker: Broker, browser: Browser, hours: int) -> None:
     """The browser's clock is wrong by an hour."""
     broker.publish("recent", "now")
     tab = browser.new_page()

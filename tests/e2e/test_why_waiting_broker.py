@@ -144,8 +144,8 @@ async def test_an_attached_broker_says_what_it_does_not_know(tmp_path: Path) -> 
             assert not {"ok", "idle"} & {one["id"] for one in answer["verdicts"]}, answer
 
 
-def test_each_situation_of_the_catalogue_is_brought_about() -> None:
-    """By a client, and its verdict is read from the API."""
+def test_each_verdict_of_the_catalogue_has_a_situation_in_these_tests() -> None:
+    """A client or the broker causes each, and a test reads its verdict from the API."""
     names = {test_why_waiting.verdict_of(row[0]) for row in test_why_waiting.TABLE}
     names |= {row[0].__name__ for row in TABLE} | test_why_waiting_longer.SITUATIONS.keys() | {"attached"}
     assert names == set(CATALOGUE)

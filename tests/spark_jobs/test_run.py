@@ -14,7 +14,7 @@ from spark_jobs.errors import NotAStoreError
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.output import result as report_result
 from spark_jobs.run import run_report
-from spark_jobs.spark.at_once import AT_ONCE, at_once
+from spark_jobs.spark.at_once import AT_ONCE, run_at_once
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
@@ -165,9 +165,9 @@ def test_many_facts_give_the_same_figures_one_table_at_a_time(
 
     def counted(session: "SparkSession", queries: list[Callable[[], Any]], most: int) -> list[Any]:
         at_a_time.append(most)
-        return at_once(session, queries, most)
+        return run_at_once(session, queries, most)
 
-    monkeypatch.setattr(report_result, "at_once", counted)
+    monkeypatch.setattr(report_result, "run_at_once", counted)
     for few, most in ((1, 1), (report_run.FEW_ROWS, AT_ONCE)):
         monkeypatch.setattr(report_run, "FEW_ROWS", few)
         summary = run(spark, driven, tmp_path / f"{few}", "empty_polls")

@@ -88,7 +88,7 @@ def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now)
     if bodies:
         ops = next(arrival for arrival in batch.arrivals if arrival.topic == OP_TOPIC)
         transactions.roll_back(bodies, ops, batch.end)
-        if transactions.is_further(context.store.flushed_offset):
+        if transactions.has_progressed(context.store.flushed_offset):
             _note_progress(context)
     message_stored(context, batch, now)
     for end in ends:

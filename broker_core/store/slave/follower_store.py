@@ -11,8 +11,8 @@ from broker_core.errors import RequestError, StoreReadOnlyError, UnavailableErro
 from broker_core.store.message_store import Batch, MessageStore, PendingMessage
 
 MESSAGES_MOVED_MAX = 10_000
-"""Messages of a topic that move to batch consume queues, which takes tens of milliseconds, once for a topic. If there
-are more, its queues are wrong until the next start, which makes them from the log."""
+"""The most messages of a topic that are moved to batch consume queues at once, which takes tens of milliseconds. If a
+topic has more, its queues are wrong until the next start rebuilds them from the log."""
 
 QUEUES_AT_START = 1000
 """Queues whose last message is read at the start, to know again which topics have light message queues."""

@@ -76,8 +76,8 @@ def test_a_copy_does_not_change_with_the_table() -> None:
     assert list(copy()["table"]) == ["orders@g"]
 
 
-def test_the_copy_of_many_groups_is_one_of_a_table() -> None:
-    """The engine copies in one turn; the thread that writes the file does the rest."""
+def test_the_copy_for_the_file_has_all_groups_and_no_later_change() -> None:
+    """The engine only copies a table of all groups; the thread that writes the file builds the JSON object."""
     infos = ConsumerOrderInfoManager(None, at(0))
     for number in range(3):
         infos.hand_out(("orders", f"g{number}", number), [0], 0, 1000, "", "c", 0)

@@ -209,7 +209,7 @@ def test_attributes_are_checked_as_rocketmq_does(is_new: bool, attributes: dict[
     assert (config is None) if is_new else (config is not None and config.attributes == {"priority.factor": "50"})
 
 
-def test_a_copy_has_the_attributes_of_its_original() -> None:
+def test_a_replicated_group_has_the_attributes_of_its_original() -> None:
     groups = manager()
     for attributes in ({"priority.factor": "5", "of.a.newer": "x"}, {"of.a.newer": "y"}):
         assert groups.replicate({"groupName": "g", "attributes": attributes}, NOW).attributes == attributes

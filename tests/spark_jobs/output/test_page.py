@@ -88,7 +88,7 @@ def test_the_page_needs_no_other_file() -> None:
     assert "Leon Sorokin" in text  # the licence of what draws the charts goes with it
 
 
-def test_what_hides_or_turns_text_is_shown_by_its_code() -> None:
+def test_characters_that_hide_or_turn_text_are_shown_by_their_codes() -> None:
     turned = TABLES | {"by_queue": TABLES["by_queue"].set_column(1, "topic", pa.array(["10.0.0.1@\u202egpj"]))}
     text = page(SUMMARY | {"words": ["10.0.0.1@\u202egpj received most."]}, turned, CHARTS)
     assert "\u202e" not in text

@@ -224,7 +224,7 @@ def with_a_lost_check_point() -> tuple[Bench, int, int]:
     return bench, start, end
 
 
-def test_a_start_that_is_killed_before_it_has_decided_leaves_that_to_the_next_one(
+def test_a_start_that_is_killed_before_it_dealt_with_lost_pops_leaves_them_to_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def killed(*arguments: Any) -> None:
@@ -238,7 +238,7 @@ def test_a_start_that_is_killed_before_it_has_decided_leaves_that_to_the_next_on
     assert bodies(take(restart(bench))) == [b"a", b"b"]
 
 
-def test_what_an_earlier_start_has_dealt_with_gives_no_acknowledged_message_again() -> None:
+def test_a_loss_that_an_earlier_start_dealt_with_delivers_no_acknowledged_message_again() -> None:
     """A later start that reads the whole log finds the placeholders of the earlier one."""
     bench = start_without(*with_a_lost_check_point())
     bench.send("others", b"x")

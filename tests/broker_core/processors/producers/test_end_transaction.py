@@ -279,7 +279,7 @@ def test_a_clean_start_goes_on_and_says_how_many_are_pending() -> None:
     assert pending(bench) == [] and progress(bench) == (3, 3)
 
 
-def test_a_rollback_that_was_answered_is_one_after_a_kill() -> None:
+def test_a_rollback_that_was_answered_survives_a_kill() -> None:
     bench = Bench()
     sents = [begin(bench, b"%d" % number) for number in range(2)]
     end(bench, sents[0], "rollback")
@@ -290,7 +290,7 @@ def test_a_rollback_that_was_answered_is_one_after_a_kill() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_rollback_whose_half_message_a_power_cut_takes_ends_no_later_one(seed: int) -> None:
+def test_the_op_message_of_a_lost_half_message_ends_no_later_one(seed: int) -> None:
     """The next half message gets the same offset. The op message may have survived, and the written tables have."""
     bench = Bench(seed=seed)
     end(bench, begin(bench))

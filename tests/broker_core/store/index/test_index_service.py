@@ -213,7 +213,7 @@ def test_messages_of_a_cut_file_are_indexed_again(which: int, size: int, clean: 
 
 
 @pytest.mark.parametrize("call", [("rename", 1), ("remove", 1), ("sync_folder", 1), ("rename", 2)])
-def test_an_interrupted_start_is_made_good_by_the_next(call: tuple[str, int]) -> None:
+def test_the_next_start_finishes_what_an_interrupted_start_began(call: tuple[str, int]) -> None:
     bench = with_keys()
     bench.engine.close(bench.clock.now())
     cut(bench, 1, 100)

@@ -61,7 +61,7 @@ def test_a_recalled_message_is_passed_over_also_after_a_stop_moved_both() -> Non
 
 
 @pytest.mark.parametrize("other_ms", [30_000, 40_000])
-def test_no_time_is_named_if_the_first_message_may_be_recalled_elsewhere(other_ms: int) -> None:
+def test_the_next_due_time_is_unknown_if_the_first_message_may_be_recalled_elsewhere(other_ms: int) -> None:
     """Beyond the roll window, a message and its recall wait in different slots."""
     bench = Bench(timer_roll_window_slot=10)
     message = sent(bench, timed(TIMER_DELAY_MS=35_500))

@@ -1,5 +1,7 @@
 """Messages that nobody acknowledged in time: given again, dead at last, never lost."""
 
+from typing import Any
+
 import pytest
 
 from broker_core import commands as c
@@ -226,6 +228,23 @@ def test_a_message_without_room_for_more_properties_is_a_dead_letter(length: int
         return
     dead = records(bench.pulled(bench.pull("%DLQ%g", 0, suspend_timeout_ms=0)))
     assert [record.body for record in dead] == [b"big", b"y"] and properties_of(dead[0].properties)["K"] == "v" * length
+
+
+def test_a_turn_revives_few_check_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is a block of the log, which takes a tenth of a millisecond, even with one message."""
+    bench = Bench()
+    bench.send("orders", *[b"x"] * 40)
+    for _ in range(40):
+        take(bench, max_msg_nums=1)
+    append, blocks = bench.context.store.append, []
+
+    def counted(messages: Any, now: Any) -> Any:
+        blocks.append(len(messages))
+        return append(messages, now)
+
+    monkeypatch.setattr(bench.context.store, "append", counted)
+    bench.engine.tick(bench.clock.advance(61_000))
+    assert 0 < len(blocks) <= 20
 
 
 def test_the_copies_of_a_turn_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,9 @@ MAX_LOOK_UPS = 4096
 MAX_BYTES = 64 * 1024 * 1024
 """Bytes that the bodies of these sends may have together. A single send may have more."""
 LOOK_UPS_A_TURN = 16
-"""Short look-ups in one turn. With the sends after them they take about a millisecond."""
+"""Short look-ups in one turn. Together with the storing of their sends they take about a millisecond."""
 PIECE = 8
-"""A piece of a longer look-up counts as so many look-ups. It takes about half a millisecond."""
+"""A piece of a longer look-up counts as this many short ones. It takes about half a millisecond."""
 
 
 class _LookUp(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +65,7 @@ class GatheredCommands:
         self._look_ups_left = LOOK_UPS_A_TURN
 
     def begin_turn(self) -> None:
-        """Allow the look-ups of one turn."""
+        """Allow look-ups for another turn."""
         self._look_ups_left = LOOK_UPS_A_TURN
 
     def add(self, request: Request, now: Now) -> None:
@@ -119,7 +119,7 @@ class GatheredCommands:
             self._look_up(now)
 
     def _store_same_key(self, command: commands.SendMessage, now: Now) -> None:
-        """Store what was gathered if this send repeats a key in it, which is recognized only afterwards."""
+        """Store the gathered sends if one has the key of this send: a repeat is recognized once the first is stored."""
         if (command.topic, command.idempotency_key) in self._sent_keys:
             self.store(now)
 

@@ -16,6 +16,7 @@ from broker_core.commands import (
 from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.errors import ConflictError, NotFoundError, RequestError
 from broker_core.formats import commit_log_record, message_properties
+from broker_core.formats.inner_batch import inner_number, is_inner_batch
 from broker_core.formats.message_id import MessageIdError, decode_offset_message_id, encode_offset_message_id
 from broker_core.formats.message_properties import REAL_TOPIC, UNIQ_KEY
 from broker_core.processors.context import Context, Request
@@ -67,6 +68,12 @@ def consume_message_directly(context: Context, request: Request, now: Now) -> St
         )
     record = yield from find_message(context, command.message_id, command.topic)
     stored = commit_log_record.decode(record, check_crc=False)
+    if is_inner_batch(stored.sys_flag):  # a Java client would give its listener the whole body as one message
+        raise ConflictError(
+            f"{command.message_id} is a batch of {inner_number(stored.properties)} messages; a client can consume "
+            "only a single message directly",
+            pointer="/message_id",
+        )
     if stored.topic == DLQ_PREFIX + group:  # a Java client restores the first topic of what its retry topic has
         fields = msgspec.structs.asdict(stored) | {"topic": retry_topic(group)}
         record = commit_log_record.encode(**{name: fields[name] for name in fields if name not in COMPUTED})

@@ -13,6 +13,7 @@ from broker_core.formats.inner_batch import INNER_FLAGS, split_record
 from broker_core.formats.message_properties import decode, encode
 from tests.fakes.engine import ROOT, Bench, records
 from tests.fakes.followed import append, blocks_of, follower, log_of
+from tests.fakes.members import join
 
 TOPIC = "batches"
 FOLDER = ROOT / "batchconsumequeue" / TOPIC / "0"
@@ -288,6 +289,15 @@ def test_messages_that_wait_elsewhere_are_not_joined(where: str, kind: str, prop
     assert isinstance(reply, c.Failed) and reply.code == ResponseCode.MESSAGE_ILLEGAL
     assert reply.remark == f"a {kind} message cannot be part of a batch; send it alone"
     assert bench.context.store.max_offset(TOPIC, 0) == 0
+
+
+def test_no_client_consumes_a_whole_batch_directly() -> None:
+    bench = three(made())
+    join(bench, "A")
+    command = c.ConsumeMessageDirectly(group="g", client_id="A", message_id="FIRST", topic=TOPIC)
+    reply = bench.call(command)
+    assert isinstance(reply, c.Failed) and (reply.kind, reply.pointer) == ("conflict", "/message_id")
+    assert reply.remark == "FIRST is a batch of 3 messages; a client can consume only a single message directly"
 
 
 @pytest.mark.covers("inner-pop")

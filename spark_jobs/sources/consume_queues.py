@@ -52,20 +52,25 @@ class QueueEnd(NamedTuple):
 
 
 def consume_queue_ends(store: Path) -> Iterator[QueueEnd]:
-    """The ends of all queues with a unit."""
+    """The ends of all queues with a unit.
+
+    A queue that has a batch consume queue too got it in place of this one, which is not up to date.
+    """
+    batch_queues = set()
+    for end in _batch_queue_ends(store):
+        batch_queues.add((end.topic, str(end.queue_id)))
+        yield end
     for queue in store.glob("consumequeue/*/*"):
-        if not queue.name.isdecimal():
+        if not queue.name.isdecimal() or (queue.parent.name, queue.name) in batch_queues:
             continue
         for base, octets in _files(queue, newest_first=True):
             units = _units(octets)
             # The rest of a file is preallocated, so units that have a size come first.
             count = bisect_left(range(len(units)), True, key=lambda index: units["size"][index] <= 0)
             if count:
-                end = base // UNIT_SIZE + count
-                yield QueueEnd(queue.parent.name, int(queue.name), end, int(units["offset"][count - 1]))
+                end_offset = base // UNIT_SIZE + count
+                yield QueueEnd(queue.parent.name, int(queue.name), end_offset, int(units["offset"][count - 1]))
                 break
-
-    yield from _batch_queue_ends(store)
 
 
 def _batch_queue_ends(store: Path) -> Iterator[QueueEnd]:

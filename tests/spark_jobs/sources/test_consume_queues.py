@@ -34,6 +34,11 @@ def test_a_batch_queue_ends_after_the_last_message_of_its_last_batch(tmp_path: P
     (folder / f"{0:020d}").write_bytes(content + bytes(4 * UNIT_SIZE))
     (folder / f"{7 * UNIT_SIZE:020d}").write_bytes(bytes(7 * UNIT_SIZE))
     assert list(consume_queue_ends(tmp_path)) == [("batches", 2, 24, 500)]
+    for queue_id in (2, 3):  # queue 2 was an ordinary queue before
+        old = tmp_path / "consumequeue" / "batches" / str(queue_id)
+        old.mkdir(parents=True)
+        (old / f"{0:020d}").write_bytes(consume_queue_unit.UNIT.pack(0, 300, 0) + bytes(20))
+    assert sorted(consume_queue_ends(tmp_path)) == [("batches", 2, 24, 500), ("batches", 3, 1, 0)]
 
 
 def test_the_time_of_a_missing_message_is_unknown(driven: Path, tmp_path: Path) -> None:

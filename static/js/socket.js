@@ -7,6 +7,7 @@
  */
 
 import { withBroker } from "./brokers.js";
+import { serverText } from "./text/server/texts.js";
 import { t } from "./text/translate.js";
 
 export const STALE_AFTER_MS = 5_000;
@@ -96,7 +97,7 @@ export class EventsSocket {
     this.attempt = 0;
     this.engineUnavailable = frame.type === "lost";
     this.onFrame(frame, Date.now());
-    if (this.engineUnavailable) this.#setStatus("stale", String(frame.reason || t("the broker's engine is unavailable")));
+    if (this.engineUnavailable) this.#setStatus("stale", serverText(String(frame.reason || "")) || t("the broker's engine is unavailable"));
     else if (frame.type === "snapshot" || this.status === "live") this.#setStatus("live", "");
     else if (frame.type === "delta" && this.status === "stale") this.#setStatus("live", "");
   }

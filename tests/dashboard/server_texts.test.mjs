@@ -11,6 +11,8 @@ const CATALOG = {
   "{0} waits to pop from any queue": "{0} 等待 pop", "{0} waits at offset {1}, the queue's end": "{0} 在 {1}",
   "{0} waits at offset {1}, the queue's end, for a message that {2} accepts": "{0} 在 {1} 等待 {2}",
   "{0} has sent no heartbeat for {1}: its process is frozen or its network is cut": "{0} 已有 {1} 没有心跳",
+  "the broker's engine has not answered for {0} s": "引擎已有 {0} 秒没有应答",
+  "{0}; the command may or may not have been executed": "{0}；命令可能已执行",
 };
 globalThis.document = { documentElement: { lang: "zh-hans", hasAttribute: () => false } };
 globalThis.django = { gettext: (text) => CATALOG[text] ?? text, ngettext: (one) => one };
@@ -25,6 +27,11 @@ test("a sentence is that of its template, with its names as they are", () => {
 test("what stands in a place is translated too", () => {
   assert.equal(serverText("a client waits to pop from any queue; 3 popped messages are not acknowledged"), "某客户端 等待 pop；3 条未确认");
   assert.equal(serverText("A has sent no heartbeat for 1 min 5 s: its process is frozen or its network is cut"), "A 已有 1 分 5 秒 没有心跳");
+});
+
+test("an engine that does not answer is said in the page's language", () => {
+  assert.equal(serverText("the broker's engine has not answered for 75 s; the command may or may not have been executed"),
+    "引擎已有 75 秒没有应答；命令可能已执行");
 });
 
 test("of two templates that fit, the more exact one counts", () => {

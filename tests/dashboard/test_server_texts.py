@@ -46,8 +46,10 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
             "check_channel",
             "check_url",
         ),
-        "bridge/batching_port.py": ("_time_out",),
+        "bridge/batching_port.py": ("__init__", "_on_message", "_send_heartbeats", "_time_out"),
+        "bridge/calls.py": ("fail_sent",),
         "bridge/port.py": ("get_ports",),
+        "bridge/socket_port.py": ("_run",),
         "broker_core/topics.py": ("not_exist", "validate_name", "validate_topic", "validate_group"),
         "spark_jobs/hosting/schedules.py": ("add", "crontab_of", "_refuse_twice"),
     },
@@ -87,6 +89,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
 }
 """By the file of templates: the functions whose sentences it has. A class stands for its methods."""
 OTHER_WORDS = {
+    "the broker's engine answers again",
     "alert mail",  # a thread
     "%Y-%m-%d %H:%M UTC",
     "spark set-up",

@@ -8,6 +8,7 @@ from tests.broker_core.cli.conftest import Glassmq, Web
 
 def test_shared_options_may_stand_before_or_after_the_command(run_command: Glassmq, web: Web) -> None:
     web.answers["/api/v1/holds"] = (200, {"holds": [], "total": 0})
+    web.answers["/api/v1/attached"] = (200, {"brokers": []})
     for arguments in (("--url", web.url, "--json", "holds"), ("holds", "--url", web.url, "--json")):
         assert run_command(*arguments).json == {"holds": [], "total": 0}
     both = run_command("--url", "http://127.0.0.1:1", "holds", "--url", web.url)
@@ -16,6 +17,7 @@ def test_shared_options_may_stand_before_or_after_the_command(run_command: Glass
 
 def test_variables_replace_options(run_command: Glassmq, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     web.answers["/api/v1/holds"] = (200, {"holds": [], "total": 0})
+    web.answers["/api/v1/attached"] = (200, {"brokers": []})
     monkeypatch.setenv("GLASSMQ_URL", web.url)
     monkeypatch.setenv("GLASSMQ_API_TOKEN", "secret")
     assert run_command("holds").code == 0

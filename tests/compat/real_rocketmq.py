@@ -70,7 +70,8 @@ BROKER_CONF = STOCK_CONF | {
 }
 """What brokers of tests get. Behaviour is RocketMQ's default except for sizes, patience, SQL92 filters and recalls."""
 
-SMALL_JVM = ("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
+SMALL_JVM = ("-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=1g")
+"""Each of the broker's threads that stores messages keeps a direct buffer of 4 MiB, and there are more than 60."""
 STOCK_JVM = (
     "-server",
     "-Xms1g",

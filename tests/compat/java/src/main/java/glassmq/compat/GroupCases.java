@@ -171,10 +171,17 @@ final class GroupCases {
         org.apache.rocketmq.client.producer.DefaultMQProducer producer = world.newProducer();
         producer.start();
         producer.send(World.message(topic, "tag", 0));
-        producer.getDefaultMQProducerImpl().getMqClientFactory().sendHeartbeatToAllBrokerWithLock();
         String group = producer.getProducerGroup();
-        Check.same("connections", 1, world.api().getProducerConnectionList(broker, group, World.API_MILLIS)
-            .getConnectionSet().size());
+        Check.until("the broker knows the producer", Check.PATIENCE, () -> {
+            // not sent while another thread of the client sends one
+            producer.getDefaultMQProducerImpl().getMqClientFactory().sendHeartbeatToAllBrokerWithLock();
+            try {
+                return world.api().getProducerConnectionList(broker, group, World.API_MILLIS)
+                    .getConnectionSet().size() == 1;
+            } catch (MQBrokerException e) {
+                return false;
+            }
+        });
         producer.shutdown();
         Check.same("a group without producers", 1, Check.refusal(
             () -> world.api().getProducerConnectionList(broker, group, World.API_MILLIS)));

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import sync_playwright
 
-from spark_jobs.output.page import facts, lead, notes, page, words
+from spark_jobs.output.page import facts, lead, page
 from spark_jobs.reports.shape import Chart
 from tests.fakes.browser import launch
 
@@ -101,8 +101,8 @@ def test_the_content_security_policy_allows_only_the_pages_script() -> None:
     script = re.findall(r'(?s)<script type="module">(.*?)</script>', text)
     assert len(script) == 1
     digest = b64encode(sha256(script[0].encode()).digest()).decode()
-    assert f"script-src &#x27;sha256-{digest}&#x27;" in text
-    assert "default-src &#x27;none&#x27;" in text
+    assert f"script-src 'sha256-{digest}'" in text
+    assert "default-src 'none'" in text
 
 
 def test_text_from_the_store_is_escaped() -> None:
@@ -132,42 +132,66 @@ def test_the_time_before_is_beside_the_first_table() -> None:
 
 
 def test_the_page_lists_what_was_read() -> None:
-    text = facts(SUMMARY)
-    assert "<dd>/data/&lt;store&gt; of broker-a</dd>" in text
-    assert "<dd>bytes 0 to 300, 2 messages; nothing is written behind that</dd>" in text
-    assert "<dd>1 read, 1 behind the end, not read, 3 outside the window, not read</dd>" in text
-    assert "Poll journal" not in text
-    lake = {
-        "folder": "/lake/<s>",
-        "position": 2_000,
-        "messages": 1_000,
-        "synced_ms": 0,
-        "gap_bytes": 5,
-        "missing_journal_files": 0,
-    }
-    assert (
-        "<dt>Lake</dt><dd>1,000 messages of /lake/&lt;s&gt;, which has the log up to byte 2,000, filled "
-        "1970-01-01 00:00:00 UTC, 5 bytes of the log deleted unread</dd>"
-    ) in facts(SUMMARY | {"inputs": [SOURCE | {"lake": lake}]})
-    assert "Lake" not in text
-    of_journal = facts(SUMMARY | {"inputs": [{"broker": "a", "store": "/data", "journal": JOURNAL}]})
-    assert (
-        "<dd>4,000 entries in 2 files, 3 entries that the broker could not write, "
-        "1 file that a crash may have cut off</dd>"
-    ) in of_journal
-    assert "<dd>4,000 entries in 1 file, 3 entries" in facts(
-        SUMMARY | {"inputs": [{"broker": "a", "store": "/data", "journal": JOURNAL | {"files": 1}}]}
-    )
-    assert "Segments" not in of_journal
-    assert "<dd>there is none</dd>" in facts(
-        SUMMARY | {"inputs": [{"broker": "a", "store": "/data", "journal": JOURNAL | {"files": 0}}]}
-    )
+    assert list(facts(SUMMARY)) == [
+        ("Store", "/data/<store> of broker-a"),
+        ("Log", "bytes 0 to 300, 2 messages; nothing is written behind that"),
+        ("Segments", "1 read, 1 behind the end, not read, 3 outside the window, not read"),
+        ("Torn", "0 bytes that are no record"),
+        ("Created", "2023-11-14 22:13:20 UTC, in 1.2 s, by GlassMQ 0.1.0+abc"),
+    ]
+    assert "<dt>Store</dt><dd>/data/&lt;store&gt; of broker-a</dd><dt>Log</dt>" in page(SUMMARY, TABLES, CHARTS)
 
 
-def test_the_sentences_come_before_the_headlines() -> None:
-    assert words(SUMMARY) == '<p class="said">There are &lt;2&gt; messages.</p>\n'
-    text = page(SUMMARY, TABLES, CHARTS)
-    assert text.index("&lt;2&gt; messages") < text.index('id="headlines"')
+LAKE = {
+    "folder": "/lake/s",
+    "position": 2_000,
+    "messages": 1_000,
+    "synced_ms": 0,
+    "gap_bytes": 5,
+    "missing_journal_files": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "fact"),
+    [
+        (
+            {"lake": LAKE},
+            (
+                "Lake",
+                "1,000 messages of /lake/s, which has the log up to byte 2,000, filled 1970-01-01 00:00:00 UTC, "
+                "5 bytes of the log deleted unread",
+            ),
+        ),
+        (
+            {"journal": JOURNAL},
+            (
+                "Poll journal",
+                "4,000 entries in 2 files, 3 entries that the broker could not write, "
+                "1 file that a crash may have cut off",
+            ),
+        ),
+        (
+            {"journal": JOURNAL | {"files": 1, "lost": 0, "cut_off_files": 0}},
+            ("Poll journal", "4,000 entries in 1 file"),
+        ),
+        ({"journal": JOURNAL | {"files": 0}}, ("Poll journal", "there is none")),
+    ],
+)
+def test_the_page_lists_lake_and_journal_of_a_store(read: dict[str, Any], fact: tuple[str, str]) -> None:
+    store, found, _ = facts(SUMMARY | {"inputs": [{"broker": "a", "store": "/data", **read}]})
+    assert (store, found) == (("Store", "/data of a"), fact)
+
+
+def test_sentences_and_notes_come_before_the_headlines() -> None:
+    left_out = [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}]
+    text = page(SUMMARY | {"notes": ["There is no <journal>."], "left_out": left_out}, TABLES, CHARTS)
+    assert text.partition("<main>\n")[2].startswith(
+        '<p class="said">There are &lt;2&gt; messages.</p>\n'
+        '<p class="note-line" role="note">There is no &lt;journal&gt;.</p>\n'
+        '<p class="note-line" role="note">1,200 left out: a clock went back.</p>\n'
+        '<div id="headlines"'
+    )
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
@@ -214,22 +238,11 @@ def test_the_edge_of_a_table_that_can_be_scrolled_is_shaded(tmp_path: Path, them
         browser.close()
 
 
-def test_the_page_names_its_window_filters_and_missing_data() -> None:
+def test_the_lead_names_window_and_filters() -> None:
     summary = SUMMARY | {"inputs": [SOURCE | {"segments_outside": 0}]}
     assert lead(summary) == "from the beginning to 2023-11-14 22:13:20 UTC; at broker-a; group g only"
     assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
         "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"
-    )
-    said = notes(
-        SUMMARY
-        | {
-            "notes": ["There is no <journal>."],
-            "left_out": [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}],
-        }
-    )
-    assert said == (
-        '<p class="note-line" role="note">There is no &lt;journal&gt;.</p>\n'
-        '<p class="note-line" role="note">1,200 left out: a clock went back.</p>\n'
     )
 
 

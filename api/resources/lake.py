@@ -123,11 +123,11 @@ async def _read_view(broker: str) -> LakeView:
 
 
 def _view(state: lake_state.LakeState) -> LakeView:
-    notes = state.notes
+    stored, notes, active, ended = state.stored, state.stored.notes, state.active, state.ended
     return LakeView(
-        broker=state.broker,
+        broker=stored.broker,
         brokers=state.brokers,
-        folder=state.folder,
+        folder=stored.folder,
         position=notes.position,
         behind_bytes=state.behind_bytes,
         synced_ms=notes.synced_ms or None,
@@ -141,15 +141,15 @@ def _view(state: lake_state.LakeState) -> LakeView:
         dropped_polls=notes.dropped.polls,
         ended_by=notes.ended_by,
         segments_unread=len(notes.segments_unread),
-        other_lakes=state.other_lakes,
-        problem=state.problem,
-        under_way=state.under_way,
+        other_lakes=sum(path != stored.path for path in stored.known),
+        problem=stored.problem,
+        under_way=active is not None,
         status=state.status,  # type: ignore[arg-type]
-        percent=state.percent,
-        doing=state.doing,
-        cancel_requested=state.cancel_requested,
-        last_try_ms=None if state.last_try is None else int(state.last_try.timestamp() * 1000),
-        last_failure=state.last_failure,
+        percent=active.percent if active else 0,
+        doing=active.doing if active else "",
+        cancel_requested=active is not None and active.cancel_requested,
+        last_try_ms=int(ended.finished.timestamp() * 1000) if ended and ended.finished else None,
+        last_failure=ended.error if ended else "",
         schedule=None if state.schedule is None else schedule_view(state.schedule),
     )
 

@@ -3,7 +3,7 @@
 Reads the notes that every fill writes. Does not import pyspark.
 """
 
-from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,50 +32,45 @@ class NotUnderWayError(LookupError):
 
 
 class StoredNotes(NamedTuple):
-    """The notes on a broker's store: the files that there are, oldest first, the chosen one, and what it says.
-
-    ``problem`` says why the lake cannot be read, or is empty.
-    """
+    """The notes on the store of a broker, as files of the lake have them."""
 
     broker: str
+    store: Path
     known: list[str]
+    """The files that there are, oldest first; those of other stores that were at the same path before, too."""
     path: str | None
-    notes: Notes | None
+    """The file of this store; None if there is no lake."""
+    notes: Notes
+    """What the last fill noted; empty if there is no lake."""
     problem: str
+    """Why the lake cannot be read; empty if it can."""
 
-
-_kept: dict[tuple[str, Path], tuple[float, StoredNotes]] = {}
-"""The last notes of lakes in S3, by lake and store, and when they were read, in seconds."""
+    @property
+    def folder(self) -> str:
+        """The lake's folder or URL; empty if there is no lake."""
+        return folder_and_broker(self.path)[0] if self.path else ""
 
 
 class LakeState(NamedTuple):
-    """The lake of ``broker``, one of ``brokers``. ``folder`` is empty if there is no lake.
+    """The lake of a broker's store, and what the report worker does about it."""
 
-    ``problem`` says why the lake cannot be read, or is empty.
-    """
-
-    broker: str
+    stored: StoredNotes
     brokers: list[str]
-    folder: str
-    notes: Notes
-    """What the last fill noted; empty if there is no lake."""
+    """All brokers with a store here."""
     behind_bytes: int | None
     """Bytes of the log that the lake has not read; None if the store has no file with the end of its log."""
-    other_lakes: int
-    """Lakes of other stores that were at the same path before."""
-    problem: str
-    under_way: bool
-    """Whether a fill runs or waits."""
-    status: str
-    """The status of the fill under way, otherwise of the last one; empty without any fill."""
-    percent: int
-    """Progress of the round under way."""
-    doing: str
-    cancel_requested: bool
-    last_try: datetime | None
-    last_failure: str
-    """Why the last fill failed; empty if it did not fail."""
+    active: ReportRun | None
+    """The fill that runs or waits."""
+    ended: ReportRun | None
+    """The last fill that has ended."""
     schedule: Schedule | None
+
+    @property
+    def status(self) -> str:
+        """The status of the fill under way, otherwise of the last one; empty without any fill."""
+        shown = self.active or self.ended
+        status = shown.status if shown else ""
+        return str(Status.QUEUED if status == Status.WAITING else status)
 
 
 def read_stored(broker: str = "") -> StoredNotes:
@@ -88,55 +83,40 @@ def read_stored(broker: str = "") -> StoredNotes:
     broker, store = runs.stores(broker)[0]
     if is_local(settings.GLASSMQ_LAKE_DIR):
         return _read_stored(broker, store)
-    key = (str(settings.GLASSMQ_LAKE_DIR), store)
-    kept = _kept.get(key)
-    if kept is None or not 0 <= timezone.now().timestamp() - kept[0] < KEPT_S:  # negative: the clock was set back
-        stored = _read_stored(broker, store)
-        kept = _kept[key] = (timezone.now().timestamp(), stored)
-    return kept[1]
+    return _read_once(broker, store, timezone.now().timestamp() // KEPT_S)
 
 
 def _read_stored(broker: str, store: Path) -> StoredNotes:
-    problem, notes = "", None
+    problem, notes = "", Notes(str(store))
     path, known = None, list[str]()
     try:
         known = [notes_path(settings.GLASSMQ_LAKE_DIR, name) for name in brokers(settings.GLASSMQ_LAKE_DIR, store)]
         path = choose_notes(store, known)
-        notes = read_notes(*folder_and_broker(path)) if path else None
+        if path is not None:
+            notes = read_notes(*folder_and_broker(path)) or notes
     except LakeError as error:
         problem = str(error)
     except (OSError, ImportError) as error:  # a lake in S3; what reads it comes with Spark's packages
         problem = f"The lake in {settings.GLASSMQ_LAKE_DIR} cannot be read: {error}."
-    return StoredNotes(broker, known, path, notes, problem)
+    return StoredNotes(broker, store, known, path, notes, problem)
+
+
+@lru_cache(maxsize=32)
+def _read_once(broker: str, store: Path, period: float) -> StoredNotes:
+    """The same, for all calls within a period of KEPT_S, which has this number."""
+    return _read_stored(broker, store)
 
 
 def lake_state(stored: StoredNotes) -> LakeState:
     """The state of a lake: its notes, with the current fill and schedule from the database."""
-    stores = dict(runs.stores())
-    broker, known, path, notes, problem = stored
-    store = stores[broker]
-    notes = notes or Notes(str(store))
-    end = safe_end.decode(_read(store / safe_end.FILE_NAME))
-    active = find_active()
-    ended = ReportRun.objects.filter(report=runs.LAKE).exclude(status__in=ACTIVE).first()
-    shown = active or ended
-    status = shown.status if shown else ""
+    end = safe_end.decode(_read(stored.store / safe_end.FILE_NAME))
     return LakeState(
-        broker=broker,
-        brokers=list(stores),
-        folder=folder_and_broker(path)[0] if path else "",
-        notes=notes,
-        behind_bytes=None if end is None else max(0, end.flushed_offset - max(notes.position, end.min_offset)),
-        other_lakes=len([other for other in known if other != path]),
-        problem=problem,
-        under_way=active is not None,
-        status=str(Status.QUEUED if status == Status.WAITING else status),
-        percent=active.percent if active else 0,
-        doing=active.doing if active else "",
-        cancel_requested=active is not None and active.cancel_requested,
-        last_try=ended.finished if ended else None,
-        last_failure=ended.error if ended else "",
-        schedule=read_schedule(),
+        stored,
+        [broker for broker, _ in runs.stores()],
+        None if end is None else max(0, end.flushed_offset - max(stored.notes.position, end.min_offset)),
+        find_active(),
+        ReportRun.objects.filter(report=runs.LAKE).exclude(status__in=ACTIVE).first(),
+        read_schedule(),
     )
 
 

@@ -54,7 +54,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/hosting/schedules.py": ("add", "crontab_of", "_refuse_twice"),
     },
     "report_notes.js": {
-        "spark_jobs/hosting/lake_state.py": ("_read_stored", "lake_state"),
+        "spark_jobs/hosting/lake_state.py": ("_read_stored",),
         "spark_jobs/hosting/runs.py": ("end_attempt",),
         "spark_jobs/hosting/setup.py": (),
         "spark_jobs/hosting/spark_child.py": ("start_spark",),

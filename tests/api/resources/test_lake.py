@@ -2,6 +2,7 @@
 
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,34 +13,24 @@ from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, StoredNot
 from spark_jobs.hosting.runs import NoWorkerError
 from spark_jobs.hosting.schedules import BadCronError, Schedule
 from spark_jobs.lake.notes import Dropped, Notes, Rows
+from spark_jobs.models import ReportRun, Status
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
-STATE = LakeState(
-    "broker-a",
-    ["broker-a", "broker-b"],
-    "/data/lake/store-1",
-    Notes(
-        "store",
-        dropped=Dropped(86_400_000, 12, 3),
-        synced_ms=5,
-        ended_by="safe end",
-        position=1000,
-        messages=Rows(7, 2, 300),
-        polls=Rows(1, 1, 50),
-        retired_bytes=77,
-    ),
-    24,
-    0,
-    "",
-    True,
-    "running",
-    40,
-    "writing",
-    False,
-    datetime(2026, 1, 1, tzinfo=UTC),
-    "The disk is full.",
-    HOURLY,
+NOTES = Notes(
+    "store",
+    dropped=Dropped(86_400_000, 12, 3),
+    synced_ms=5,
+    ended_by="safe end",
+    position=1000,
+    messages=Rows(7, 2, 300),
+    polls=Rows(1, 1, 50),
+    retired_bytes=77,
 )
+FILES = [f"/data/lake/{name}.json" for name in ("store-1", "store-1-2")]
+STORED = StoredNotes("broker-a", Path("/data/store"), FILES, FILES[1], NOTES, "")
+RUNNING = ReportRun(status=Status.RUNNING, percent=40, doing="writing")
+FAILED = ReportRun(status=Status.FAILED, finished=datetime(2026, 1, 1, tzinfo=UTC), error="The disk is full.")
+STATE = LakeState(STORED, ["broker-a", "broker-b"], 24, RUNNING, FAILED, HOURLY)
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +40,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
     def read_stored(broker: str) -> StoredNotes:
         calls.append((broker, threading.current_thread().name))
-        return StoredNotes(broker, [], None, None, "")
+        return STORED._replace(broker=broker)
 
     monkeypatch.setattr(lake_state, "read_stored", read_stored)
     return calls
@@ -86,7 +77,7 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
     assert (await client.get("/api/v1/lake")).json() == {
         "broker": "broker-a",
         "brokers": ["broker-a", "broker-b"],
-        "folder": "/data/lake/store-1",
+        "folder": "/data/lake",
         "position": 1000,
         "behind_bytes": 24,
         "synced_ms": 5,
@@ -100,7 +91,7 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "dropped_polls": 3,
         "ended_by": "safe end",
         "segments_unread": 0,
-        "other_lakes": 0,
+        "other_lakes": 1,
         "problem": "",
         "under_way": True,
         "status": "running",
@@ -112,10 +103,17 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None}
         | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
-    bare = STATE._replace(schedule=None, last_try=None, notes=Notes("store"))
-    monkeypatch.setattr(lake_state, "lake_state", lambda stored: bare)
+    nothing = StoredNotes("broker-a", Path("/data/store"), [], None, Notes("store"), "The lake cannot be read.")
+    monkeypatch.setattr(lake_state, "lake_state", lambda stored: LakeState(nothing, [], None, None, None, None))
     answer = (await client.get("/api/v1/lake")).json()
     assert all(answer[name] is None for name in ("schedule", "last_try_ms", "dropped_before_ms", "synced_ms"))
+    assert all(answer[name] == "" for name in ("folder", "status", "doing", "last_failure"))
+    assert (answer["problem"], answer["under_way"], answer["percent"], answer["other_lakes"]) == (
+        "The lake cannot be read.",
+        False,
+        0,
+        0,
+    )
 
 
 async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +138,8 @@ async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest
 
 
 async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = [STATE._replace(cancel_requested=True), STATE._replace(status="cancelled", under_way=False)]
+    asked = ReportRun(status=Status.RUNNING, cancel_requested=True)
+    left = [STATE._replace(active=asked), STATE._replace(active=None, ended=ReportRun(status=Status.CANCELLED))]
     monkeypatch.setattr(lake_state, "lake_state", lambda stored: left.pop(0))
     monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
     answer = await client.delete("/api/v1/lake/sync")

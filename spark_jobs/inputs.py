@@ -5,23 +5,25 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from broker_core.formats import rocketmq_json
 from spark_jobs.job import Job
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, with_lake
+from spark_jobs.lake.tables import lake_messages, lake_polls
 from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, QUEUE_ENDS, STORED_AT, TOPICS, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
+from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
 from spark_jobs.sources.consume_queues import consume_queue_ends, store_time
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 FEW_ROWS, FEW_RANGES = 200_000, 2
 """Up to so many rows of journals and lakes, and ranges of a log, are read once and cached for all parts of a report."""
@@ -40,7 +42,7 @@ class StoreInputs:
 
     def __init__(
         self,
-        spark: "SparkSession",
+        spark: SparkSession,
         broker: str,
         store: Path,
         report: Report,
@@ -81,16 +83,11 @@ class StoreInputs:
         owners = ((topic, pop_retry_owner(topic, topics, groups)) for topic in topics)
         return [(topic, *owner) for topic, owner in owners if owner is not None]
 
-    def messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> "DataFrame":
+    def messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> DataFrame:
         """The log's records, and those of the lake that were stored in [from_ms, to_ms)."""
-        from pyspark.sql import functions as F
-
-        from spark_jobs.lake.tables import lake_messages
-        from spark_jobs.sources.commit_log_source import pruned
-
         plan = self.plan
         if plan is None or not columns:
-            return self._nothing(pruned(*columns or ("topic",)))
+            return self._nothing(commit_log_source.pruned(*columns or ("topic",)))
         if self.lake is None:
             return self._log(plan, columns)
         others = [name for name in columns if name != "segment"]
@@ -99,26 +96,22 @@ class StoreInputs:
         )
         return of_lake.unionAll(self._log(plan, columns)) if plan.ranges else of_lake
 
-    def _log(self, plan: LogPlan, columns: tuple[str, ...]) -> "DataFrame":
-        from spark_jobs.sources.commit_log_source import FORMAT, pruned
-
+    def _log(self, plan: LogPlan, columns: tuple[str, ...]) -> DataFrame:
         return (
-            self._spark.read.format(FORMAT)
-            .schema(pruned(*columns))
+            self._spark.read.format(commit_log_source.FORMAT)
+            .schema(commit_log_source.pruned(*columns))
             .option("split_bytes", str(share(plan.end - plan.start, parallelism(self._spark))))
             .option("start", str(plan.start))
             .option("end", str(plan.end))
             .load(plan.store)
         )
 
-    def polls(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> "DataFrame":
+    def polls(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> DataFrame:
         """The entries of journal and lake that were written in [from_ms, to_ms)."""
-        from spark_jobs.lake.tables import lake_polls
-        from spark_jobs.sources.poll_journal_source import FORMAT, pruned
-
         if self.journal is None or not columns or not self.journal.files:
-            return self._nothing(pruned(*columns or ("topic",)))
-        reader = self._spark.read.format(FORMAT).schema(pruned(*columns)).option("known", json.dumps(self._known))
+            return self._nothing(poll_journal_source.pruned(*columns or ("topic",)))
+        reader = self._spark.read.format(poll_journal_source.FORMAT).schema(poll_journal_source.pruned(*columns))
+        reader = reader.option("known", json.dumps(self._known))
         for name, bound in (("from_ms", from_ms), ("to_ms", to_ms)):
             if bound is not None:
                 reader = reader.option(name, str(bound))
@@ -127,7 +120,7 @@ class StoreInputs:
             return tail
         return lake_polls(self._spark, self.lake, columns, from_ms, to_ms).unionAll(tail)
 
-    def _nothing(self, schema: str) -> "DataFrame":
+    def _nothing(self, schema: str) -> DataFrame:
         """A table without rows. From the limit Spark knows that everything computed from it is empty."""
         return small_table(self._spark, (), schema).limit(0)
 
@@ -163,7 +156,7 @@ class RunInputs:
 
     def __init__(
         self,
-        spark: "SparkSession",
+        spark: SparkSession,
         stores: Sequence[StoreInputs],
         report: Report,
         bounds: Sequence[int] = (),
@@ -211,12 +204,12 @@ class RunInputs:
             stored_at=self._stored_at,
         )
 
-    def _stored_at(self, wanted: "DataFrame") -> "DataFrame":
+    def _stored_at(self, wanted: DataFrame) -> DataFrame:
         stores = {store.broker: store.store for store in self.stores}
         rows = [(*row, store_time(stores[row[0]], *row[1:])) for row in wanted.limit(MOST_LOOKED_UP).collect()]
         return self._spark.createDataFrame(rows, STORED_AT)
 
-    def _rows(self, report: Report) -> "tuple[DataFrame, DataFrame]":
+    def _rows(self, report: Report) -> tuple[DataFrame, DataFrame]:
         """(messages, polls) as the report asks for them."""
         window = window_read(report, self._from_ms, self._to_ms)
         return (
@@ -224,15 +217,12 @@ class RunInputs:
             self._union(lambda store: store.polls(report.polls, *window)),
         )
 
-    def _union(self, rows_of: "Callable[[StoreInputs], DataFrame]") -> "DataFrame":
-        from pyspark.sql import DataFrame
-        from pyspark.sql import functions as F
-
+    def _union(self, rows_of: Callable[[StoreInputs], DataFrame]) -> DataFrame:
         return reduce(
             DataFrame.unionAll, (rows_of(store).withColumn("broker", F.lit(store.broker)) for store in self.stores)
         )
 
-    def _kept_for(self, report: Report) -> "tuple[DataFrame, DataFrame]":
+    def _kept_for(self, report: Report) -> tuple[DataFrame, DataFrame]:
         """The same, from the rows that are read once for all parts."""
         messages, polls = self._kept
         for bound, compare in zip(window_read(report, self._from_ms, self._to_ms), (">=", "<"), strict=True):
@@ -241,7 +231,7 @@ class RunInputs:
         return messages.select("broker", *report.reads), polls.select("broker", *report.polls)
 
     @cached_property
-    def _kept(self) -> "tuple[DataFrame, DataFrame]":
+    def _kept(self) -> tuple[DataFrame, DataFrame]:
         messages, polls = self._rows(self._report)
         has_polls = any(store.journal is not None and store.journal.files > 0 for store in self.stores)
         return messages.coalesce(1).persist(), polls.coalesce(1).persist() if has_polls else polls
@@ -252,7 +242,7 @@ class RunInputs:
             for rows in self.__dict__.pop("_kept", ()):
                 rows.unpersist()
 
-    def _table(self, schema: str, rows_of: Callable[[StoreInputs], Sequence[tuple[Any, ...]]]) -> "DataFrame":
+    def _table(self, schema: str, rows_of: Callable[[StoreInputs], Sequence[tuple[Any, ...]]]) -> DataFrame:
         rows = [(store.broker, *row) for store in self.stores for row in rows_of(store)]
         return small_table(self._spark, rows, schema)
 

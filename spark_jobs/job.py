@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from spark_jobs.errors import WindowError
 
 MINUTE_MS = 60_000
+DRAFT_PREFIX = ".draft-"
+"""How the name of a run's folder begins while its files are being written."""
 NO_JOURNAL = (
     "This store has no poll journal, so {}: only the journal has the ends of pulls and the commits of offsets. "
     "GlassMQ keeps one while pollJournalEnable is true; RocketMQ keeps none."
@@ -46,17 +48,15 @@ class Job(NamedTuple):
     """What to read, one of ``report_lake.SOURCES``."""
 
 
+PARAMETERS = ("from_ms", "to_ms", "topic", "consumer_group", "compare", "source")
+"""The fields of a job that users set, and that the summary shows."""
+
+
 class Period(NamedTuple):
     """A span of time, in ms, whole minutes; None leaves that side open."""
 
     from_ms: int | None
     to_ms: int | None
-
-
-def parameters(job: Job) -> dict[str, Any]:
-    """The parameters of the run, as the summary has them."""
-    names = ("from_ms", "to_ms", "topic", "consumer_group", "compare", "source")
-    return {name: getattr(job, name) for name in names}
 
 
 def periods(job: Job) -> list[Period]:

@@ -16,7 +16,8 @@ class Status(models.TextChoices):
     CANCELLED = "cancelled", "cancelled"
 
 
-ACTIVE = (Status.QUEUED, Status.WAITING, Status.RUNNING)
+NOT_BEGUN = (Status.QUEUED, Status.WAITING)
+ACTIVE = (*NOT_BEGUN, Status.RUNNING)
 
 
 class ReportRun(models.Model):

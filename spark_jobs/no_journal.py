@@ -6,7 +6,13 @@ from typing import Any
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.job import MINUTE_MS, NO_JOURNAL, Job, periods
+from spark_jobs.lake.report_lake import lake_for
+from spark_jobs.output.files import write_folder
+from spark_jobs.output.result import Result
+from spark_jobs.reports import load
 from spark_jobs.run import summarize
+from spark_jobs.sources.commit_log_segments import find_segments
+from spark_jobs.sources.poll_journal_files import find_files, survey
 
 
 def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, Any] | None:
@@ -14,13 +20,6 @@ def report_without_journal(job: Job, now: Callable[[], datetime]) -> dict[str, A
 
     None if there is something to read, or if the report also reads the log. NotAStoreError, LakeError, WindowError.
     """
-    from spark_jobs.lake.report_lake import lake_for
-    from spark_jobs.output.files import write_folder
-    from spark_jobs.output.result import Result
-    from spark_jobs.reports import load
-    from spark_jobs.sources.commit_log_segments import find_segments
-    from spark_jobs.sources.poll_journal_files import find_files, survey
-
     info = REPORTS[job.report]
     if not info.needs_journal:
         return None

@@ -3,18 +3,25 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.job import Job, Progress, parameters, periods
+from spark_jobs.inputs import RunInputs, StoreInputs, log_described, window_read
+from spark_jobs.job import PARAMETERS, Job, Progress, periods
+from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_described, lake_for, log_with_lake
+from spark_jobs.output.charts import kind_of
+from spark_jobs.output.files import write_folder
+from spark_jobs.output.notes import notes_of_run
+from spark_jobs.output.result import Result, compute, compute_previous
+from spark_jobs.output.words import words
+from spark_jobs.reports import load
+from spark_jobs.reports.shape import Report
+from spark_jobs.reports.steps import about
+from spark_jobs.spark.at_once import AT_ONCE
 from spark_jobs.spark.code_version import code_version
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_jobs.inputs import StoreInputs
-    from spark_jobs.output.result import Result
-    from spark_jobs.reports.shape import Report
 
 SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
@@ -22,19 +29,11 @@ FEW_FACTS, FEW_ROWS = 500_000, 50_000
 """Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
 
 
-def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
+def run_report(job: Job, spark: SparkSession, now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
     """Run the report and write its folder; returns the summary.
 
     NotAStoreError, WindowError, LakeError, KeyError for an unknown report.
     """
-    from spark_jobs.inputs import RunInputs, StoreInputs, window_read
-    from spark_jobs.lake.report_lake import lake_for
-    from spark_jobs.output.files import write_folder
-    from spark_jobs.output.notes import notes_of_run
-    from spark_jobs.output.result import compute, compute_previous, restrict
-    from spark_jobs.reports import load
-    from spark_jobs.spark.at_once import AT_ONCE
-
     started, info, parts = now(), REPORTS[job.report], periods(job)
     report = load(job.report)
     progress(1, "looking what there is")
@@ -49,12 +48,12 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
     with ExitStack() as stack:
         stack.callback(inputs.forget)
 
-        def read_part(facts: "dict[str, DataFrame]", part: int, parts: int) -> "dict[str, DataFrame]":
+        def read_part(facts: dict[str, DataFrame], part: int, parts: int) -> dict[str, DataFrame]:
             return stack.enter_context(read_facts(facts, progress, part, parts, inputs.are_few))
 
         wanted = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
         facts = stack.enter_context(read_facts(report.facts(wanted), progress, from_few=inputs.are_few))
-        restricted = restrict(facts, job.topic, job.consumer_group)
+        restricted = {name: about(rows, job.topic, job.consumer_group) for name, rows in facts.items()}
         # If the facts are too many to collect, tables may be long, and Java has room for only one at a time.
         most = 1 if any(rows.is_cached for rows in facts.values()) else AT_ONCE
         result = compute(report, restricted, parts[0], len(stores), lambda doing: progress(SCAN_TO, doing), most)
@@ -75,8 +74,8 @@ def run_report(job: Job, spark: "SparkSession", now: Callable[[], datetime], pro
 
 def summarize(
     job: Job,
-    report: "Report",
-    result: "Result",
+    report: Report,
+    result: Result,
     sources: list[dict[str, Any]],
     notes: list[str],
     started: datetime,
@@ -84,8 +83,6 @@ def summarize(
     previous: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The summary of a run, as ``summary.json`` has it. ``previous``: the totals of the period before."""
-    from spark_jobs.output.words import words
-
     info, tables = REPORTS[job.report], result.tables
     return {
         "report": job.report,
@@ -93,7 +90,7 @@ def summarize(
         "brokers": [broker for broker, _ in job.stores],
         "rows": next(iter(tables.values())).to_pylist() if tables else [],
         "total": result.total,
-        "parameters": parameters(job),
+        "parameters": {name: getattr(job, name) for name in PARAMETERS},
         "look_back_ms": info.look_back_ms,
         "inputs": sources,
         "words": words(job.report, result.total | {"step_ms": result.step_ms}, tables) if tables else [],
@@ -108,17 +105,15 @@ def summarize(
     }
 
 
-def unknown(info: ReportInfo, report: "Report", stores: "Sequence[StoreInputs]") -> list[str]:
+def unknown(info: ReportInfo, report: Report, stores: Sequence[StoreInputs]) -> list[str]:
     """Names of the figures that are unknown because none of the stores has a poll journal."""
     if any(store.journal is None or store.journal.files for store in stores):
         return []
     return [figure.name for figure in report.headlines if figure.of_journal or info.needs_journal]
 
 
-def headlines(report: "Report", total: dict[str, Any], previous: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def headlines(report: Report, total: dict[str, Any], previous: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """The most important figures of the report, each with its value in the period before."""
-    from spark_jobs.output.charts import kind_of
-
     return [
         figure._asdict()
         | {
@@ -132,8 +127,8 @@ def headlines(report: "Report", total: dict[str, Any], previous: dict[str, Any] 
 
 @contextmanager
 def read_facts(
-    facts: "dict[str, DataFrame]", progress: Progress, part: int = 0, parts: int = 1, from_few: bool = False
-) -> "Iterator[dict[str, DataFrame]]":
+    facts: dict[str, DataFrame], progress: Progress, part: int = 0, parts: int = 1, from_few: bool = False
+) -> Iterator[dict[str, DataFrame]]:
     """Have Spark compute the facts once. They are cached until the context ends.
 
     Up to FEW_ROWS facts are collected and become a new table. A cached table would keep its plan, and the plan of a
@@ -164,19 +159,14 @@ def read_facts(
                 rows.unpersist()
 
 
-def as_table(rows: "DataFrame") -> "DataFrame | None":
+def as_table(rows: DataFrame) -> DataFrame | None:
     """The rows as a table without a plan, in one partition; None if there are more than FEW_ROWS."""
     table = rows.limit(FEW_ROWS + 1).toArrow()
     return None if table.num_rows > FEW_ROWS else rows.sparkSession.createDataFrame(table, rows.schema).coalesce(1)
 
 
-def describe(stores: "Sequence[StoreInputs]", facts: "dict[str, DataFrame]") -> list[dict[str, Any]]:
+def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list[dict[str, Any]]:
     """What was read of each store: of its log if the report reads logs, of its lake and its poll journal if any."""
-    from pyspark.sql import functions as F
-
-    from spark_jobs.inputs import log_described
-    from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_described, log_with_lake
-
     segments: dict[str, dict[int, dict[str, Any]]] = {store.broker: {} for store in stores}
     if "stored" in facts:
         ends = facts["stored"].groupBy("broker", "segment")

@@ -13,7 +13,8 @@ from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Milliseconds, Model
 from bridge.port import ResponseCode
-from spark_jobs.hosting import runs, schedules
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.hosting import runs, schedules, setup
 from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
@@ -179,21 +180,22 @@ async def get_reports(request: Request[Params]) -> Answer:
 
 
 def _reports() -> Reports:
-    found = runs.overview()
+    runs.take_up_lost_runs()
+    environment = setup.read_environment()
     return Reports(
         brokers=[name for name, _ in runs.stores()],
-        spark=SparkView(state=found.environment.state.value, text=found.environment.text),  # type: ignore[arg-type]
+        spark=SparkView(state=environment.state.value, text=environment.text),  # type: ignore[arg-type]
         reports=[
             ReportView(
-                name=report.info.name,
-                title=report.info.title,
-                description=report.info.description,
-                is_daily=report.info.is_daily,
-                look_back_ms=report.info.look_back_ms,
-                schedules=[schedule_view(schedule) for schedule in report.schedules],
-                runs=[_view(run) for run in report.runs],
+                name=name,
+                title=info.title,
+                description=info.description,
+                is_daily=info.is_daily,
+                look_back_ms=info.look_back_ms,
+                schedules=[schedule_view(schedule) for schedule in schedules.schedules_of(name)],
+                runs=[_view(run) for run in runs.last_runs(name)],
             )
-            for report in found.reports
+            for name, info in REPORTS.items()
         ],
     )
 

@@ -5,10 +5,12 @@ A run is a row of ReportRun. Does not import pyspark.
 
 import logging
 import re
+import shutil
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 from django.conf import settings
@@ -17,10 +19,11 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.hosting.schedules import Schedule, schedules_of
-from spark_jobs.hosting.setup import Environment, read_environment
-from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
-from spark_jobs.output.folders import remove_folder
+from spark_jobs.hosting.setup import read_environment
+from spark_jobs.models import ACTIVE, NOT_BEGUN, ReportRun, SparkState, Status
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
 
 logger = logging.getLogger(__name__)
 
@@ -52,30 +55,6 @@ class RunActiveError(RuntimeError):
 
 class NoWorkerError(RuntimeError):
     """The run could not be handed to the report worker. The message is a sentence."""
-
-
-class ReportOverview(NamedTuple):
-    """A report with its schedules and its last runs. If none of them is done, the last one that is follows them."""
-
-    info: ReportInfo
-    schedules: list[Schedule]
-    runs: list[ReportRun]
-
-
-class Overview(NamedTuple):
-    """All reports, and whether there is a Spark for them."""
-
-    environment: Environment
-    reports: list[ReportOverview]
-
-
-def overview() -> Overview:
-    """All that the page ``/reports`` shows."""
-    take_up_lost_runs()
-    return Overview(
-        read_environment(),
-        [ReportOverview(info, schedules_of(name), last_runs(name)) for name, info in REPORTS.items()],
-    )
 
 
 def last_runs(name: str) -> list[ReportRun]:
@@ -206,7 +185,7 @@ def cancel_or_remove(name: str, run_id: int) -> ReportRun | None:
 
 def cancel(run: ReportRun) -> bool:
     """Cancel a run that has not begun, or ask its worker to end it. False if the run has ended already."""
-    not_begun = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
+    not_begun = ReportRun.objects.filter(pk=run.pk, status__in=NOT_BEGUN)
     return bool(
         not_begun.update(status=Status.CANCELLED, finished=timezone.now(), doing="")
         or ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING).update(cancel_requested=True)
@@ -240,7 +219,8 @@ def has_log(run: ReportRun) -> bool:
 def remove(run: ReportRun) -> None:
     """Remove a run, its files and its log."""
     log_of(run).unlink(missing_ok=True)
-    remove_folder(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run))
+    with suppress(FileNotFoundError):
+        shutil.rmtree(Path(settings.GLASSMQ_REPORTS_DIR) / folder_of(run))
     run.delete()
 
 
@@ -268,20 +248,24 @@ def take_up_lost_runs() -> None:
     now = timezone.now()
     for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=now - LOST_AFTER):
         end_attempt(run, "The report worker ended while it ran this report.", passing=True)
-    for run in ReportRun.objects.filter(
-        status__in=(Status.QUEUED, Status.WAITING), heartbeat__lt=now - SEND_AGAIN_AFTER
-    ):
+    for run in ReportRun.objects.filter(status__in=NOT_BEGUN, heartbeat__lt=now - SEND_AGAIN_AFTER):
         still = ReportRun.objects.filter(pk=run.pk, status=run.status, heartbeat=run.heartbeat)
         if still.update(heartbeat=now):  # otherwise another process has taken it up
             try_to_enqueue(run.pk)
 
 
-def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
-    """End an attempt that failed. If the cause is ``passing`` and attempts are left, the run is tried again.
+def attempt_of(run: ReportRun) -> "QuerySet[ReportRun]":
+    """The run, or an empty query set if another attempt has taken the place of this one."""
+    return ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
 
-    Otherwise the run has failed. Nothing happens if another attempt has taken this one's place.
+
+def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
+    """End an attempt that failed or was cancelled. If the cause is ``passing``, the run may be tried again.
+
+    Otherwise, or if no attempt is left, the run has failed. Nothing happens if another attempt has taken this one's
+    place.
     """
-    mine = ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
+    mine = attempt_of(run)
     if mine.filter(cancel_requested=True).update(status=Status.CANCELLED, finished=timezone.now(), doing=""):
         return
     if passing and run.attempt <= len(RETRY_AFTER_S):

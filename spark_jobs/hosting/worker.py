@@ -1,11 +1,12 @@
 """Runs on the report worker's side: a Celery task has the child process carry out a run, within a time limit."""
 
 import logging
+import shutil
 import threading
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
@@ -13,12 +14,8 @@ from django.utils import timezone
 
 from spark_jobs.hosting import runs, setup
 from spark_jobs.hosting.spark_process import SparkProcess
-from spark_jobs.job import Job
-from spark_jobs.models import ACTIVE, ReportRun, SparkState, Status
-from spark_jobs.output.folders import remove_drafts
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
+from spark_jobs.job import DRAFT_PREFIX, PARAMETERS
+from spark_jobs.models import ACTIVE, NOT_BEGUN, ReportRun, SparkState, Status
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +26,6 @@ KEPT_RUNS = 30
 """The number of ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
 HEARTBEAT_S = 0.5
-PARAMETERS = frozenset(Job._fields) - {"report", "stores", "folder", "lakes"}
-"""The fields of a job that users may set. The others are set here."""
 HOUSEKEEPING_S = 5.0
 
 
@@ -42,7 +37,7 @@ def spark() -> SparkProcess:
 
 def carry_out(run_id: int) -> None:
     """Carry out the run with that number, if it is still waiting."""
-    waiting = ReportRun.objects.filter(pk=run_id, status__in=(Status.QUEUED, Status.WAITING))
+    waiting = ReportRun.objects.filter(pk=run_id, status__in=NOT_BEGUN)
     run = waiting.first()
     if run is None or not has_spark(run):
         return
@@ -51,7 +46,8 @@ def carry_out(run_id: int) -> None:
         status=Status.RUNNING, started=run.started or now, heartbeat=now, doing="starting Spark", percent=0
     ):
         return  # another worker has it
-    remove_drafts(Path(settings.GLASSMQ_REPORTS_DIR) / run.report)
+    for draft in (Path(settings.GLASSMQ_REPORTS_DIR) / run.report).glob(f"{DRAFT_PREFIX}*"):  # of a killed attempt
+        shutil.rmtree(draft, ignore_errors=True)
     watch = Watch(run)
     try:
         answer = spark().run(order_for(run), runs.log_of(run), watch)
@@ -67,7 +63,7 @@ def has_spark(run: ReportRun) -> bool:
     if setup.is_ready():
         return True
     environment = setup.read_environment()
-    still = ReportRun.objects.filter(pk=run.pk, status__in=(Status.QUEUED, Status.WAITING))
+    still = ReportRun.objects.filter(pk=run.pk, status__in=NOT_BEGUN)
     if environment.state == SparkState.FAILED:
         still.update(status=Status.FAILED, error=environment.text, finished=timezone.now(), doing="")
         return False
@@ -103,35 +99,31 @@ def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
     """Write how the run ended, or have it tried again."""
     if "done" in answer:
         conclude_done(run, answer["done"])
-    elif watch.stopped_by == "cancel":
-        attempt_of(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="")
     elif watch.stopped_by:
         runs.end_attempt(run, watch.stopped_by, passing=False)
-        return
     elif "failed" in answer:
         runs.end_attempt(run, answer["failed"], passing=answer["passing"])
-        return
     else:
         why = f"Spark's process ended in the middle of this run (code {answer.get('gone')})."
         runs.end_attempt(run, why, passing=True)
-        return
-    if not ReportRun.objects.filter(pk=run.pk).exclude(attempt=run.attempt).exists():
+    row = ReportRun.objects.filter(pk=run.pk).first()
+    if row is None or (row.attempt == run.attempt and row.status != Status.FAILED):
         runs.log_of(run).unlink(missing_ok=True)  # another attempt would still write it
 
 
 def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
     """The job is done. A fill of the lake with more to read queues again behind the waiting reports."""
-    messages = done["messages"]
+    messages, attempt = done["messages"], runs.attempt_of(run)
     if run.report == runs.LAKE:
         messages += run.messages or 0
-        waiting = attempt_of(run).filter(cancel_requested=False)
         if not done["is_all"]:
+            waiting = attempt.filter(cancel_requested=False)
             if waiting.update(status=Status.QUEUED, heartbeat=timezone.now(), messages=messages):
                 runs.enqueue(run.pk)
             else:
-                attempt_of(run).update(status=Status.CANCELLED, finished=timezone.now(), doing="", messages=messages)
+                attempt.update(status=Status.CANCELLED, finished=timezone.now(), doing="", messages=messages)
             return
-    attempt_of(run).update(
+    attempt.update(
         status=Status.DONE,
         percent=100,
         folder="" if run.report == runs.LAKE else runs.folder_of(run),
@@ -140,11 +132,6 @@ def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
         finished=timezone.now(),
         doing="",
     )
-
-
-def attempt_of(run: ReportRun) -> "QuerySet[ReportRun]":
-    """The run, or an empty query set if another attempt has taken the place of this one."""
-    return ReportRun.objects.filter(pk=run.pk, status=Status.RUNNING, attempt=run.attempt)
 
 
 class Watch:
@@ -184,12 +171,13 @@ class Watch:
         return not self.stopped_by
 
     def _look(self) -> None:
-        cancelled = attempt_of(self._run).values_list("cancel_requested", flat=True).first()
+        attempt = runs.attempt_of(self._run)
+        cancelled = attempt.values_list("cancel_requested", flat=True).first()
         if cancelled is not False:  # cancelled, or another attempt has taken this one's place
             self.stopped_by = "cancel"
         elif timezone.now() - self._written > timedelta(seconds=HEARTBEAT_S):
             self._written = timezone.now()
-            attempt_of(self._run).update(heartbeat=self._written, percent=self._percent, doing=self._doing[:200])
+            attempt.update(heartbeat=self._written, percent=self._percent, doing=self._doing[:200])
 
 
 def remove_old_runs(report: str) -> None:
@@ -200,7 +188,7 @@ def remove_old_runs(report: str) -> None:
 
 def enqueue_forgotten() -> None:
     """Enqueue the waiting runs again, because a killed worker may have taken their messages with it."""
-    for run in ReportRun.objects.filter(status__in=(Status.QUEUED, Status.WAITING)):
+    for run in ReportRun.objects.filter(status__in=NOT_BEGUN):
         runs.enqueue(run.pk)
 
 

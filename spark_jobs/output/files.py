@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
-from spark_jobs.output.folders import DRAFT_PREFIX, SUMMARY
+from spark_jobs.job import DRAFT_PREFIX
 from spark_jobs.output.page import page
 from spark_jobs.reports.shape import Chart
 
+SUMMARY = "summary.json"
 JSON_ROWS = 10_000
 """Rows that are converted to JSON at a time."""
 _FORMULA = r"^[=+\-@\t\r]"

@@ -68,12 +68,8 @@ def batch_notes(store: Path) -> list[str]:
     if not topics:
         return []
     named, others = ", ".join(topics[:MOST_TOPICS]), len(topics) - MOST_TOPICS
-    if others <= 0:
-        return [f"Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {named}."]
-    return [
-        "Each batch of a producer counts as one message in topics with queue.type=BatchCQ: "
-        f"{named} and {others:,} more."
-    ]
+    more = f" and {others:,} more" if others > 0 else ""
+    return [f"Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {named}{more}."]
 
 
 def _restriction(job: Job) -> str:

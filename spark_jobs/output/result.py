@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.job import Period
 from spark_jobs.reports.shape import ALL_BROKERS, LEFT_OUT, Report, Table
-from spark_jobs.reports.steps import MINUTE_MS, about, coarser, in_window, step_for
+from spark_jobs.reports.steps import MINUTE_MS, coarser, in_window, step_for
 from spark_jobs.spark.at_once import AT_ONCE, run_at_once
 
 MOST_ROWS = 1_000_000
@@ -29,11 +29,6 @@ class Result(NamedTuple):
     step_ms: int
     cut: list[str]
     """Tables that had more than MOST_ROWS rows."""
-
-
-def restrict(facts: Facts, topic: str | None, group: str | None) -> dict[str, DataFrame]:
-    """The facts of one topic or group; None is all."""
-    return {name: about(rows, topic, group) for name, rows in facts.items()}
 
 
 def compute(

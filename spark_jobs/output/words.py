@@ -51,7 +51,7 @@ def throughput(total: Total, tables: Tables) -> list[str]:
     step = "minute" if total["step_ms"] == MINUTE_MS else f"{ms(total['step_ms'])} from"
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) lie in "
-        f"{many(tables['by_topic'].num_rows, 'topic')}, {share(topic['messages'], total['messages'])} of them in "
+        f"{many(tables['by_topic'].num_rows, 'topic')}, {percent(topic['messages'] / total['messages'])} of them in "
         f"{topic['topic']}.",
         f"Most at a time, {busiest['messages_sum']:,}, were stored in the {step} {clock(busiest['minute_ts'])}.",
     ]
@@ -86,9 +86,9 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
         return []
     of, groups = total["holds"], only(tables["by_group"], "measure", "held")
     longest = top(groups, "p50_us")
-    endings = [f"{share(causes[cause], of)} {text}" for cause, text in ENDS.items() if cause in causes]
+    endings = [f"{percent(causes[cause] / of)} {text}" for cause, text in ENDS.items() if cause in causes]
     others = of - sum(causes.get(cause, 0) for cause in ENDS)
-    endings += [f"{share(others, of)} until something else ended them"] if others else []
+    endings += [f"{percent(others / of)} until something else ended them"] if others else []
     return [
         f"{many(of, 'pull')} waited: {'; '.join(endings)}.",
         f"Half of them waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
@@ -295,11 +295,6 @@ def many(count: int, noun: str) -> str:
 def more(count: int) -> str:
     """As `` and 4 more``, for the ones beyond _NAMED."""
     return f" and {count - _NAMED:,} more" if count > _NAMED else ""
-
-
-def share(part: int, whole: int) -> str:
-    """A part of a whole."""
-    return percent(part / whole)
 
 
 def percent(value: float) -> str:

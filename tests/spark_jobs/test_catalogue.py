@@ -23,7 +23,8 @@ def test_a_report_states_how_far_it_looks_back() -> None:
 
 def test_the_web_side_imports_nothing_of_spark() -> None:
     code = (
-        "import django, sys; django.setup(); import api.resources.reports, spark_jobs.tasks, spark_jobs.no_journal\n"
+        "import django, sys; django.setup(); import api.resources.reports, spark_jobs.tasks\n"
+        "import spark_jobs.management.commands.report, spark_jobs.management.commands.lake\n"
         "print([name for name in ('pyspark', 'pyarrow', 'pandas', 'numpy') if name in sys.modules])"
     )
     said = subprocess.run(

@@ -146,12 +146,12 @@ def test_the_period_before_is_reported_beside_the_period(finished_report: Callab
     assert (answers["value"], answers["before"]) == (3, 2)
 
 
-def test_a_report_of_one_group_has_only_its_rows(finished_report: Callable[..., Any], driven: Path) -> None:
+def test_a_report_of_one_group_or_topic_has_only_its_rows(finished_report: Callable[..., Any], driven: Path) -> None:
     report = finished_report("empty_polls", driven, consumer_group="fast")
     assert report.summary["total"]["answers"] == 2
     assert {row["group"] for row in report.table("by_group")} == {"fast"}
-    nobody = finished_report("empty_polls", driven, consumer_group="nobody").summary
-    assert nobody["notes"] == ["The poll journal has no entry of what was asked for: group nobody."]
+    nothing = finished_report("empty_polls", driven, consumer_group="fast", topic="nothing").summary
+    assert nothing["notes"] == ["The poll journal has no entry of what was asked for: topic nothing, group fast."]
 
 
 def test_many_facts_give_the_same_figures_one_table_at_a_time(

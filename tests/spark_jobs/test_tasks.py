@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,23 +22,25 @@ from tests.spark_jobs.stores import make_store
 def test_a_schedule_starts_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr(runs, "start_run", lambda *args, requested_by: started.append((*args, requested_by)))
-    tasks.run_scheduled("throughput")
+    monkeypatch.setattr(lake_state, "begin_sync", lambda **asked: started.append(asked))
     tasks.run_scheduled("throughput", topic="orders")
-    assert [(report, asked["topic"], by) for report, asked, by in started] == [
-        ("throughput", None, "schedule"),
-        ("throughput", "orders", "schedule"),
-    ]
+    tasks.lake_sync(with_bodies=True)
+    [(report, asked, by), fill] = started
+    assert (report, asked["topic"], by) == ("throughput", "orders", "schedule")
+    assert fill == {"with_bodies": True, "requested_by": "schedule"}
 
 
-def test_a_schedule_passes_over_a_report_that_is_running(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("task", [lambda: tasks.run_scheduled("throughput"), tasks.lake_sync])
+def test_a_schedule_passes_over_what_is_under_way(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, task: Callable[[], None]
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise runs.RunActiveError("Run 3 of throughput is under way.")
+        raise runs.RunActiveError("Run 3 is under way.")
 
     monkeypatch.setattr(runs, "start_run", refuse)
-    tasks.run_scheduled("throughput")
-    assert "Run 3 of throughput is under way" in caplog.text
+    monkeypatch.setattr(lake_state, "begin_sync", refuse)
+    task()
+    assert "Run 3 is under way." in caplog.text
 
 
 def test_a_schedule_of_a_broker_that_is_gone_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -45,43 +48,17 @@ def test_a_schedule_of_a_broker_that_is_gone_starts_nothing(caplog: pytest.LogCa
     assert "There is no store of a broker 'gone' here" in caplog.text
 
 
-def test_the_schedule_of_the_lake_starts_a_fill(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    started: list[dict[str, Any]] = []
-    monkeypatch.setattr(lake_state, "begin_sync", lambda **asked: started.append(asked))
-    tasks.lake_sync(with_bodies=True)
-    assert started == [{"with_bodies": True, "requested_by": "schedule"}]
-
-    def refuse(**_: Any) -> None:
-        raise runs.RunActiveError("The lake is being filled already.")
-
-    monkeypatch.setattr(lake_state, "begin_sync", refuse)
-    tasks.lake_sync()
-    assert "The lake is being filled already." in caplog.text
-
-
-def test_a_worker_sets_spark_up_and_takes_up_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
+def test_what_a_worker_does_from_its_start_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Any] = []
     monkeypatch.setattr(setup, "begin", lambda: done.append("set-up"))
     monkeypatch.setattr(worker, "enqueue_forgotten", lambda: done.append("forgotten"))
     monkeypatch.setattr(worker, "keep_house", lambda: done.append("house"))
+    monkeypatch.setattr(worker, "carry_out", done.append)
+    monkeypatch.setattr(worker, "spark", lambda: SimpleNamespace(end=lambda: done.append("end of Spark")))
     tasks.on_worker_ready()
-    assert done == ["set-up", "forgotten", "house"]
-
-
-def test_a_worker_that_ends_ends_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[bool] = []
-    monkeypatch.setattr(worker, "spark", lambda: SimpleNamespace(end=lambda: ended.append(True)))
-    tasks.on_worker_shutdown()
-    assert ended == [True]
-
-
-def test_a_worker_carries_out_the_run_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    carried: list[int] = []
-    monkeypatch.setattr(worker, "carry_out", carried.append)
     tasks.run_report(5)
-    assert carried == [5]
+    tasks.on_worker_shutdown()
+    assert done == ["set-up", "forgotten", "house", 5, "end of Spark"]
 
 
 class Workers:

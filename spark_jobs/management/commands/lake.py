@@ -77,6 +77,7 @@ class Command(BaseCommand):
         """Fill the lake in this process, and print what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.lake.tables import fill
+        from spark_jobs.output.words import many
         from spark_jobs.sources.commit_log_segments import find_segments
 
         find_segments(store)  # before Spark takes its seconds to start
@@ -94,7 +95,7 @@ class Command(BaseCommand):
             f"has the log up to byte {done.position}."
         )
         lines = {
-            f"{in_words(done.merged_files)} were compacted into larger ones.": done.merged_files,
+            f"{many(done.merged_files, 'file')} were compacted into larger ones.": done.merged_files,
             f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS.": (
                 done.dropped_messages
             ),
@@ -111,13 +112,14 @@ class Command(BaseCommand):
         """Print what is in the lake, and what it lacks."""
         from spark_jobs.lake.delta import counted
         from spark_jobs.lake.report_lake import lake_notes
+        from spark_jobs.output.words import many
         from spark_jobs.sources.commit_log_segments import plan_log
 
         lake = require_lake(store, lakes)
         self.stdout.write(f"{lake.folder}, broker {lake.broker}, of the log up to byte {lake.position or 0:,}")
         for name, files in (("messages", lake.messages), ("polls", lake.polls)):
             rows, count, size = msgspec.structs.astuple(counted(files))
-            self.stdout.write(f"{name:<9} {rows:>14,} in {in_words(count)}, {size:,} bytes")
+            self.stdout.write(f"{name:<9} {rows:>14,} in {many(count, 'file')}, {size:,} bytes")
         for note in lake_notes(lake, plan_log(store, start=lake.position or 0), reads_polls=True):
             self.stdout.write(note)
         if lake.notes.retired_bytes:
@@ -132,8 +134,3 @@ def require_lake(store: Path, lakes: str) -> "Lake":
     if lake is None:
         raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes one.")
     return lake
-
-
-def in_words(files: int) -> str:
-    """The number in words, as ``1 file`` and ``2,000 files``."""
-    return f"{files:,} file{'' if files == 1 else 's'}"

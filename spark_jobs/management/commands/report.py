@@ -14,11 +14,8 @@ from django.utils import timezone
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting.runs import stores
 from spark_jobs.hosting.setup import scratch_folder
-from spark_jobs.job import MINUTE_MS, BrokerStore, Job, periods
+from spark_jobs.job import DRAFT_PREFIX, MINUTE_MS, BrokerStore, Job, periods
 from spark_jobs.lake.storage import lake_location
-from spark_jobs.no_journal import report_without_journal
-from spark_jobs.output.folders import DRAFT_PREFIX
-from spark_jobs.run import run_report
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence, was_interrupted
 from spark_jobs.spark.session import get_session, require_packages
@@ -100,6 +97,8 @@ class Command(BaseCommand):
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.inputs import reads_little
         from spark_jobs.lake.report_lake import lake_for
+        from spark_jobs.no_journal import report_without_journal
+        from spark_jobs.run import run_report
         from spark_jobs.sources.commit_log_segments import find_segments
 
         for store in jobs[0].stores:  # before Spark takes its seconds to start

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.hosting import runs
+from spark_jobs.hosting import runs, schedules, setup
 from spark_jobs.hosting.schedules import Schedule
 from spark_jobs.hosting.setup import Environment
 from spark_jobs.models import ReportRun, SparkState, Status
@@ -44,18 +44,13 @@ def answering(answer: Any) -> Callable[..., Any]:
 
 async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
-    monkeypatch.setattr(
-        runs,
-        "overview",
-        answering(
-            runs.Overview(
-                Environment(SparkState.INSTALLING, "Downloading pyspark"),
-                [runs.ReportOverview(REPORTS["throughput"], [schedule], [run()])],
-            )
-        ),
-    )
+    monkeypatch.setattr(runs, "take_up_lost_runs", answering(None))
+    monkeypatch.setattr(runs, "last_runs", answering([run()]))
+    monkeypatch.setattr(schedules, "schedules_of", answering([schedule]))
+    monkeypatch.setattr(setup, "read_environment", answering(Environment(SparkState.INSTALLING, "Downloading pyspark")))
     answer = (await client.get("/api/v1/reports")).json()
     assert answer["spark"] == {"state": "installing", "text": "Downloading pyspark"}
+    assert [report["name"] for report in answer["reports"]] == list(REPORTS)
     report = answer["reports"][0]
     assert (report["name"], report["title"]) == ("throughput", "Throughput")
     everything = {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}

@@ -8,20 +8,11 @@ import pytest
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting import runs
 from spark_jobs.hosting.setup import write_environment
 from spark_jobs.models import ReportRun, SparkState, Status
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Runs that were handed to the workers."""
-    handed: list[int] = []
-    monkeypatch.setattr(runs, "enqueue", lambda run_id, delay_s=0: handed.append(run_id))
-    return handed
 
 
 @pytest.fixture
@@ -44,33 +35,30 @@ def done(reports_dir: Path, *files: str) -> ReportRun:
     ("state", "status"),
     [(SparkState.READY, Status.QUEUED), (SparkState.INSTALLING, Status.WAITING), (SparkState.ABSENT, Status.WAITING)],
 )
-def test_a_new_run_is_handed_over_once(sent: list[int], state: SparkState, status: Status) -> None:
+def test_a_new_run_is_handed_over_once(sent: list[tuple[int, float]], state: SparkState, status: Status) -> None:
     write_environment(state, "")
     run = runs.start_run("throughput", {"from_ms": 5, "to_ms": None})
-    assert (run.status, run.parameters, sent) == (status, {"from_ms": 5, "to_ms": None}, [run.pk])
+    assert (run.status, run.parameters, sent) == (status, {"from_ms": 5, "to_ms": None}, [(run.pk, 0)])
 
 
-def test_a_second_run_of_a_report_is_refused(sent: list[int]) -> None:
+def test_a_second_run_of_a_report_is_refused(sent: list[tuple[int, float]]) -> None:
     first = runs.start_run("throughput", {})
     with pytest.raises(runs.RunActiveError, match=f"Run {first.pk} of throughput is under way"):
         runs.start_run("throughput", {})
-    assert sent == [first.pk]
+    assert sent == [(first.pk, 0)]
 
 
-def test_a_broker_without_a_store_here(sent: list[int], settings: Any, tmp_path: Path) -> None:
+def test_a_broker_without_a_store_here(sent: list[tuple[int, float]], settings: Any, tmp_path: Path) -> None:
     settings.GLASSMQ_DATA_DIR = tmp_path
     (tmp_path / "brokers" / "broker-b" / "store" / "commitlog").mkdir(parents=True)
     with pytest.raises(runs.UnknownBrokerError, match="'broker-z' here, but of broker-a, broker-b"):
         runs.start_run("throughput", {"broker": "broker-z"})
-    assert runs.start_run("throughput", {"broker": "broker-b"}).pk == sent[-1]
+    assert runs.start_run("throughput", {"broker": "broker-b"}).pk == sent[-1][0]
 
 
-def test_a_run_of_an_unknown_report_is_refused(sent: list[int]) -> None:
+def test_an_unknown_report_or_run_is_refused(sent: list[tuple[int, float]]) -> None:
     with pytest.raises(runs.UnknownReportError, match="There is no report 'nix', but throughput"):
         runs.start_run("nix", {})
-
-
-def test_an_unknown_run_is_refused(sent: list[int]) -> None:
     other = runs.start_run("skew", {})
     for number in (other.pk, other.pk + 1):
         with pytest.raises(
@@ -78,16 +66,6 @@ def test_an_unknown_run_is_refused(sent: list[int]) -> None:
             match=f"throughput has no run {number}. It was removed, belongs to another report, or never existed.",
         ):
             runs.find_run("throughput", number)
-
-
-def test_a_run_that_cannot_be_handed_over_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise OperationalError("no queue")
-
-    monkeypatch.setattr(runs, "enqueue", refuse)
-    with pytest.raises(runs.NoWorkerError, match="no queue"):
-        runs.start_run("throughput", {})
-    assert not ReportRun.objects.exists()
 
 
 def lost(**more: Any) -> ReportRun:
@@ -100,16 +78,16 @@ def lost(**more: Any) -> ReportRun:
     )
 
 
-def test_a_run_whose_worker_is_gone_is_tried_again(sent: list[int]) -> None:
+def test_a_run_whose_worker_is_gone_is_tried_again(sent: list[tuple[int, float]]) -> None:
     run = lost()
     with pytest.raises(runs.RunActiveError):
         runs.start_run("throughput", {})
     run.refresh_from_db()
-    assert (run.status, run.attempt, run.percent, sent) == (Status.QUEUED, 2, 0, [run.pk])
+    assert (run.status, run.attempt, run.percent, sent) == (Status.QUEUED, 2, 0, [(run.pk, 5)])
     assert "The report worker ended" in run.doing
 
 
-def test_a_run_that_keeps_losing_its_worker_makes_room(sent: list[int]) -> None:
+def test_a_run_that_keeps_losing_its_worker_makes_room(sent: list[tuple[int, float]]) -> None:
     run = lost(attempt=3)
     runs.start_run("throughput", {})
     run.refresh_from_db()
@@ -117,26 +95,29 @@ def test_a_run_that_keeps_losing_its_worker_makes_room(sent: list[int]) -> None:
     assert run.error == "The report worker ended while it ran this report. (It was tried 3 times.)"
 
 
-def test_a_lost_run_that_nobody_wants_is_cancelled(sent: list[int]) -> None:
+def test_a_lost_run_that_nobody_wants_is_cancelled(sent: list[tuple[int, float]]) -> None:
     run = lost(cancel_requested=True)
     assert runs.find_run("throughput", run.pk).status == Status.CANCELLED
     assert sent == []
 
 
-def test_a_run_is_taken_up_once(sent: list[int]) -> None:
+def test_a_run_is_taken_up_once(sent: list[tuple[int, float]]) -> None:
     run = lost()
     seen_by_another = ReportRun.objects.get(pk=run.pk)
     runs.take_up_lost_runs()
     runs.end_attempt(seen_by_another, "The report worker ended.", passing=True)
     run.refresh_from_db()
-    assert (run.attempt, sent) == (2, [run.pk])
+    assert (run.attempt, sent) == (2, [(run.pk, 5)])
 
 
-def test_without_a_queue_a_lost_run_waits_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_queue_no_new_run_is_left_behind_and_a_lost_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OperationalError("no queue")
 
     monkeypatch.setattr(runs, "enqueue", refuse)
+    with pytest.raises(runs.NoWorkerError, match="no queue"):
+        runs.start_run("throughput", {})
+    assert not ReportRun.objects.exists()
     run = lost()
     runs.take_up_lost_runs()
     run.refresh_from_db()
@@ -144,14 +125,14 @@ def test_without_a_queue_a_lost_run_waits_for_a_worker(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("status", [Status.QUEUED, Status.WAITING])
-def test_a_run_that_waits_for_long_is_handed_over_again_once(sent: list[int], status: Status) -> None:
+def test_a_run_that_waits_for_long_is_handed_over_again_once(sent: list[tuple[int, float]], status: Status) -> None:
     """Its message may have been in a queue that was lost, or with a worker that was killed."""
     just = ReportRun.objects.create(report="skew", status=status, heartbeat=timezone.now())
     ago = timezone.now() - runs.SEND_AGAIN_AFTER - timedelta(seconds=1)
     run = ReportRun.objects.create(report="throughput", status=status, heartbeat=ago)
     for _ in range(2):
         runs.take_up_lost_runs()
-    assert sent == [run.pk] != [just.pk]
+    assert sent == [(run.pk, 0)] != [(just.pk, 0)]
     run.refresh_from_db()
     assert (run.status, run.attempt) == (status, 1)
 
@@ -201,18 +182,15 @@ def test_logs_are_those_of_runs_that_have_one(reports_dir: Path) -> None:
     assert list((reports_dir / "throughput").iterdir()) == []
 
 
-def test_cancelling_what_has_not_begun_ends_it(sent: list[int]) -> None:
-    run = runs.start_run("throughput", {})
-    cancelled = runs.cancel_or_remove("throughput", run.pk)
-    assert cancelled is not None
-    assert cancelled.status == Status.CANCELLED
-
-
-def test_cancelling_a_running_one_asks_its_worker() -> None:
-    run = ReportRun.objects.create(report="throughput", status=Status.RUNNING, heartbeat=timezone.now())
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(Status.QUEUED, (Status.CANCELLED, False)), (Status.RUNNING, (Status.RUNNING, True))],
+)
+def test_a_cancelled_run_ends_at_once_or_is_ended_by_its_worker(status: Status, expected: tuple[Status, bool]) -> None:
+    run = ReportRun.objects.create(report="throughput", status=status, heartbeat=timezone.now())
     asked = runs.cancel_or_remove("throughput", run.pk)
     assert asked is not None
-    assert (asked.status, asked.cancel_requested) == (Status.RUNNING, True)
+    assert (asked.status, asked.cancel_requested) == expected
 
 
 def test_a_run_that_has_ended_is_removed_with_its_files(reports_dir: Path) -> None:
@@ -234,21 +212,12 @@ def test_only_a_runs_own_files_are_found(reports_dir: Path) -> None:
             runs.file_of("throughput", run.pk, name)
 
 
-def test_the_overview_has_every_report_with_its_newest_runs(reports_dir: Path) -> None:
-    made = [done(reports_dir) for _ in range(runs.LAST_RUNS + 1)]
-    overview = runs.overview()
-    assert overview.environment.state == SparkState.ABSENT
-    assert [report.info.name for report in overview.reports] == list(REPORTS)
-    assert overview.reports[0].runs == made[:0:-1]
-    assert runs.list_runs("throughput") == made[::-1]
-
-
-def test_the_last_result_is_there_however_many_runs_have_failed_since(reports_dir: Path) -> None:
-    older, last = done(reports_dir), done(reports_dir)
-    failed = [done(reports_dir) for _ in range(runs.LAST_RUNS)]
-    ReportRun.objects.filter(pk__in=[run.pk for run in failed]).update(status=Status.FAILED)
-    assert [run.pk for run in runs.overview().reports[0].runs] == [run.pk for run in (*failed[::-1], last)]
-    assert older.pk != last.pk
+def test_the_last_result_is_among_the_last_runs_however_many_have_failed_since(reports_dir: Path) -> None:
+    made = [done(reports_dir) for _ in range(runs.LAST_RUNS + 2)][::-1]
+    assert runs.list_runs("throughput") == made
+    assert runs.last_runs("throughput") == made[: runs.LAST_RUNS]
+    ReportRun.objects.filter(pk__in=[run.pk for run in made[: runs.LAST_RUNS]]).update(status=Status.FAILED)
+    assert runs.last_runs("throughput") == made[: runs.LAST_RUNS + 1]
 
 
 def test_an_enqueued_run_is_a_file_that_a_worker_reads(tmp_path: Path, settings: Any) -> None:

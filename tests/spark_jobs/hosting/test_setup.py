@@ -30,16 +30,10 @@ def lock(tmp_path: Path) -> Iterator[int]:
         yield file.fileno()
 
 
-def test_an_installation_that_succeeds_has_no_failure(lock: int) -> None:
+def test_an_installation_says_why_it_failed(lock: int) -> None:
     assert setup.install(says("Collecting x", "Successfully installed x"), lock) == ""
-
-
-def test_an_installation_that_fails_says_why(lock: int) -> None:
     failure = setup.install(says("Collecting x", "ERROR: No space left on device", code=1), lock)
     assert "(ERROR: No space left on device)" in failure
-
-
-def test_without_pip_and_uv_there_is_a_sentence(lock: int) -> None:
     assert "neither pip nor uv" in setup.install([], lock)
 
 
@@ -121,19 +115,18 @@ def test_the_log_says_that_missing_packages_are_being_installed(
     installing = setup.begin()
     assert installing is not None
     installing.join()
-    assert read_environment().state == SparkState.INSTALLING
+    assert read_environment() == (SparkState.INSTALLING, setup.INSTALLING)
     [said] = caplog.messages
-    assert "630 MB" in said
-    assert "/reports" in said
+    assert "630 MB" in said and "/reports" in said
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("after", "failure", "state", "text", "said"),
+    ("after", "failure", "expected", "said"),
     [
-        ("", "", SparkState.READY, "Spark 4.3.0 is ready.", "Spark 4.3.0 is ready."),
-        ("", "pip failed.", SparkState.FAILED, "pip failed.", "Spark cannot be set up: pip failed."),
-        ("Still no Java.", "", SparkState.FAILED, "Still no Java.", "Spark cannot be set up: Still no Java."),
+        ("", "", (SparkState.READY, "Spark 4.3.0 is ready."), "Spark 4.3.0 is ready."),
+        ("", "pip failed.", (SparkState.FAILED, "pip failed."), "Spark cannot be set up: pip failed."),
+        ("Still no Java.", "", (SparkState.FAILED, "Still no Java."), "Spark cannot be set up: Still no Java."),
     ],
 )
 def test_an_installation_ends_in_a_state_and_says_so(
@@ -143,8 +136,7 @@ def test_an_installation_ends_in_a_state_and_says_so(
     caplog: pytest.LogCaptureFixture,
     after: str,
     failure: str,
-    state: SparkState,
-    text: str,
+    expected: tuple[SparkState, str],
     said: str,
 ) -> None:
     problems = ["No pyspark.", after]
@@ -154,7 +146,7 @@ def test_an_installation_ends_in_a_state_and_says_so(
     monkeypatch.setattr(setup.connection, "close", lambda: None)
     caplog.set_level("INFO")
     setup.set_up()
-    assert read_environment() == (state, text)
+    assert read_environment() == expected
     assert caplog.messages == [said]
 
 
@@ -186,12 +178,7 @@ def test_the_second_installer_waits_for_the_first(
 ) -> None:
     settings.GLASSMQ_DATA_DIR = tmp_path
     steps: list[str] = []
-
-    def problem() -> str:
-        steps.append("second")
-        return ""
-
-    monkeypatch.setattr(setup, "problem", problem)
+    monkeypatch.setattr(setup, "problem", lambda: steps.append("second") or "")
     monkeypatch.setattr(setup.connection, "close", lambda: None)
     setup.scratch_folder().mkdir()
     with open(setup.scratch_folder() / "setup.lock", "w") as held:

@@ -13,19 +13,13 @@ from spark_jobs.hosting import runs, setup, worker
 from spark_jobs.hosting.lake_state import NotUnderWayError, begin_sync, cancel_sync, lake_state, read_stored
 from spark_jobs.hosting.setup import write_environment
 from spark_jobs.hosting.worker import Watch, carry_out
+from spark_jobs.job import DRAFT_PREFIX
 from spark_jobs.models import ReportRun, SparkState, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
-    handed: list[tuple[int, float]] = []
-    monkeypatch.setattr(runs, "enqueue", lambda run_id, delay_s=0: handed.append((run_id, delay_s)))
-    return handed
 
 
 class FakeSpark:
@@ -47,7 +41,7 @@ class FakeSpark:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, handed_over: Any) -> FakeSpark:
+def fake(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, sent: Any) -> FakeSpark:
     settings.GLASSMQ_DATA_DIR = tmp_path
     settings.GLASSMQ_REPORTS_DIR = tmp_path / "reports"
     monkeypatch.setattr(setup, "is_ready", lambda: True)
@@ -61,7 +55,10 @@ def queued(**more: Any) -> ReportRun:
 
 
 def carried_out(**more: Any) -> ReportRun:
-    run = queued(**more)
+    return carried_on(queued(**more))
+
+
+def carried_on(run: ReportRun) -> ReportRun:
     carry_out(run.pk)
     run.refresh_from_db()
     return run
@@ -111,17 +108,15 @@ def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
     ],
 )
 def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
-    fake: FakeSpark, handed_over: list[tuple[int, float]], answer: dict[str, Any], why: str
+    fake: FakeSpark, sent: list[tuple[int, float]], answer: dict[str, Any], why: str
 ) -> None:
     fake.answer = answer
     run = carried_out()
     assert (run.status, run.attempt, run.doing) == (Status.QUEUED, 2, f"tried again in 5 s: {why}")
-    carry_out(run.pk)
-    carry_out(run.pk)
-    carry_out(run.pk)
-    run.refresh_from_db()
+    for _ in range(3):
+        carried_on(run)
     assert (run.status, run.attempt, run.error) == (Status.FAILED, 3, f"{why} (It was tried 3 times.)")
-    assert handed_over == [(run.pk, 5), (run.pk, 60)]
+    assert sent == [(run.pk, 5), (run.pk, 60)]
     assert len(fake.orders) == 3
 
 
@@ -129,8 +124,7 @@ def test_the_next_attempt_may_succeed(fake: FakeSpark) -> None:
     fake.answer = {"gone": -9}
     run = carried_out()
     fake.answer = {"done": {"messages": 3, "result": {}}}
-    carry_out(run.pk)
-    run.refresh_from_db()
+    carried_on(run)
     assert (run.status, run.attempt, run.messages, run.error) == (Status.DONE, 2, 3, "")
 
 
@@ -197,49 +191,51 @@ def test_a_run_is_carried_out_once(fake: FakeSpark) -> None:
     assert len(fake.orders) == 1
 
 
-def test_without_spark_it_waits(handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "is_ready", lambda: False)
-    write_environment(SparkState.INSTALLING, "Downloading pyspark")
-    run = queued()
-    carry_out(run.pk)
-    run.refresh_from_db()
-    assert (run.status, run.doing) == (Status.WAITING, "Downloading pyspark")
-    assert handed_over == [(run.pk, worker.LOOK_AGAIN_S)]
-
-
-def test_a_run_begins_the_installation_of_spark(
-    handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("state", "expected", "begins", "is_sent"),
+    [
+        (SparkState.INSTALLING, (Status.WAITING, "As it is.", ""), False, True),
+        (SparkState.ABSENT, (Status.WAITING, "As it is.", ""), True, True),
+        (SparkState.FAILED, (Status.FAILED, "", "As it is."), False, False),
+    ],
+)
+def test_without_spark_a_run_waits_until_it_is_installed(
+    sent: list[tuple[int, float]],
+    monkeypatch: pytest.MonkeyPatch,
+    state: SparkState,
+    expected: tuple[Status, str, str],
+    begins: bool,
+    is_sent: bool,
 ) -> None:
     begun: list[bool] = []
     monkeypatch.setattr(setup, "is_ready", lambda: False)
     monkeypatch.setattr(setup, "begin", lambda: begun.append(True))
-    carry_out(queued().pk)
-    assert (begun, len(handed_over)) == ([True], 1)
+    write_environment(state, "As it is.")
+    run = carried_out()
+    assert (run.status, run.doing, run.error) == expected
+    assert begun == [True] * begins
+    assert sent == [(run.pk, worker.LOOK_AGAIN_S)] * is_sent
 
 
-def test_a_run_fails_when_spark_cannot_be_installed(
-    handed_over: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+def test_old_runs_and_drafts_of_killed_attempts_make_room(
+    fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    monkeypatch.setattr(setup, "is_ready", lambda: False)
-    write_environment(SparkState.FAILED, "No space left.")
-    run = queued()
-    carry_out(run.pk)
-    run.refresh_from_db()
-    assert (run.status, run.error, handed_over) == (Status.FAILED, "No space left.", [])
-
-
-def test_old_runs_make_room(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = settings.GLASSMQ_REPORTS_DIR / "throughput"
+    for name in ("6", f"{DRAFT_PREFIX}7-123"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "summary.json").write_text("{}")
     monkeypatch.setattr(worker, "KEPT_RUNS", 2)
     old = [queued(status=Status.DONE).pk for _ in range(3)]
     run = carried_out()
     assert list(ReportRun.objects.values_list("pk", flat=True)) == [run.pk, old[-1]]
+    assert [path.name for path in folder.iterdir()] == ["6"]
 
 
-def test_forgotten_runs_are_handed_over_again(handed_over: list[tuple[int, float]]) -> None:
+def test_forgotten_runs_are_sent_again(sent: list[tuple[int, float]]) -> None:
     queued(status=Status.DONE)
     waiting = queued(status=Status.WAITING)
     worker.enqueue_forgotten()
-    assert handed_over == [(waiting.pk, 0)]
+    assert sent == [(waiting.pk, 0)]
 
 
 def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +255,7 @@ def test_a_database_that_is_busy_for_a_moment_stops_nothing(monkeypatch: pytest.
         raise OperationalError("database is locked")
 
     watch = Watch(queued(status=Status.RUNNING))
-    monkeypatch.setattr(worker, "attempt_of", busy)
+    monkeypatch.setattr(runs, "attempt_of", busy)
     assert watch.is_wanted()
 
 
@@ -297,20 +293,18 @@ def fill(fake: FakeSpark, *rounds: dict[str, Any]) -> ReportRun:
     run = ReportRun.objects.get(report=runs.LAKE)
     for done in rounds:
         fake.answer = {"done": done}
-        carry_out(run.pk)
-    run.refresh_from_db()
+        carried_on(run)
     return run
 
 
 def test_the_lake_of_this_brokers_store_is_filled_in_rounds(
-    fake: FakeSpark, handed_over: list[tuple[int, float]], settings: Any
+    fake: FakeSpark, sent: list[tuple[int, float]], settings: Any
 ) -> None:
     settings.GLASSMQ_LAKE_KEEP_DAYS = 31
     run = fill(fake, {"messages": 5, "is_all": False})
-    assert (run.status, run.messages, handed_over) == (Status.QUEUED, 5, [(run.pk, 0)] * 2)
+    assert (run.status, run.messages, sent) == (Status.QUEUED, 5, [(run.pk, 0)] * 2)
     fake.answer = {"done": {"messages": 4, "is_all": True}}
-    carry_out(run.pk)
-    run.refresh_from_db()
+    carried_on(run)
     assert (run.status, run.messages, run.folder) == (Status.DONE, 9, "")
     assert not runs.has_log(run)
     assert [order["job"] for order in fake.orders] == ["lake", "lake"]
@@ -322,12 +316,10 @@ def test_the_lake_of_this_brokers_store_is_filled_in_rounds(
     }
 
 
-def test_no_round_follows_one_in_which_the_fill_was_cancelled(
-    fake: FakeSpark, handed_over: list[tuple[int, float]]
-) -> None:
+def test_no_round_follows_one_in_which_the_fill_was_cancelled(fake: FakeSpark, sent: list[tuple[int, float]]) -> None:
     fake.meanwhile = lambda watch: cancel_sync()
     run = fill(fake, {"messages": 5, "is_all": False})
-    assert (run.status, run.messages, len(handed_over)) == (Status.CANCELLED, 5, 1)
+    assert (run.status, run.messages, len(sent)) == (Status.CANCELLED, 5, 1)
     with pytest.raises(NotUnderWayError):
         cancel_sync()
 
@@ -337,6 +329,6 @@ def test_a_fill_that_fails_says_why(fake: FakeSpark) -> None:
     fake.answer = {"failed": "There is no space left on the disk.", "passing": False}
     carry_out(ReportRun.objects.get().pk)
     state = lake_state(read_stored())
-    assert (state.status, state.last_failure) == ("failed", "There is no space left on the disk.")
-    assert not state.under_way
-    assert state.last_try is not None
+    assert (state.status, state.active) == ("failed", None)
+    assert state.ended is not None and state.ended.finished is not None
+    assert state.ended.error == "There is no space left on the disk."

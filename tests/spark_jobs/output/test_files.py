@@ -79,25 +79,10 @@ def test_a_folder_that_is_there_keeps_what_else_is_in_it(tmp_path: Path) -> None
     assert (tmp_path / "summary.json").read_text() != "old"
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_a_failure_leaves_nothing_that_looks_like_a_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
-) -> None:
-    def fail(*_: Any) -> str:
-        raise OSError("disk full")
-
-    folder = tmp_path / "out"
-    if exists:
-        folder.mkdir()
-    monkeypatch.setattr(report_files, "page", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_folder(folder, SUMMARY, TABLES, CHARTS)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
 @pytest.mark.parametrize("there_already", [False, True])
-def test_a_disk_that_is_full_leaves_no_half_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_already: bool
+@pytest.mark.parametrize("step", ["parquet.write_table", "page"])
+def test_a_disk_that_is_full_leaves_nothing_that_looks_like_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_already: bool, step: str
 ) -> None:
     folder = tmp_path / "runs" / "7"
     folder.parent.mkdir()
@@ -105,11 +90,10 @@ def test_a_disk_that_is_full_leaves_no_half_result(
         folder.mkdir()
         (folder / "mine.txt").write_text("kept")
 
-    def full(table: Any, path: Path, **_: Any) -> None:
-        path.write_bytes(b"PAR1 and no more")
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(*_: Any, **__: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(report_files.parquet, "write_table", full)
+    monkeypatch.setattr(f"spark_jobs.output.files.{step}", full)
     with pytest.raises(OSError, match="No space left on device"):
         write_folder(folder, SUMMARY, TABLES, CHARTS)
     assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == ["mine.txt"] * there_already

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.job import Period
 from spark_jobs.output import result as report_result
-from spark_jobs.output.result import compute, compute_previous, restrict, step_of
+from spark_jobs.output.result import compute, compute_previous, step_of
 from spark_jobs.reports.shape import Figure, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS
 from spark_jobs.spark.small_tables import small_table
@@ -65,11 +65,6 @@ def test_the_result_of_a_period_and_of_the_one_before(facts: "dict[str, DataFram
     assert [part["count"] for part in found.left_out] == [4]
     total, rows = compute_previous(REPORT, facts, Period(0, 2 * MINUTE_MS), 1)
     assert (total, rows.to_pylist()) == ({"messages": 3}, [{"broker": "x", "topic": "a", "messages": 3}])
-
-
-def test_the_result_of_one_topic(facts: "dict[str, DataFrame]") -> None:
-    found = compute(REPORT, restrict(facts, "b", "g"), OPEN, 1, lambda doing: None)
-    assert (found.total, found.left_out[0]["count"]) == ({"messages": 4}, 4)
 
 
 def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[str, DataFrame]") -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs.hosting import spark_process
 from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
-from spark_jobs.output.folders import SUMMARY
+from spark_jobs.output.files import SUMMARY
 from tests.fakes.ports import unused_ports
 from tests.fakes.spark_cluster import SparkCluster
 from tests.spark_jobs.stores import make_store, publish_end

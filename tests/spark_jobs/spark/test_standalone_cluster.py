@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
 from spark_jobs.job import BrokerStore, Job
-from spark_jobs.output.folders import SUMMARY
+from spark_jobs.output.files import SUMMARY
 from spark_jobs.run import run_report
 from tests.fakes.spark_cluster import SparkCluster
 from tests.spark_jobs.stores import make_store

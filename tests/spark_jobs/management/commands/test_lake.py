@@ -10,7 +10,6 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from spark_jobs.management.commands import lake
-from spark_jobs.management.commands.lake import in_words
 from spark_jobs.spark import session
 from tests.fakes import golden_store
 from tests.spark_jobs import lakes
@@ -42,22 +41,13 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     assert golden_store.fingerprint(golden) == before
 
 
-@pytest.mark.parametrize("action", ["sync", "status", "files"])
-def test_a_lake_at_an_unsupported_url_is_refused(action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    make_store(tmp_path / "store", 3)
-    with pytest.raises(CommandError, match=r"gs://bucket/lake cannot be used for a lake.*or s3://BUCKET/FOLDER"):
-        called("lake", action, "--store", str(tmp_path / "store"), "--lake", "gs://bucket/lake")
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
 def test_a_lake_at_a_file_url_is_its_folder(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 3)
     lakes.fill(tmp_path / "store", tmp_path / "my lakes")
     url = f"file://{tmp_path}/my%20lakes"
-    assert called("lake", "status", "--store", str(tmp_path / "store"), "--lake", url).startswith(
-        f"{tmp_path}/my lakes"
-    )
+    folder, messages, _ = called("lake", "status", "--store", str(tmp_path / "store"), "--lake", url).splitlines()
+    assert folder.startswith(f"{tmp_path}/my lakes")
+    assert " 3 in 1 file, " in messages
 
 
 def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,10 +62,6 @@ def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert raised.value.returncode == 130
 
 
-def test_one_file_is_written_in_the_singular() -> None:
-    assert [in_words(files) for files in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
-
-
 def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
     store, folder = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 20)
@@ -87,8 +73,6 @@ def test_the_files_that_count_are_printed(tmp_path: Path) -> None:
         assert len(printed) == count
         assert all(Path(path).is_file() and Path(done.lake) / table in Path(path).parents for path in printed)
         assert str(more) not in printed
-    with pytest.raises(CommandError, match="There is no lake"):
-        called("lake", "files", "--store", str(store), "--lake", str(tmp_path))
 
 
 def test_status_shows_dropped_rows_and_files_not_removed_yet(tmp_path: Path) -> None:
@@ -113,16 +97,26 @@ def test_sync_prints_what_it_drops_and_merges(tmp_path: Path, settings: Any) -> 
     ]
 
 
-def test_status_of_a_missing_lake_is_refused(golden: Path, tmp_path: Path) -> None:
-    where = ("--store", str(golden / "clean-shutdown"), "--lake", str(tmp_path))
-    with pytest.raises(CommandError, match=r"There is no lake of .*; `.venv/bin/python manage.py lake sync` makes one"):
-        called("lake", "status", *where)
-
-
-def test_a_path_that_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="is not a store: it has no commitlog folder"):
-        called("lake", "sync", "--store", str(tmp_path), "--lake", str(tmp_path / "lakes"))
-    assert not (tmp_path / "lakes").exists()
+@pytest.mark.parametrize(
+    ("action", "store", "lake", "said"),
+    [
+        ("sync", "empty", "lakes", "is not a store: it has no commitlog folder"),
+        ("sync", "store", "gs://b/lake", r"gs://b/lake cannot be used for a lake.*or s3://BUCKET/FOLDER"),
+        ("status", "store", "gs://b/lake", r"gs://b/lake cannot be used for a lake"),
+        ("files", "store", "gs://b/lake", r"gs://b/lake cannot be used for a lake"),
+        ("status", "store", "lakes", r"There is no lake of .*; `.venv/bin/python manage.py lake sync` makes one"),
+        ("files", "store", "lakes", r"There is no lake of .*; `.venv/bin/python manage.py lake sync` makes one"),
+    ],
+)
+def test_what_cannot_be_filled_or_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, store: str, lake: str, said: str
+) -> None:
+    make_store(tmp_path / "store", 3)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError, match=said):
+        called("lake", action, "--store", store, "--lake", lake)
+    assert {path.name for path in tmp_path.iterdir()} == {"empty", "store"}
 
 
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,17 @@
 """The process that has the Spark session: ``python -m spark_jobs.hosting.spark_child``, started by ``spark_process``.
 
-Lines of JSON come in on standard input, one job after the other; lines of JSON go out on standard output. Everything
-else that the process and its Java print is the log, on standard error.
+Its argument is the file descriptor of a connection, on which orders come in, one job after the other, and answers go
+out. What the process and its Java print is the log.
 
     in     {"job": "report", "master": "local[*]", "scratch": "/…", "arguments": {…}}
-    out    {"progress": [40, "reading the log"]}        any number of these, then one of
+    out    {"progress": (40, "reading the log")}        any number of these, then one of
            {"done": {…}}
-           {"failed": "a sentence", "passing": false}
+           {"failed": "a sentence", "passing": False}
 
-The process ends on SIGTERM, and when its standard input does, which is when the report worker has died. Its Java ends
+The process ends on SIGTERM, and when the connection is closed, which is when the report worker has died. Its Java ends
 with it.
 """
 
-import json
 import logging
 import os
 import queue
@@ -20,7 +19,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class ProgressLines:
         with self._lock:
             self._start, self._until, self._doing = percent, until, doing
             self._percent = max(self._percent, percent)
-            self._say({"progress": [self._percent, doing]})
+            self._say({"progress": (self._percent, doing)})
 
     def tell_tasks(self, finished: int, tasks: int) -> None:
         """The tasks of the scan under way, if there is one."""
@@ -63,7 +63,7 @@ class ProgressLines:
             percent = self._start + (self._until - self._start) * finished // max(tasks, 1)
             if percent > self._percent:
                 self._percent = percent
-                self._say({"progress": [percent, self._doing]})
+                self._say({"progress": (percent, self._doing)})
 
 
 def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
@@ -144,10 +144,11 @@ def carry_out(order: dict[str, Any], say: Say) -> None:
         say({"failed": sentence(error), "passing": is_passing(error)})
 
 
-def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
-    """Pass on the orders from standard input. At its end, end the process within END_GRACE_S."""
-    for line in sys.stdin:
-        orders.put(json.loads(line))
+def read_orders(worker: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    """Pass on the worker's orders. When it has closed the connection, end this process within END_GRACE_S."""
+    with suppress(EOFError, OSError):
+        while True:
+            orders.put(worker.recv())
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     threading.Event().wait(END_GRACE_S)
     os._exit(1)
@@ -156,8 +157,8 @@ def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
 def on_terminate(*_: object) -> None:
     """End Java first, because the job's clean-up would otherwise wait for the tasks that still run.
 
-    A second signal changes nothing: a parent that terminates this process often closes its standard input as well,
-    and `read_orders` then sends one in the middle of the clean-up.
+    A second signal changes nothing: a parent that terminates this process often closes the connection as well, and
+    `read_orders` then sends one in the middle of the clean-up.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_java()
@@ -168,12 +169,11 @@ def main() -> None:
     """Carry out orders until the process is ended."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, on_terminate)
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what Java and libraries print must not be among the answers
+    worker: Connection[Any, Any] = Connection(int(sys.argv[1]))
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=read_orders, args=(orders,), name="orders", daemon=True).start()
+    threading.Thread(target=read_orders, args=(worker, orders), name="orders", daemon=True).start()
     while True:
-        carry_out(orders.get(), lambda answer: print(json.dumps(answer), file=answers))
+        carry_out(orders.get(), worker.send)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,16 @@ A session takes seconds to start and a gigabyte of memory, and its jobs may hang
 own process group, which carries out one job after the other and which the worker can end at any moment.
 """
 
-import json
 import logging
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -50,7 +49,6 @@ class SparkProcess:
         self._command = command
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
-        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._log: IO[bytes] | None = None
         self._used: datetime = timezone.now()
 
@@ -96,13 +94,15 @@ class SparkProcess:
             self._end()
             self._start()
         assert self._child is not None
-        assert self._child.stdin is not None
-        with suppress(OSError):  # the child has ended, and "gone" is among its answers
-            self._child.stdin.write(json.dumps(order).encode() + b"\n")
-            self._child.stdin.flush()
+        child = self._child
+        with suppress(OSError):  # the child has ended, as its missing answer says
+            self._pipe.send(order)
         while True:
-            with suppress(queue.Empty):
-                answer = self._answers.get(timeout=LOOK_S)
+            if self._pipe.poll(LOOK_S):
+                try:
+                    answer: dict[str, Any] = self._pipe.recv()
+                except (EOFError, OSError):
+                    return {"gone": child.wait()}
                 if "progress" not in answer:
                     return answer
                 watcher.progress(*answer["progress"])
@@ -110,31 +110,23 @@ class SparkProcess:
                 self._end()
 
     def _start(self) -> None:
-        self._answers = queue.SimpleQueue()
-        self._child = subprocess.Popen(
-            self._command,
-            cwd=PROJECT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        for target in (self._read_answers, self._read_log):
-            threading.Thread(
-                target=target, args=(self._child, self._answers), name=target.__name__, daemon=True
-            ).start()
+        self._pipe, its_end = Pipe()
+        with its_end:
+            self._child = subprocess.Popen(
+                [*self._command, str(its_end.fileno())],
+                cwd=PROJECT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(its_end.fileno(),),
+                start_new_session=True,
+            )
+        assert self._child.stdout is not None
+        threading.Thread(target=self._read_log, args=(self._child.stdout,), name="Spark's log", daemon=True).start()
 
-    def _read_answers(self, child: "subprocess.Popen[bytes]", answers: "queue.SimpleQueue[dict[str, Any]]") -> None:
-        assert child.stdout is not None
-        for line in child.stdout:
-            with suppress(ValueError):  # the last line of a child that was killed
-                answers.put(json.loads(line))
-        answers.put({"gone": child.wait()})
-
-    def _read_log(self, child: "subprocess.Popen[bytes]", _: object) -> None:
+    def _read_log(self, output: Iterable[bytes]) -> None:
         """Write the child's output to the log of the job under way, and to the worker's own output."""
-        assert child.stderr is not None
-        for line in child.stderr:
+        for line in output:
             with suppress(OSError, ValueError):  # the log was closed a moment ago, or its disk is full
                 log = self._log  # None from the moment at which the job is over
                 if log is not None and log.tell() < LOG_BYTES:

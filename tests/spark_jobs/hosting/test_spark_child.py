@@ -1,10 +1,10 @@
 """The child process from its inside, in the session that all tests share, and how a real one ends."""
 
-import json
 import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ def test_a_report_is_carried_out_and_its_progress_sent(spark: "SparkSession", tm
     assert set(done["result"]) == {"words", "headlines", "notes"}
     steps = [answer["progress"][0] for answer in answers[:-1]]
     assert steps == sorted(steps)
-    assert answers[0] == {"progress": [0, "starting Spark"]}
+    assert answers[0] == {"progress": (0, "starting Spark")}
     assert (tmp_path / "out" / "summary.json").exists()
 
 
@@ -114,21 +114,21 @@ def test_progress_grows_with_the_tasks_of_a_scan_and_never_goes_back() -> None:
     progress(40, "comparing")
     progress.tell_tasks(4, 4)
     assert [answer["progress"] for answer in answers] == [
-        [1, "looking"],
-        [5, "reading"],
-        [25, "reading"],
-        [45, "reading"],
-        [45, "comparing"],
+        (1, "looking"),
+        (5, "reading"),
+        (25, "reading"),
+        (45, "reading"),
+        (45, "comparing"),
     ]
 
 
 CHILD = """
-import atexit, json, signal, sys
+import atexit, signal, sys
 from spark_jobs.hosting import spark_child
 
 def wait(order, say):
     print("for the log", flush=True)
-    say({"progress": [0, order["job"]]})
+    say({"progress": (0, order["job"])})
     signal.pause()
 
 spark_child.carry_out = wait
@@ -139,23 +139,22 @@ spark_child.main()
 
 @pytest.mark.parametrize("how", ["terminated", "left alone"])
 def test_the_process_ends_in_order_on_request_and_when_its_parent_has_died(how: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", CHILD],
-        cwd=PROJECT,
-        env=os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write('{"job": "first"}\n')
-    process.stdin.flush()
-    assert json.loads(process.stdout.readline()) == {"progress": [0, "first"]}
-    if how == "terminated":
-        process.terminate()
-    output, log = process.communicate(timeout=60)  # closes its standard input
+    ours, its_end = Pipe()
+    with its_end:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(its_end.fileno())],
+            cwd=PROJECT,
+            env=os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(its_end.fileno(),),
+            text=True,
+        )
+    with ours:
+        ours.send({"job": "first"})
+        assert ours.recv() == {"progress": (0, "first")}
+        if how == "terminated":
+            process.terminate()
+    log, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert output == ""
     assert log.splitlines() == ["for the log", "session closed"]

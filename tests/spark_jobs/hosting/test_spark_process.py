@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,28 +15,27 @@ from spark_jobs.hosting import spark_process
 from spark_jobs.hosting.spark_process import SparkProcess
 
 STAND_IN = r"""
-import json, os, signal, sys, time
+import os, signal, sys, time
+from multiprocessing.connection import Connection
 
-def say(answer):
-    print(json.dumps(answer), flush=True)
-
-for line in sys.stdin:
-    order = json.loads(line)
+worker = Connection(int(sys.argv[1]))
+say = worker.send
+while True:
+    order = worker.recv()
     what = order["job"]
     if what == "good":
-        say({"progress": [40, "reading"]})
+        say({"progress": (40, "reading")})
         say({"done": {"pid": os.getpid()}})
     elif what == "talks":
         os.write(2, "größer\n".encode() + b"x" * 5000 + b"\n")
-        os.close(2)
         say({"failed": "It failed.", "passing": order["passing"]})
     elif what == "endless":
         if order.get("deaf"):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        say({"progress": [5, "waiting"]})
+        say({"progress": (5, "waiting")})
         time.sleep(600)
     elif what == "torn":
-        os.write(1, b'{"done": {')
+        os.write(worker.fileno(), b"\0\0\1\0half of an answer")
         os._exit(7)
 """
 
@@ -126,7 +124,7 @@ def test_the_output_of_a_child_is_logged_up_to_a_size(
 
 def test_the_output_of_a_child_is_read_on_when_its_job_ends_meanwhile(start: Start) -> None:
     """A child whose output nobody reads stops when the pipe is full."""
-    process, child = start(), SimpleNamespace(stderr=iter([b"one\n", b"two\n"]))
+    process, output = start(), iter([b"one\n", b"two\n"])
 
     class LogOfAJobThatEnds(BytesIO):
         def tell(self) -> int:
@@ -134,9 +132,9 @@ def test_the_output_of_a_child_is_read_on_when_its_job_ends_meanwhile(start: Sta
             return 0
 
     log = process._log = LogOfAJobThatEnds()
-    process._read_log(child, None)  # type: ignore[arg-type]
+    process._read_log(output)
     assert log.getvalue() == b"one\n"
-    assert next(child.stderr, None) is None
+    assert next(output, None) is None
 
 
 @pytest.mark.parametrize(

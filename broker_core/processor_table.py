@@ -29,7 +29,7 @@ from broker_core.processors.pop import ack_message, peek_message, pop_long_polli
 from broker_core.processors.producers import reply_message
 from broker_core.processors.slave import following, replicate, replicate_tables
 from broker_core.processors.timer import recall_message
-from broker_core.processors.why import group_facts, group_metrics, history_sample
+from broker_core.processors.why import group_facts, group_list, group_metrics, history_sample
 from broker_core.walk import Steps, finish
 
 Processor = Callable[[Context, Request, Now], Reply | None]
@@ -40,7 +40,7 @@ WALKS: dict[type[Command], Walk] = {
     commands.GetConsumerConnections: client_view.get_consumer_connections,
     commands.GetProducerConnections: client_view.get_producer_connections,
     commands.QueryConsumerOffset: consumer_manage.query_consumer_offset,
-    commands.GetConsumerGroups: group_view.get_consumer_groups,
+    commands.GetConsumerGroups: group_list.get_consumer_groups,
     commands.GetConsumerGroup: group_view.get_consumer_group,
     commands.GetWaitingRetries: group_view.get_waiting_retries,
     commands.GetGroupFacts: group_facts.get_group_facts,

@@ -18,7 +18,13 @@ MAX_LOOKED_FOR = 100
 
 
 class Groups(Model, frozen=True, kw_only=True, gc=False):
-    """Groups of each broker, by name. `next` is the `after` of the next page, if any."""
+    """Groups of each broker, by name. `next` is the `after` of the next page, if any.
+
+    `state` is about progress alone. `problems` are the ids of the group's verdicts with the severity error or warning,
+    the worst first, and `severity` is that of the first one, null without problems. Not among them are what a broker
+    causes for all its groups, what is wrong with single queues of a group with more than 500, and, with several
+    brokers, what depends on the allocation of queues or on topics that the broker does not have.
+    """
 
     seq: int
     groups: list[commands.ConsumerGroupView]
@@ -106,9 +112,10 @@ class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 async def get_groups(request: Request[GroupsParams]) -> Answer:
-    """Groups by name, each with its lag and its state, in pages."""
+    """Groups by name, each with its lag, its state and its problems, in pages."""
     params = request.params
-    command = commands.GetConsumerGroups(after=params.after, limit=params.limit)
+    alone = len(brokers.ports_of(params.broker)) == 1
+    command = commands.GetConsumerGroups(after=params.after, limit=params.limit, alone=alone)
     replies = await brokers.ask_all(params.broker, command, commands.ConsumerGroups)
     pages = ((reply.groups, reply.next is not None) for reply in replies.by_broker.values())
     groups, end = brokers.first_page(pages, lambda group: group.group)

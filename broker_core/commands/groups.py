@@ -2,16 +2,23 @@
 
 from typing import Any, Literal
 
+from msgspec import field
+
 from broker_core.commands.base import Command, Reply, Shape
 from broker_core.commands.clients import ClientView, SubscriptionData
 
 
 class GetConsumerGroups(Command, frozen=True):
     """The groups that have members or offsets, or that pulled, with names above ``after``, by name; all of them with
-    ``limit`` 0. -> ConsumerGroups"""
+    ``limit`` 0. -> ConsumerGroups
+
+    ``alone``: the members have their queues at this broker only. Otherwise nothing is concluded from their shares of
+    the queues, nor from topics that this broker does not have.
+    """
 
     after: str = ""
     limit: int = 0
+    alone: bool = False
 
 
 class ConsumerGroupView(Shape, frozen=True):
@@ -22,6 +29,10 @@ class ConsumerGroupView(Shape, frozen=True):
     is the group's state as in its verdicts. ``consume_tps``: messages delivered per second in the last minute. At an
     attached broker ``holds`` is None and ``consume_tps`` counts committed messages.
     ``retrying`` messages that the group sent back wait for their next delivery; None while they are not all counted.
+
+    ``problems`` are the ids of the group's verdicts with the severity error or warning, the worst first; ``severity``
+    is that of the first one, None without problems. What a broker causes for all its groups is not among them, and
+    with more than 500 queues what is wrong with single queues.
     """
 
     broker: str
@@ -37,6 +48,8 @@ class ConsumerGroupView(Shape, frozen=True):
     consume_tps: float = 0.0
     retrying: int | None = None
     dead_letters: int = 0
+    severity: Literal["error", "warning"] | None = None
+    problems: list[str] = field(default_factory=list)
 
 
 class ConsumerGroups(Reply, frozen=True):

@@ -46,7 +46,7 @@ class TopicMetrics(Shape, frozen=True):
 
 
 class GroupMetrics(Shape, frozen=True):
-    """``state``, ``holds``, ``retrying`` and ``dead_letters`` as in ConsumerGroupView.
+    """``holds``, ``retrying`` and ``dead_letters`` as in ConsumerGroupView; ``state`` from the group's progress alone.
 
     ``dead_lettered`` also counts the dead letters that were deleted since.
     """

@@ -4,16 +4,13 @@ Clients share the queues among themselves and do not report the result. So a vie
 by the clients' default strategy, applied only to the queues of this broker, and which client really pulls from it.
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import Literal
 
 from broker_core.clock import Now
 from broker_core.commands import (
     ConsumerGroupDetail,
-    ConsumerGroups,
-    ConsumerGroupView,
     GetConsumerGroup,
-    GetConsumerGroups,
     GetWaitingRetries,
     GroupQueueView,
     GroupRetries,
@@ -33,10 +30,7 @@ from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.processors.why.live_state import (
     POLLING_MS,
     LastPop,
-    group_names,
     last_pop,
-    live_state,
-    look_around,
     polling_ms,
     progress_fields,
 )
@@ -47,9 +41,6 @@ from broker_core.walk import Steps, pieces_of
 
 MAX_QUEUES = 2000
 
-MAX_TOPICS = 200_000
-"""Topics of all groups in one answer; one that several groups have counts for each."""
-
 LOOKED_AT = 2000
 """Holds of a piece that are only looked at."""
 
@@ -57,67 +48,6 @@ EXPLAINED = 50
 """Queues of a piece whose state is explained."""
 
 State = Literal["held", "polling", "not_polling", "unassigned", "not_known"]
-
-
-def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[Reply]:
-    command: GetConsumerGroups = request.command
-    assert isinstance(command, GetConsumerGroups)
-    seq = context.events.seq
-    page = yield from group_names(context, command.after, command.limit and command.limit + 1)
-    more = bool(command.limit) and len(page) > command.limit
-    page = page[: command.limit or None]
-    seen = yield from look_around(context, page)
-    groups: list[ConsumerGroupView] = []
-    names = 0
-    for group in page:
-        lag, oldest_ms = yield from _known_lag(context, group, now)
-        info, of_group = context.consumers.get(group), seen.topics_of(context, group)
-        names += len(of_group)
-        if names > MAX_TOPICS:
-            raise RequestError(f"the groups have more than {MAX_TOPICS} topics together; ask for one group at a time")
-        live = yield from live_state(context, group, of_group, seen, now)
-        groups.append(
-            ConsumerGroupView(
-                broker=context.options.broker_name,
-                group=group,
-                lag=lag,
-                holds=None if context.store.follows else context.holds.count_of_group(group),
-                topics=of_group,
-                members=len(context.consumers.members(group)),
-                message_model=info.message_model if info else "",
-                state=live.state,
-                unknown_queues=live.unknown_queues,
-                oldest_ms=oldest_ms,
-                consume_tps=sum(context.stats.group_get.tps((topic, group), now.mono_ns) for topic in of_group),
-                retrying=seen.retrying(context, group),
-                dead_letters=dead_letters(context, group),
-            )
-        )
-        yield
-    return ConsumerGroups(seq=seq, groups=groups, next=page[-1] if more else None)
-
-
-def _known_lag(context: Context, group: str, now: Now) -> Steps[tuple[int | None, int | None]]:
-    """The messages between the committed offsets and the queues' ends, and the age of the oldest one, ms.
-
-    The lag is None without an offset in an existing topic.
-    """
-    lag: int | None = None
-    oldest: int | None = None
-    store = context.store
-    for topic in list(context.offsets.topics(group)):
-        if context.topics.get(topic) is None:
-            continue
-        for queues in pieces_of(list(context.offsets.topics(group).get(topic, {}).items())):
-            lag = lag or 0
-            for queue_id, offset in queues:
-                behind = store.max_offset(topic, queue_id) - offset
-                if behind > 0:
-                    lag += behind
-                    stored = store.store_time(topic, queue_id, offset)
-                    oldest = stored if oldest is None or (stored is not None and stored < oldest) else oldest
-            yield
-    return lag, None if oldest is None else max(0, now.wall_ms - oldest)
 
 
 def get_consumer_group(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -194,13 +124,18 @@ def group_detail(context: Context, group: str, held: Set[str], seq: int, now: No
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
         queues=queues,
         queues_total=sum(config.read_queue_nums for config in map(context.topics.get, topics) if config is not None),
-        missing_topics=[
-            topic
-            for topic in sorted(subscriptions)
-            if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)
-        ],
+        missing_topics=missing_topics(context, subscriptions),
         retries=_retries(context, group, is_all=are_retries_counted),
     )
+
+
+def missing_topics(context: Context, subscriptions: Iterable[str]) -> list[str]:
+    """The subscribed topics that this broker does not have, by name."""
+    return [
+        topic
+        for topic in sorted(subscriptions)
+        if context.topics.get(topic) is None and not topic.startswith(RETRY_PREFIX)
+    ]
 
 
 def dead_letters(context: Context, group: str) -> int:

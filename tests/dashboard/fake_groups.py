@@ -167,6 +167,15 @@ def verdicts(entry: Json) -> Json:
     return answer
 
 
+def problems(answer: Json) -> Json:
+    """What the list of groups says of these verdicts."""
+    found = [one for one in answer["verdicts"] if one["severity"] in ("error", "warning")]
+    return {
+        "severity": found[0]["severity"] if found else None,
+        "problems": list(dict.fromkeys(one["id"] for one in found)),
+    }
+
+
 class FakeGroups:
     """What ``/groups``, ``/groups/{group}`` and ``/clients`` answer in a scenario."""
 
@@ -195,6 +204,7 @@ class FakeGroups:
                     "consume_tps": 12.5 if entry["members"] else 0.0,
                     "retrying": sum(retry["waiting"] for retry in entry["retries"]),
                     "dead_letters": str(sum(int(retry["dead_letters"]) for retry in entry["retries"])),
+                    **problems(verdicts(entry)),
                 }
                 for broker in brokers
                 for name, entry in sorted(self.details.items())

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import { MAX_EVENTS, MAX_RETRIES, initialState, mergeStreams, newestChange, reduce } from "../../static/js/client_events.js";
 import { age, mergeBrokers, clientKind, explainEvent, explainQueue, groupState, heartbeat, lagText, countStates, uncommittedPulls, isFiltered,
-  isPolledByAnother, joinNames, queueState, hasProblem, verdictLine, waitingText } from "../../static/js/text/explain_group.js";
+  isPolledByAnother, joinNames, queueState, hasProblem, verdictLine, waitingText, worstOf } from "../../static/js/text/explain_group.js";
 import { clientHref, deadLettersHref, groupHref } from "../../static/js/links.js";
 
 const queue = (fields = {}) => ({ broker: "broker-a", topic: "orders", queue_id: 0, assigned_to: "java-1", polled_by: "java-1",
@@ -60,6 +60,25 @@ test("the state of a group is the server's", () => {
   assert.deepEqual(ranks, [...ranks].sort((a, b) => a - b));
 });
 
+test("a group with an error or a warning is not green, whatever its progress", () => {
+  const shown = (state, severity, ...problems) => { const { tone, word } = groupState({ state, severity, problems }); return `${tone}: ${word}`; };
+  assert.equal(shown("ok", "error", "subscriptions_disagree", "topic_missing"), "bad: subscriptions disagree");
+  assert.equal(shown("ok", "warning", "topic_missing"), "warn: topic missing");
+  assert.equal(shown("ok", "warning", "brand_new"), "warn: brand_new");
+  assert.equal(shown("falling behind", "warning", "falling_behind"), "warn: falling behind");
+  assert.equal(shown("falling behind", "error", "pulls_refused"), "bad: pulls refused");
+  assert.equal(shown("stalled", "error", "listener_blocked"), "bad: stalled");
+  assert.equal(shown("ok", null), "good: ok");
+  const groups = [["ok", "error"], ["ok", "warning"], ["ok", null], ["stalled", "error"], ["unknown", "warning"]].map(([state, severity]) => ({ state, severity }));
+  assert.deepEqual(countStates(groups), [["stalled", 1], ["errors", 1], ["warnings", 2], ["ok", 1]]);
+});
+
+test("the worst verdict decides how a group's page shows the state", () => {
+  const verdicts = [["error", "a"], ["error", "a"], ["warning", "b"], ["info", "c"]].map(([severity, id]) => ({ severity, id }));
+  assert.deepEqual(worstOf(verdicts), { severity: "error", problems: ["a", "b"] });
+  assert.deepEqual(worstOf(verdicts.slice(3)), { severity: null, problems: [] });
+});
+
 test("the states of all groups are counted, the worst first", () => {
   const groups = ["ok", "stalled", "ok", "stopped", "stalled", "odd"].map((state) => ({ state }));
   assert.deepEqual(countStates(groups), [["stalled", 2], ["stopped", 1], ["ok", 2], ["odd", 1]]);
@@ -92,12 +111,13 @@ test("waiting retries are added up over all brokers", () => {
 test("entries of one group on several brokers are merged", () => {
   const line = (broker, fields) => ({ broker, group: "g", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING",
     state: "ok", unknown_queues: 0, ...fields });
-  const more = { oldest_ms: 9, consume_tps: 0.5, retrying: null, dead_letters: 1 };
+  const more = { oldest_ms: 9, consume_tps: 0.5, retrying: null, dead_letters: 1, severity: "warning", problems: ["topic_missing"] };
   const lines = [line("a", more), line("a", { group: "alone" }), line("b", { topics: ["bills", "orders"], members: 2, message_model: "",
-    state: "stalled", unknown_queues: 3, oldest_ms: 4, consume_tps: 1, retrying: 2, dead_letters: 3 })];
+    state: "stalled", unknown_queues: 3, oldest_ms: 4, consume_tps: 1, retrying: 2, dead_letters: 3, severity: "error", problems: ["not_pulling", "topic_missing"] })];
   assert.deepEqual(mergeBrokers(lines), [
     { group: "g", topics: ["bills", "orders"], lag: 2, holds: 4, members: 3, message_model: "CLUSTERING", state: "stalled",
-      unknown_queues: 3, brokers: ["a", "b"], oldest_ms: 9, consume_tps: 1.5, retrying: 2, dead_letters: 4 },
+      unknown_queues: 3, brokers: ["a", "b"], oldest_ms: 9, consume_tps: 1.5, retrying: 2, dead_letters: 4,
+      severity: "error", problems: ["not_pulling", "topic_missing"] },
     { group: "alone", topics: ["orders"], lag: 1, holds: 2, members: 3, message_model: "CLUSTERING", state: "ok",
       unknown_queues: 0, brokers: ["a"] }]);
 });

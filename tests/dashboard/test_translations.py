@@ -130,6 +130,12 @@ def test_the_scripts_know_each_verdict_and_advice_of_the_server() -> None:
     assert {json.loads(text) for text in known} == fixed | set(clients._ADVICE.values()) | set(others)
 
 
+def test_the_scripts_have_a_word_for_each_error_and_warning_of_the_server() -> None:
+    words = set(re.findall(r"\b([a-z_]+): t\(", (PROJECT / "static/js/text/words.js").read_text(encoding="utf-8")))
+    problems = {name for name, one in CATALOGUE.items() if {"error", "warning"} & set(one.severities)}
+    assert problems - words == set()
+
+
 WHOLE_TEMPLATE = re.compile(r"`((?:(?!\$\{)[^`])*)`")
 NOT_SHOWN = {
     "(prefers-color-scheme: dark)",

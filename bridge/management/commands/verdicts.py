@@ -25,7 +25,8 @@ is not known is null or `unknown`, never 0.
 or the members keep the offsets |
 
 The state is about progress alone. So a group can be `ok` and have an error among its verdicts: in the demo,
-`mixed-alerts` consumes in time, but its members subscribe differently and skip each other's messages.
+`mixed-alerts` consumes in time, but its members subscribe differently and skip each other's messages. Pages then show
+the verdict in place of the state.
 
 The lag is noted at commits, every 10 s at most. Up to 16 messages, or a sixteenth of the lag, are noise. Times in
 sentences are ISO 8601 in UTC (`2026-11-23T17:04:10Z`), and pages show them as local times; times in `evidence` are

@@ -60,13 +60,26 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
     if not is_known_group(context, group) and group not in context.refused_pulls:
         raise not_exist(group)
     detail = yield from group_detail(context, group, frozenset(), context.events.seq, now)
-    recent = yield from _recent_messages(context, detail)
+    recent = yield from recent_messages(context, detail)
     delayed = yield from _delayed(context, detail, now)
+    return facts_about(context, detail, condition(context, now), recent, delayed, now)
+
+
+def facts_about(
+    context: Context,
+    detail: ConsumerGroupDetail,
+    broker: BrokerCondition,
+    recent: list[RecentMessages],
+    delayed: list[DelayedMessages],
+    now: Now,
+) -> GroupFacts:
+    """The facts of a group: the given ones, and those that need no look at messages."""
+    group = detail.group
     info, config = context.consumers.get(group), context.subscription_groups.get(group)
     changed_ns = info.changed_ns if info is not None else 0
     return GroupFacts(
         detail=detail,
-        broker=_condition(context, now),
+        broker=broker,
         now_ms=now.wall_ms,
         consume_enable=config is None or config.consume_enable,
         unreadable_topics=_unreadable_topics(context, detail),
@@ -118,7 +131,7 @@ def _delayed(context: Context, detail: ConsumerGroupDetail, now: Now) -> Steps[l
     return found
 
 
-def _condition(context: Context, now: Now) -> BrokerCondition:
+def condition(context: Context, now: Now) -> BrokerCondition:
     store, lateness = context.store, context.lateness
     is_late = lateness.is_present(now.mono_ns)
     tables_ms = context.following.report.tables_ms
@@ -190,8 +203,13 @@ def _disagreements(context: Context, group: str) -> list[MemberSubscription]:
     return found
 
 
-def _recent_messages(context: Context, detail: ConsumerGroupDetail) -> Steps[list[RecentMessages]]:
-    """Of each topic with a filter, what the filter does to its newest messages."""
+def recent_messages(
+    context: Context, detail: ConsumerGroupDetail, *, undelivered: bool = False
+) -> Steps[list[RecentMessages]]:
+    """Of each topic with a filter, what the filter does to its newest messages.
+
+    ``undelivered``: only of topics from which the group received nothing since the broker started.
+    """
     info = context.consumers.get(detail.group)
     if info is None:
         return []
@@ -200,6 +218,8 @@ def _recent_messages(context: Context, detail: ConsumerGroupDetail) -> Steps[lis
         topic = subscription.topic
         differing = {client_id: topics[topic] for client_id, topics in info.differing.items() if topics.get(topic)}
         if topic.startswith(RETRY_PREFIX) or len(found) >= MAX_TOPICS:
+            continue
+        if undelivered and context.stats.group_get.get((topic, detail.group)) is not None:
             continue
         recent = _recent(context, detail, subscription, differing)
         if recent is not None:

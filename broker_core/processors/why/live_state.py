@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from broker_core.clock import Now
 from broker_core.commands import GroupQueueView, ReturnedMessages, UnacknowledgedPops
+from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.processors.consumer_manage import BROKERS_OWN, group_queue_offset
@@ -28,6 +29,8 @@ HTTP_POLLING_MS = 3000
 """The same for a client without an open connection."""
 POPS_MS = 120_000
 MAX_QUEUES = 2000
+
+QueueState = Literal["held", "polling", "not_polling", "unassigned", "not_known"]
 
 LOOKED_AT = 50
 """Queues of a piece."""
@@ -128,10 +131,15 @@ def look_around(context: Context, groups: Collection[str]) -> Steps[Seen]:
     return Seen(held_queues, topics, online, is_counted)
 
 
-def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now) -> Steps[LiveState]:
-    """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad."""
+def live_state(
+    context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now, *, alone: bool = False
+) -> Steps[LiveState]:
+    """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad.
+
+    ``alone``: the members have all their queues here, so the views say to whom each is assigned.
+    """
     topics = list(topics)
-    views = _queues(context, group, topics, seen, now)
+    views = _queues(context, group, topics, seen, now, alone)
     queues: list[GroupQueueView] = []
     while len(queues) <= MAX_QUEUES and (piece := list(islice(views, LOOKED_AT))):
         queues += piece
@@ -155,32 +163,50 @@ def live_state(context: Context, group: str, topics: Iterable[str], seen: Seen, 
     return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown, queues)
 
 
-def _queues(context: Context, group: str, topics: list[str], seen: Seen, now: Now) -> Iterator[GroupQueueView]:
-    """The queues with what their progress needs, and nothing else."""
+def _queues(
+    context: Context, group: str, topics: list[str], seen: Seen, now: Now, alone: bool
+) -> Iterator[GroupQueueView]:
+    """The queues with what the state and the verdicts need, and without sentences."""
+    info = context.consumers.get(group)
+    is_shared = alone and info is not None and info.message_model == "CLUSTERING"
+    client_ids = context.consumers.client_ids(group) if is_shared else []
     for topic in topics:
         config = context.topics.get(topic)
         rows, popped = context.pulls.topics(group).get(topic, {}), last_pop(context, group, topic, now)
+        is_subscribed = info is not None and topic in info.subscriptions
+        owners: list[str] = []
+        if client_ids and is_subscribed and popped is None and config is not None:
+            owners = averagely_owners(config.read_queue_nums, client_ids)
         for queue_id in range(config.read_queue_nums if config is not None else 0):
             row, offset = rows.get(queue_id), context.offsets.query(group, topic, queue_id)
             at = group_queue_offset(context, topic, queue_id, offset or 0, now)
             is_held = (group, topic, queue_id) in seen.held or (group, topic, -1) in seen.held
             is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, seen.online) * 1_000_000
             is_polled |= popped is not None and popped.ms_ago < POLLING_MS
+            is_pulled = row is not None and row.mono_ns
             yield GroupQueueView(
                 topic=topic,
                 queue_id=queue_id,
-                assigned_to=None,
-                polled_by=None,
-                polled_ms_ago=None,
-                state="held" if is_held else "polling" if is_polled else "not_polling",
+                assigned_to=owners[queue_id] if owners else None,
+                polled_by=popped.client_id if popped else row.client_id if row is not None and is_pulled else None,
+                polled_ms_ago=popped.ms_ago if popped else _ms_ago(row.mono_ns, now) if row is not None else None,
+                state=_state(context, is_subscribed, is_held, is_polled),
                 offset=offset,
-                pull_offset=row.pull_offset if row is not None and row.mono_ns else None,
+                pull_offset=row.pull_offset if row is not None and is_pulled else None,
                 min_offset=at.min_offset,
                 max_offset=at.max_offset,
                 lag=at.lag,
                 lag_ms=at.lag_ms if offset is not None else None,
+                locked_by=context.locks.owner(group, topic, queue_id),
                 **progress_fields(row, now),
             )
+
+
+def _state(context: Context, is_subscribed: bool, is_held: bool, is_polled: bool) -> QueueState:
+    """The state of a queue, as ``GroupQueueView`` has it."""
+    if context.store.follows:
+        return "not_known" if is_subscribed else "unassigned"
+    return "held" if is_held else "polling" if is_polled else "not_polling" if is_subscribed else "unassigned"
 
 
 def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:
@@ -199,8 +225,8 @@ def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:
 
 
 def _ms_ago(mono_ns: int, now: Now) -> int | None:
-    """The age of a monotonic time; None for 0, which is unknown."""
-    return max(0, now.mono_ns - mono_ns) // 1_000_000 if mono_ns else None
+    """The age of a monotonic time; None if it is unknown: 0, or UNKNOWN_NS."""
+    return max(0, now.mono_ns - mono_ns) // 1_000_000 if mono_ns > 0 else None
 
 
 def returned_messages(context: Context, group: str, topics: Iterable[str], now: Now) -> ReturnedMessages:

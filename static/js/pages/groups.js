@@ -22,7 +22,7 @@ function figures({ groups, hasMore }) {
       t("Messages behind the committed offsets of all groups; ≥ if some queue has no committed offset")],
     [t("held pulls"), count(sum(groups, "holds")), t("Pulls of all groups in the pullRequestTable")],
     [t("need attention"), count(groups.filter((group) => ["bad", "warn"].includes(groupState(group).tone)).length),
-      t("Groups that are stalled, stopped while messages wait, or falling behind")],
+      t("Groups that are stalled, stopped while messages wait, or falling behind, or that have another error or warning")],
   ];
 }
 

@@ -2,7 +2,7 @@
 
 import { KeyedRows, cell, el, flash, panel, queueName, setAttribute, setText } from "../dom.js";
 import { count, isKnown, plural, span } from "../text/format.js";
-import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText } from "../text/explain_group.js";
+import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText, worstOf } from "../text/explain_group.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
@@ -41,7 +41,7 @@ export function verdictPanel(ask = null) {
   return {
     render({ answer, now }) {
       if (!answer) return;
-      const { mark, word, tone } = groupState(answer.why);
+      const { mark, word, tone } = groupState({ ...answer.why, ...worstOf(answer.why.verdicts) });
       part("state").dataset.tone = tone;
       part("state").dataset.state = answer.why.state;
       setText(part("state-mark"), mark);

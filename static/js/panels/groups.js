@@ -33,7 +33,7 @@ export function groupsPanel() {
   const { root, part } = panel("groups");
   const rows = new VirtualRows(part("scroller"), part("rows"), { create, update });
   const choice = tableChoice({ root, part, sorts: SORTS, first: "state", most: MOST_GROUPS, changed: () => latest && render(latest),
-    textOf: (group) => [group.group, ...group.brokers, ...group.topics, groupState(group).word].join(" ") });
+    textOf: (group) => [group.group, ...group.brokers, ...group.topics, word(group.state), ...group.problems.map(word)].join(" ") });
   let latest = null;
   let several = false;
   let state = new URLSearchParams(location.search).get("state") ?? "";
@@ -78,6 +78,7 @@ export function groupsPanel() {
     setText(row.parts.mark, mark);
     setText(row.parts.word, stateWord);
     row.parts.chip.dataset.tone = tone;
+    setAttribute(row.parts.chip, "title", group.problems.map(word).join(t(", ")) || null);
     setText(row.parts.topics, topics);
     setAttribute(row.parts.topics, "title", topics);
     setText(row.parts.members, group.message_model === "BROADCASTING" ? t("{0} broadcasting", count(group.members)) : count(group.members));

@@ -90,25 +90,46 @@ export function uncommittedPulls(queue) {
 const GROUP_STATES = {
   stalled: { mark: "✖", tone: "bad", rank: 0 },
   stopped: { mark: "■", tone: "bad", rank: 1 },
-  "falling behind": { mark: "▲", tone: "warn", rank: 2 },
-  unknown: { mark: "?", tone: "none", rank: 3 },
-  "catching up": { mark: "◔", tone: "calm", rank: 4 },
-  over: { mark: "○", tone: "none", rank: 5 },
-  ok: { mark: "●", tone: "good", rank: 6 },
+  errors: { mark: "✖", tone: "bad", rank: 2 },
+  "falling behind": { mark: "▲", tone: "warn", rank: 3 },
+  warnings: { mark: "▲", tone: "warn", rank: 4 },
+  unknown: { mark: "?", tone: "none", rank: 5 },
+  "catching up": { mark: "◔", tone: "calm", rank: 6 },
+  over: { mark: "○", tone: "none", rank: 7 },
+  ok: { mark: "●", tone: "good", rank: 8 },
 };
+const NEW_STATE = { mark: "·", tone: "none", rank: GROUP_STATES.unknown.rank };
+/** The counted state of a group that has such a problem, unless its own state is as bad. */
+const PROBLEM_STATES = { error: "errors", warning: "warnings" };
 const SEVERITY_TONES = { error: "bad", warning: "warn", info: "none", ok: "good" };
 
 /** Whether a group of the list is stopped while nothing waits for it. */
 const isOver = ({ state, lag, unknown_queues: unknown }) => state === "stopped" && lag !== undefined && !lag && !unknown;
 
-/** The state by which the list counts a group: the server's, or "over" if the group is stopped while nothing waits. */
-export const countedState = (group) => (isOver(group) ? "over" : group.state);
+const ofState = (state) => GROUP_STATES[state] ?? NEW_STATE;
 
-/** Mark, word, tone and rank (the worst first) of the state that the server gives a group. A stopped group is no problem
- * while nothing waits for it. `lag` and `unknown_queues` are those of the list, or undefined. */
+/** The state by which the list counts a group: the server's; "over" if the group is stopped while nothing waits; or "errors"
+ * or "warnings" if a verdict is worse than the server's state, which is about progress alone. */
+export function countedState(group) {
+  if (isOver(group)) return "over";
+  const problem = PROBLEM_STATES[group.severity];
+  return problem && ofState(problem).rank < ofState(group.state).rank ? problem : group.state;
+}
+
+/** Mark, word, tone and rank (the worst first) of a group: of its worst problem, or else of the state that the server gives
+ * it. A stopped group is no problem while nothing waits for it. `lag` and `unknown_queues` are those of the list, or
+ * undefined; `severity` and `problems` those of the list or of `worstOf`. */
 export function groupState(group) {
-  const known = GROUP_STATES[countedState(group)] ?? { mark: "·", tone: "none", rank: 3 };
-  return { ...known, word: word(group.state) };
+  const state = countedState(group);
+  const isProblem = Object.values(PROBLEM_STATES).includes(state);
+  return { ...ofState(state), word: word(isProblem ? group.problems[0] : group.state) };
+}
+
+/** The severity of the worst verdict that is an error or a warning, or null, and the ids of all of them; the worst verdict
+ * comes first. */
+export function worstOf(verdicts) {
+  const found = verdicts.filter(({ severity }) => severity in PROBLEM_STATES);
+  return { severity: found[0]?.severity ?? null, problems: [...new Set(found.map(({ id }) => id))] };
 }
 
 /** How many groups are in each counted state, the worst first, without empty states: [["stalled", 3], ["ok", 17]]. */
@@ -155,7 +176,13 @@ export function knownSum(list, name) {
  * offsets, so the other broker's state counts. */
 function worse(one, other) {
   if (isOver(one) !== isOver(other)) return isOver(one) ? other.state : one.state;
-  return groupState(one).rank <= groupState(other).rank ? one.state : other.state;
+  return ofState(one.state).rank <= ofState(other.state).rank ? one.state : other.state;
+}
+
+/** The problems of a group at two brokers, the worse ones first. */
+function allProblems(one, other) {
+  const [worst, rest] = one.severity === "error" || !other.severity || other.severity === one.severity ? [one, other] : [other, one];
+  return { severity: worst.severity ?? null, problems: [...new Set([...worst.problems ?? [], ...rest.problems ?? []])] };
 }
 
 const largest = (one, other) => (isKnown(one) && isKnown(other) ? Math.max(one, other) : one ?? other ?? null);
@@ -167,7 +194,7 @@ export function mergeBrokers(groups) {
   for (const { broker, ...group } of groups) {
     const entry = merged.get(group.group);
     merged.set(group.group, entry === undefined ? { ...group, brokers: [broker] } : { ...entry,
-      state: worse(entry, group), unknown_queues: entry.unknown_queues + group.unknown_queues,
+      ...allProblems(entry, group), state: worse(entry, group), unknown_queues: entry.unknown_queues + group.unknown_queues,
       brokers: [...entry.brokers, broker], topics: [...new Set([...entry.topics, ...group.topics])].sort(),
       lag: knownSum([entry, group], "lag"), oldest_ms: largest(entry.oldest_ms, group.oldest_ms),
       consume_tps: knownSum([entry, group], "consume_tps"), retrying: knownSum([entry, group], "retrying"),

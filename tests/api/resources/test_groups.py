@@ -16,6 +16,8 @@ GROUP = commands.ConsumerGroupView(
     message_model="CLUSTERING",
     state="stalled",
     unknown_queues=1,
+    severity="error",
+    problems=["listener_blocked"],
 )
 
 
@@ -38,9 +40,12 @@ async def test_groups_are_listed(client: httpx.AsyncClient, port: FakePort) -> N
                 "consume_tps": 0.0,
                 "retrying": None,
                 "dead_letters": 0,
+                "severity": "error",
+                "problems": ["listener_blocked"],
             }
         ],
     }
+    assert port.commands == [commands.GetConsumerGroups(limit=10_000, alone=True)]
 
 
 @pytest.fixture

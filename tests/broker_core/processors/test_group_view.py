@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from broker_core import commands as c
-from broker_core import walk
 from broker_core.formats.message_properties import encode
-from broker_core.processors import group_view
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, connect, failure, join
 
@@ -39,23 +35,6 @@ def member_pull(bench: Bench, client: str, offset: int, queue_id: int = 0, **fie
 
 def commit(bench: Bench, offset: int) -> None:
     bench.call(c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=offset)]))
-
-
-def test_groups_are_those_with_members_offsets_or_pulls() -> None:
-    bench = Bench()
-    bench.send("orders", b"1")
-    bench.pull("orders", 1, consumer_group="waiting")
-    bench.pull("orders", 0, consumer_group="me")
-    bench.call(c.UpdateConsumerOffset(group="behind", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=0)]))
-    join(bench, "A", "there", topics={"more": "*"})
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups)
-    assert [(g.group, g.lag, g.holds, g.topics, g.members, g.message_model) for g in reply.groups] == [
-        ("behind", 1, 0, ["orders"], 0, ""),
-        ("me", None, 0, ["orders"], 0, ""),
-        ("there", None, 0, ["more"], 1, "CLUSTERING"),
-        ("waiting", None, 1, ["orders"], 0, ""),
-    ]
 
 
 def test_a_group_in_full() -> None:
@@ -103,27 +82,6 @@ def test_without_a_commit_only_an_empty_queue_has_a_known_lag() -> None:
     bench = orders()
     join(bench, "A")
     assert queues(bench, "offset", "lag", "lag_ms") == [(None, None, None), (None, 0, 0)]
-
-
-def listed_lag(bench: Bench) -> int | None:
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups)
-    return next(view.lag for view in reply.groups if view.group == "g")
-
-
-def test_the_list_of_groups_has_no_lag_where_none_is_known() -> None:
-    bench = orders()
-    join(bench, "A")
-    assert listed_lag(bench) is None, "no offset is committed"
-    commit(bench, 3)
-    assert listed_lag(bench) == 0
-    commit(bench, 1)
-    assert listed_lag(bench) == 2
-    entry = c.QueueOffset(topic="never-created", queue_id=0, offset=7)
-    bench.context.offsets.commit("h", entry.topic, entry.queue_id, entry.offset)
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups)
-    assert [(view.group, view.lag) for view in reply.groups] == [("g", 2), ("h", None)], "the topic does not exist"
 
 
 def test_a_member_that_stops_pulling_is_not_polling() -> None:
@@ -300,88 +258,3 @@ def detail_of_retries(bench: Bench) -> tuple[int, int | None, bool, str, int, in
         found.dead_letters,
         found.dead_letters_from,
     )
-
-
-def test_groups_come_in_pages() -> None:
-    bench = Bench()
-    bench.send("orders", b"1")
-    for group in "dbeca":
-        bench.pull("orders", 1, consumer_group=group)
-    pages, after = [], ""
-    while True:
-        page = bench.call(c.GetConsumerGroups(after=after, limit=2))
-        assert isinstance(page, c.ConsumerGroups)
-        pages.append([view.group for view in page.groups])
-        if page.next is None:
-            break
-        after = page.next
-    assert pages == [["a", "b"], ["c", "d"], ["e"]]
-
-
-def test_the_list_has_the_oldest_message_the_rate_retries_and_dead_letters() -> None:
-    bench = Bench()
-    bench.send("orders", b"1")
-    bench.tick(4000)
-    first = bench.send("orders", b"2", b"3").messages[0].physical_offset
-    commit = c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=1)])
-    assert bench.call(commit) == c.Done()
-    bench.pull("orders", 0)
-    for delay_level in (3, -1):
-        assert bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=first, delay_level=delay_level)) == c.Done()
-    bench.tick(3000)
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups)
-    (group,) = reply.groups
-    assert (group.lag, group.oldest_ms, group.retrying, group.dead_letters) == (2, 3000, 1, 1)
-    later = c.UpdateConsumerOffset(group="g", offsets=[c.QueueOffset(topic="orders", queue_id=0, offset=3)])
-    assert bench.call(later) == c.Done()
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups) and reply.groups[0].oldest_ms is None
-    for _ in range(4):
-        bench.tick(10_000)
-        bench.pull("orders", 0)
-    reply = bench.call(c.GetConsumerGroups())
-    assert isinstance(reply, c.ConsumerGroups) and reply.groups[0].consume_tps > 0
-
-
-def test_a_page_of_groups_looks_at_its_own_groups_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = orders()
-    for number in range(20):
-        bench.pull("orders", 1, consumer_group=f"group-{number:02}")  # answered
-    bench.pull("orders", 3, consumer_group="group-11")  # held
-    looked_at = set()
-    rows = bench.context.pulls.topics
-
-    def note(group: str) -> Any:
-        looked_at.add(group)
-        return rows(group)
-
-    monkeypatch.setattr(bench.context.pulls, "topics", note)
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.context.holds, "ids_after", None)  # none of this page's groups has a hold
-        page = bench.call(c.GetConsumerGroups(after="group-03", limit=2))
-    assert isinstance(page, c.ConsumerGroups) and page.next == "group-05"
-    assert looked_at == {"group-04", "group-05"} == {view.group for view in page.groups}
-    page = bench.call(c.GetConsumerGroups(after="group-10", limit=1))
-    assert isinstance(page, c.ConsumerGroups)
-    assert [(view.group, view.holds, view.topics) for view in page.groups] == [("group-11", 1, ["orders"])]
-
-
-def test_the_lag_of_many_queues_is_added_up_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench()
-    bench.call(c.UpdateAndCreateTopic(topic="orders", read_queues=40, write_queues=40))
-    for queue_id in range(40):
-        bench.send("orders", b"1", queue_id=queue_id)
-        offset = c.QueueOffset(topic="orders", queue_id=queue_id, offset=0)
-        bench.call(c.UpdateConsumerOffset(group="g", offsets=[offset]))
-    monkeypatch.setattr(walk, "PIECE", 10)
-    steps = group_view._known_lag(bench.context, "g", bench.clock.now())
-    pieces = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            assert end.value == (40, 0)
-            break
-        pieces += 1
-    assert pieces == 4

@@ -2,6 +2,7 @@
 """Every command of GlassMQ: ``python manage.py help`` lists them, ``manage.py broker`` starts a broker."""
 
 import os
+import select
 import sys
 
 
@@ -19,6 +20,27 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         raise SystemExit(str(error)) from None
+    except BrokenPipeError:
+        if not is_reader_gone():
+            raise
+    finally:
+        flush_output()
+
+
+def is_reader_gone() -> bool:
+    """Whether nobody reads standard output any more, because a reader such as ``head`` has enough."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def flush_output() -> None:
+    """Write what is buffered, or let it go nowhere if nobody reads it, so that Python's exit does not fail on it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def use_uvloop() -> None:

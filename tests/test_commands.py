@@ -380,6 +380,23 @@ def test_options_of_broker_conf_that_mean_nothing_here_are_pointed_out(
     assert re.search(r"GLASSMQ_WEB_PORT=\d+ make demo", output)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", [["report", "list"], ["lake", "--help"], ["help"]])
+def test_a_command_whose_reader_has_enough_ends_without_a_word(command: list[str], unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=PROJECT,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_make_lists_what_it_can_do() -> None:
     listed = subprocess.run(["make"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     for target in ("setup", "run", "test", "check"):

@@ -4,7 +4,6 @@ The store is only read: nothing is locked or written. With ``--follow`` new reco
 read, until Ctrl-C.
 """
 
-import os
 import time
 from argparse import ArgumentParser
 from datetime import UTC, datetime
@@ -58,8 +57,6 @@ class Command(BaseCommand):
             raise CommandError(f"{store} is not a store: it has no commitlog folder.") from error
         except KeyboardInterrupt:
             return
-        except BrokenPipeError:  # the reader, such as head, has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def line(record: CommitLogRecord) -> str:

@@ -20,8 +20,11 @@ const write = {
     return `${whole.format(value / 1024 ** step)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
   },
 };
+/** A value that was measured. Durations are whole microseconds or milliseconds, so 0 stands for less than one. */
+const LEAST = { us: "< 1 µs", ms: "< 1 ms" };
+const measured = (kind, value) => value === 0 && kind in LEAST ? LEAST[kind] : write[kind](value);
 const UNITS = /_(us|ms|ts)$/;
-const shown = (kind, value) => value === null || value === undefined ? "" : write[kind](value);
+const shown = (kind, value) => value === null || value === undefined ? "" : measured(kind, value);
 /** A column as people call it; beside one that is called the same but for its unit, it is that in time. */
 const called = (column, others = []) => column.replace(UNITS, "").replaceAll("_", " ").replace(/\bp(\d\d)(\d)?\b/, (_, two, more) => `${two}${more ? `.${more}` : ""} %`)
   + (UNITS.test(column) && others.includes(column.replace(UNITS, "")) ? " in time" : "");
@@ -43,12 +46,12 @@ const change = (now, before) => before ? `${now >= before ? "+" : "−"}${whole.
 function headline(figure) {
   const card = el("div", { class: "headline" }, el("span", { class: "label" }, figure.label));
   card.append(figure.value === null ? el("span", { class: "value unknown" }, "not known")
-    : el("span", { class: "value" }, write[figure.kind](figure.value)));
+    : el("span", { class: "value" }, measured(figure.kind, figure.value)));
   if (previous) {
     const { value: now, before } = figure;
     const known = now !== null && before !== null;
     const direction = !known || now === before || !figure.better ? "" : (now > before) === (figure.better === "more") ? "better" : "worse";
-    card.append(el("span", { class: "before" }, before === null ? "not known before" : before === 0 && now ? "none before " : `${write[figure.kind](before)} before `,
+    card.append(el("span", { class: "before" }, before === null ? "not known before" : before === 0 && now ? "none before " : `${measured(figure.kind, before)} before `,
       known ? el("span", direction ? { class: direction } : {}, `${change(now, before)}${direction && ` (${direction})`}`) : ""));
   }
   if (figure.report && location.protocol.startsWith("http")) card.append(el("a", { href: `/reports#report-${figure.report}`, class: "note" }, figure.report_title));
@@ -148,7 +151,7 @@ function drawTime(chart, state, rows, box, note) {
   const times = Array.from({ length: count }, (_, index) => (first + index * stepMs) / 1000);
   const stacked = chart.kind === "stack" ? values.map((_, index) => times.map((_, at) => values.slice(index).reduce((sum, one) => sum + one[at], 0))) : values;
   const bars = chart.kind === "stack" && count <= MOST_BARS_OF_TIME;
-  const text = (value) => `${write[kind](value)}${chart.per_second ? "/s" : ""}`;
+  const text = (value) => `${measured(kind, value)}${chart.per_second ? "/s" : ""}`;
   state.plot = new uPlot({
     width: box.clientWidth, height: HEIGHT, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     // of a single time uPlot would show years
@@ -200,7 +203,7 @@ function drawBars(chart, state, rows, box) {
     bar.append(shape);
     bar.setAttribute("aria-hidden", "true");
     const name = worded(chart.split, chart.label_kind, columns.label[row]);
-    list.append(el("span", { class: "name", title: name }, name), bar, el("span", { class: "num" }, value === null ? "not known" : write[kind](value)));
+    list.append(el("span", { class: "name", title: name }, name), bar, el("span", { class: "num" }, value === null ? "not known" : measured(kind, value)));
   }
   box.append(list);
 }
@@ -240,7 +243,7 @@ function comparison(table) {
   const before = new Map(previous.columns[column].map((value, row) => [key(previous.columns, row), value]));
   return { column, before: (row) => {
     const was = before.get(key(table.columns, row)) ?? null;
-    return was === null ? "none" : `${write[table.kinds[column]](was)} ${change(table.columns[column][row] ?? 0, was)}`;
+    return was === null ? "none" : `${measured(table.kinds[column], was)} ${change(table.columns[column][row] ?? 0, was)}`;
   } };
 }
 Object.entries(tables).forEach(makeTable);

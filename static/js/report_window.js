@@ -55,9 +55,11 @@ export function describeRun({ from_ms: from = null, to_ms: to = null, topic = nu
 
 const twoDecimals = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
 
-/** A figure with its unit. */
+/** A figure with its unit. Durations are measured in whole microseconds or milliseconds, so 0 stands for less than one. */
 export function formatFigure(kind, value) {
   if (!isKnown(value)) return UNKNOWN;
+  if (value === 0 && kind === "us") return t("less than 1 µs");
+  if (value === 0 && kind === "ms") return t("less than 1 ms");
   if (kind === "us") return micros(value);
   if (kind === "ms") return millis(value);
   if (kind === "share") return `${twoDecimals.format(100 * value)} %`;
@@ -107,7 +109,7 @@ export function lastResult(runs, now) {
   const run = runs.find(({ status }) => status === "done");
   if (!run) return { figures: "", range: "", when: "" };
   return {
-    figures: run.headlines.slice(0, FIGURES).map(({ label, kind, value }) => `${label}: ${formatFigure(kind, value)}`).join(" · ") || run.words[0] || "",
+    figures: run.headlines.slice(0, FIGURES).map(({ label, kind, value }) => t("{0}: {1}", label, formatFigure(kind, value))).join(" · ") || run.words[0] || "",
     range: describeRun(run.parameters, now),
     when: run.finished_ms === null ? "" : ago(now - run.finished_ms),
   };

@@ -59,6 +59,7 @@ test("figures have units, and unknown figures are unknown", () => {
   assert.equal(formatFigure("number", 1_234_567), "1,234,567");
   assert.equal(formatFigure("number", 1.3456), "1.35");
   assert.equal(formatFigure("ms", null), "unknown");
+  assert.deepEqual(["us", "ms", "number"].map((kind) => formatFigure(kind, 0)), ["less than 1 µs", "less than 1 ms", "0"], "half a millisecond is 0 in whole ones");
 });
 
 describe("a change", () => {

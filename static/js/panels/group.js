@@ -258,5 +258,5 @@ export function retriesPanel() {
 function subscriptionText({ topic, sub_string: text, expression_type: type }) {
   if (isRetryTopic(topic)) return t("messages that the group sent back");
   const expression = text || "*";
-  return type === "TAG" ? (expression === "*" ? t("* (all messages)") : expression) : `${type}: ${expression}`;
+  return type === "TAG" ? (expression === "*" ? t("* (all messages)") : expression) : t("{0}: {1}", type, expression);
 }

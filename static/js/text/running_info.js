@@ -60,6 +60,6 @@ export function askedText({ brokers, problems }) {
     const whom = clients.length < all ? t("{0} of {1} members", count(clients.length), count(all)) : plural(all, "{0} member", "{0} members");
     return t("{0} ({1}) asked {2}", broker, source, whom);
   });
-  const away = Object.entries(problems ?? {}).map(([broker, problem]) => `${broker}: ${problem}`);
+  const away = Object.entries(problems ?? {}).map(([broker, problem]) => t("{0}: {1}", broker, problem));
   return [...members, ...away].join(t("; "));
 }

@@ -6,7 +6,7 @@ which they are found. Their events make one timeline.
 
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -75,12 +75,14 @@ _BY_ID: tuple[type[Event], ...] = (
 )
 _OF_A_MESSAGE = {kind: _fields(kind, "message_id") for kind in _BY_ID}
 
-_KINDS = frozenset((*_OF_A_QUEUE, *_OF_A_LEVEL, *_OF_A_MESSAGE))
 _PULL: dict[type[Event], _Getter] = {
     kind: _fields(kind, "topic", "queue_id", "group", "client_id") for kind in (PullWoken, MessagesDelivered)
 }
 _flushed_offset = _fields(FlushDone, "flushed_offset")
 _physical_range = _fields(MessagesStored, "physical_offset", "size")
+
+Place = tuple[str, int, int]
+"""(topic, queue id, offset)."""
 
 EARLIER_MS = 1000
 """How much the wall clock may have been set back between storing a message and delivering it."""
@@ -88,8 +90,8 @@ EARLIER_MS = 1000
 LOOKED_AT = 1000
 """Events of a piece that are only looked at."""
 
-Places = dict[tuple[str, int], set[int]]
-"""(topic, queue id) -> offsets."""
+Places = dict[tuple[str, int], dict[int, int]]
+"""(topic, queue id) -> offset -> physical offset of the copy that is there."""
 
 
 def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -107,7 +109,10 @@ def get_message_timeline(context: Context, request: Request, now: Now) -> Steps[
     journal: list[JournalEntry] = []
     if not complete:
         journal = yield from search_journal(
-            context.store.files, context.store.root, places, record.store_timestamp - EARLIER_MS
+            context.store.files,
+            context.store.root,
+            {queue: set(offsets) for queue, offsets in places.items()},
+            record.store_timestamp - EARLIER_MS,
         )
     events: list[dict[str, Any]] = []
     for part in pieces_of(story.events):
@@ -134,7 +139,7 @@ def _recent(context: Context) -> Iterator[list[Recorded]]:
 
 def _places(context: Context, record: CommitLogRecord, message_id: str) -> Steps[Places]:
     """The places of the message and of its copies in the index."""
-    places: Places = {(record.topic, record.queue_id): {record.queue_offset}}
+    places: Places = {(record.topic, record.queue_id): {record.queue_offset: record.physical_offset}}
     if not message_id:
         return places
     topics = {
@@ -146,7 +151,7 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Steps
     }
     for piece in _recent(context):
         for recorded in piece:
-            if recorded.note.kind in _BACK and _concerns(recorded.note, places, message_id):
+            if recorded.note.kind in _BACK and _is_named(recorded.note, message_id):
                 event = recorded.event()
                 assert isinstance(event, MessageSentBack | MessageDeadLettered)
                 topics |= {event.topic, retry_topic(event.group), DLQ_PREFIX + event.group}
@@ -156,22 +161,39 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Steps
         for data in copies:
             copy = commit_log_record.decode(data, check_crc=False)
             if message_properties.find(copy.properties, UNIQ_KEY) == message_id:
-                places.setdefault((topic, copy.queue_id), set()).add(copy.queue_offset)
+                places.setdefault((topic, copy.queue_id), {})[copy.queue_offset] = copy.physical_offset
     return places
 
 
+class _Line(NamedTuple):
+    """An event about the copies at these places; None if it names the message."""
+
+    event: Event
+    places: set[Place] | None
+
+
 class _Story:
-    """Picks the events about a message from all events, which it is given in order."""
+    """Picks the events about a message from all events, which it is given in order.
+
+    If a topic was deleted and created again, its places had other messages before, or have others now.
+    """
 
     def __init__(self, places: Places, message_id: str) -> None:
-        self.events: list[Event] = []
         self.not_stored = {(*queue, offset) for queue, offsets in places.items() for offset in offsets}
         """Places of the message whose MessagesStored event was not among the events."""
+        self._lines: list[_Line] = []
         self._places = places
+        self._others: set[Place] = set()
+        """Places that have another message by now."""
         self._message_id = message_id
         self._woken: Recorded | None = None
-        self._unflushed: int | None = None
-        """Physical end of a copy that is stored, and not reported as flushed yet."""
+        self._unflushed: tuple[int, set[Place]] | None = None
+        """Physical end and places of copies that are stored, and not reported as flushed yet."""
+
+    @property
+    def events(self) -> list[Event]:
+        """The events about the message, in order."""
+        return [line.event for line in self._lines if line.places is None or line.places]
 
     def add(self, recorded: Recorded) -> None:
         note = recorded.note
@@ -179,44 +201,60 @@ class _Story:
         if kind is PullWoken:
             self._woken = recorded
         elif kind is FlushDone:
-            if self._unflushed is not None and _flushed_offset(note.fields) >= self._unflushed:
+            if self._unflushed is not None and _flushed_offset(note.fields) >= self._unflushed[0]:
+                self._lines.append(_Line(recorded.event(), self._unflushed[1]))
                 self._unflushed = None
-                self.events.append(recorded.event())
-        elif _concerns(note, self._places, self._message_id):
+        elif kind in _OF_A_MESSAGE:
+            if _is_named(note, self._message_id):
+                self._lines.append(_Line(recorded.event(), None))
+        elif found := _places_in(note, self._places):
             if kind is MessagesStored:
-                self._unflushed = sum(_physical_range(note.fields))
-                self._note_stored(*_OF_A_QUEUE[kind](note.fields))
-            elif kind is MessagesDelivered:
-                self._add_wake_up(note)
-            self.events.append(recorded.event())
+                self._begin(found, *_physical_range(note.fields))
+            found -= self._others
+            if found and kind is MessagesDelivered:
+                self._add_wake_up(note, found)
+            if found:
+                self._lines.append(_Line(recorded.event(), found))
 
-    def _note_stored(self, topic: str, queue_id: int, first: int, end: int) -> None:
-        for offset in self._places[topic, queue_id]:
-            if first <= offset < end:
-                self.not_stored.discard((topic, queue_id, offset))
+    def _begin(self, stored: set[Place], physical_offset: int, size: int) -> None:
+        """Messages are stored at these places from this physical offset on: from now on, the places have them."""
+        for topic, queue_id, offset in stored:
+            place = topic, queue_id, offset
+            if physical_offset > self._places[topic, queue_id][offset]:
+                self._others.add(place)
+                continue
+            self.not_stored.discard(place)
+            for line in self._lines:
+                if line.places is not None:
+                    line.places.discard(place)
+        if not stored <= self._others:
+            self._unflushed = physical_offset + size, stored - self._others
 
-    def _add_wake_up(self, delivered: Note) -> None:
+    def _add_wake_up(self, delivered: Note, places: set[Place]) -> None:
         """The end of the hold whose answer delivered the message: the last one before it, of the same turn and pull."""
         woken = self._woken
         if woken is not None and woken.note.now is delivered.now and _pull(woken.note) == _pull(delivered):
-            self.events.append(woken.event())
+            self._lines.append(_Line(woken.event(), set(places)))
 
 
 def _pull(note: Note) -> Any:
     return _PULL[note.kind](note.fields)
 
 
-def _concerns(note: Note, places: Places, message_id: str) -> bool:
+def _is_named(note: Note, message_id: str) -> bool:
+    """Whether the event has the message's id."""
+    return bool(message_id) and _OF_A_MESSAGE[note.kind](note.fields) == message_id
+
+
+def _places_in(note: Note, places: Places) -> set[Place]:
+    """The places that the event is about."""
     kind = note.kind
-    if kind not in _KINDS:
-        return False
-    if kind in _OF_A_MESSAGE:
-        return bool(message_id) and _OF_A_MESSAGE[kind](note.fields) == message_id
     if kind in _OF_A_LEVEL:
         level, first, end = _OF_A_LEVEL[kind](note.fields)
         queue = (SCHEDULE_TOPIC, level - 1) if level else (TIMER_TOPIC, 0)
-    else:
+    elif kind in _OF_A_QUEUE:
         topic, queue_id, first, end = _OF_A_QUEUE[kind](note.fields)
         queue = topic, queue_id
-    offsets = places.get(queue)
-    return offsets is not None and any(first <= offset < end for offset in offsets)
+    else:
+        return set()
+    return {(*queue, offset) for offset in places.get(queue, ()) if first <= offset < end}

@@ -121,6 +121,23 @@ def _killed(bench: Bench):  # type: ignore[no-untyped-def]
     return bench.files
 
 
+def test_a_topic_that_was_deleted_and_created_again_has_nothing_of_its_former_messages() -> None:
+    bench = Bench()
+    former = bench.send("orders", b"former").messages[0].message_id
+    bench.pull("orders", 0, consumer_group="then")
+    bench.tick(1000)
+    assert bench.flush()
+    assert bench.call(c.DeleteTopic(topic="orders")) == c.Done()
+    message_id = bench.send("orders", b"now").messages[0].message_id
+    bench.pull("orders", 0, consumer_group="now")
+    found = timeline(bench, message_id)
+    assert found.complete and types(found) == ["messages_stored", "messages_dispatched", "messages_delivered"]
+    assert found.events[-1]["group"] == "now"
+    found = timeline(bench, former)
+    assert found.complete and [event["group"] for event in found.events if "group" in event] == ["then"]
+    assert types(found) == ["messages_stored", "messages_dispatched", "messages_delivered", "flush_done"]
+
+
 def test_messages_without_an_index_or_with_the_same_key_are_distinguished() -> None:
     bench = Bench(message_index_enable=False)
     sent = bench.send("orders", b"x", b"y").messages[1]

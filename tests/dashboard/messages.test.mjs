@@ -99,6 +99,13 @@ describe("the time line", () => {
   test("begins with the message itself when its events are gone", () => {
     assert.deepEqual(stepsOf(message, []).map(({ at, word }) => [at, word]), [[990, "born"], [1000, "stored"]]);
   });
+  test("puts a copy behind the events of earlier copies", () => {
+    const earlier = [{ type: "messages_delivered", wall_ms: "991", group: "a", client_id: "c1", messages: 1 }, events[5]];
+    assert.deepEqual(stepsOf(message, earlier).map(({ word }) => word), ["born", "delivered", "stored", "committed"]);
+    const [outcome] = groupsOf({ ...message, topic: "%DLQ%a" }, earlier, false);
+    assert.deepEqual(outcome, { group: "a", word: "dead", tone: "bad",
+      text: "Delivered 9 ms before this copy was stored; committed 1.0 s after it was stored." });
+  });
   test("says until when a message waits for its time", () => {
     const due = Date.now();
     const properties = { TIMER_DELIVER_MS: String(due), TIMER_OUT_MS: String(due - 1) };

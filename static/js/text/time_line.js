@@ -63,7 +63,9 @@ export function stepsOf(message, events) {
     return { at: number(event.wall_ms), word, tone: isPassed ? "calm" : tone, text, group: event.group ?? "" };
   });
   if (!events.some(({ type }) => type === "messages_stored")) {
-    steps.unshift({ at: number(message.store_time_ms), word: t("stored"), tone: "calm", group: "",
+    const at = number(message.store_time_ms);
+    const before = steps.filter((step) => step.at < at).length; // events of earlier copies, such as the one that was sent back
+    steps.splice(before, 0, { at, word: t("stored"), tone: "calm", group: "",
       text: t("in the commit log, for {0}", queueKey(message.topic, message.queue_id)) });
   }
   return [{ at: number(message.born_time_ms), word: t("born"), tone: "none", group: "", text: t("at its producer, {0}", message.born_host) },
@@ -76,7 +78,7 @@ export function groupsOf(message, events, complete) {
   const groups = new Map();
   for (const event of events) {
     if (!event.group) continue;
-    if (!groups.has(event.group)) groups.set(event.group, { delivered: [], committed: null, sentBack: 0, resent: 0, dead: null });
+    if (!groups.has(event.group)) groups.set(event.group, { delivered: [], committed: null, sentBack: 0, resent: 0, dead: message.topic === `%DLQ%${event.group}` ? "" : null });
     const entry = groups.get(event.group);
     if (event.type === "messages_delivered") entry.delivered.push(number(event.wall_ms));
     if (event.type === "offset_committed") entry.committed = number(event.wall_ms);
@@ -89,7 +91,8 @@ export function groupsOf(message, events, complete) {
 
 function outcome({ delivered, committed, sentBack, resent, dead }, stored, complete) {
   // Events of one turn of the broker have one time: 0 ms is not measured.
-  const after = (at) => at > stored ? t("{0} after it was stored", millis(at - stored)) : t("as soon as it was stored");
+  const after = (at) => at > stored ? t("{0} after it was stored", millis(at - stored))
+    : at < stored ? t("{0} before this copy was stored", millis(stored - at)) : t("as soon as it was stored");
   const parts = [];
   if (delivered.length) parts.push(t("delivered {0}{1}", after(delivered[0]), delivered.length > 1 ? t(", {0} times in all", count(delivered.length)) : ""));
   if (sentBack) parts.push(plural(sentBack, "sent back once", "sent back {0} times"));

@@ -1,6 +1,6 @@
 """The queue of a topic with ``queue.type=BatchCQ``: an entry for each record, which may have many messages."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from broker_core.formats.batch_consume_queue_unit import UNIT, UNIT_SIZE, BatchUnit
@@ -8,7 +8,7 @@ from broker_core.formats.consume_queue_unit import HOLE, HOLE_SIZE
 from broker_core.formats.consume_queue_unit import UNIT as ONE_MESSAGE
 from broker_core.store.files import Files
 from broker_core.store.mapped_file import MappedFile, OpenMaps
-from broker_core.store.queue.consume_queue import ALLOCATE_CHUNK, FILES_CHECKED, ConsumeQueue
+from broker_core.store.queue.consume_queue import ALLOCATE_CHUNK, ConsumeQueue
 
 FILE_SIZE = 300_000 * UNIT_SIZE
 """RocketMQ's default of mapperFileSizeBatchConsumeQueue."""
@@ -23,19 +23,18 @@ class BatchConsumeQueue(ConsumeQueue):
     offset sees the record of a batch at the offset of each of its messages; ``batches`` yields each record once.
     """
 
-    __slots__ = ("flushed_units", "unit_end")
+    __slots__ = ("unit_end",)
 
+    unit_end: int
     is_batch = True
+    unit_size = UNIT_SIZE
     message_size_min = MESSAGE_SIZE_MIN
 
     def __init__(
         self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int = FILE_SIZE
     ) -> None:
-        super().__init__(files, maps, folder, topic, queue_id, 0)
-        self.mapped_files.file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE
         self.unit_end = 0
-        """The number of the unit after the last one. Numbers count from the first unit ever written."""
-        self.flushed_units = 0
+        super().__init__(files, maps, folder, topic, queue_id, file_size)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -80,11 +79,15 @@ class BatchConsumeQueue(ConsumeQueue):
         file = self.mapped_files.find(position)
         return None if file is None else BatchUnit._make(UNIT.unpack_from(file.buffer, position - file.base))
 
-    @property
-    def first_unit(self) -> int:
-        """The number of the first unit in the first file."""
-        first = self.mapped_files.first
-        return first.base // UNIT_SIZE if first else self.unit_end
+    def numbered(self, number: int) -> tuple[int, int, int]:
+        """(physical offset, size, tagsCode) of the unit with this number; zeros when its file is gone."""
+        unit = self.batch_unit(number)
+        return (0, 0, 0) if unit is None else unit[:3]
+
+    def _offset_after(self, number: int) -> int:
+        """The queue offset after the messages of the unit with this number."""
+        unit = self.batch_unit(number)
+        return self.max_offset if unit is None else unit.end
 
     def unit_number(self, offset: int) -> int:
         """The number of the first unit that ends after ``offset``; ``unit_end`` if there is none."""
@@ -132,15 +135,6 @@ class BatchConsumeQueue(ConsumeQueue):
         return b"".join(parts)
 
     @property
-    def max_physical_offset(self) -> int:
-        """End of the last record in the log; 0 without records."""
-        for number in range(self.unit_end - 1, self.first_unit - 1, -1):
-            unit = self.batch_unit(number)
-            if unit is not None and not unit.is_hole:
-                return unit.physical_offset + unit.size
-        return 0
-
-    @property
     def first_file_offset(self) -> int:
         """Offset of the first message in the first file."""
         unit = self.batch_unit(self.first_unit) if self.first_unit < self.unit_end else None
@@ -162,28 +156,10 @@ class BatchConsumeQueue(ConsumeQueue):
 
     # --- recovery -----------------------------------------------------------------------------------------------
 
-    def recover(self, *, clean: bool) -> list[str]:
-        """Find the queue's end on the disk. After an unclean stop the last files are read unit by unit.
-
-        Returns sentences about irregularities.
-        """
-        steps = self.mapped_files.load()
-        files = self.mapped_files.all()
-        while len(files) > 1 and not BatchUnit._make(UNIT.unpack_from(files[-1].buffer, 0)).is_valid:
-            files.pop()  # created for a record, but the record was not stored
-        checked = files[-1:] if clean else files[-FILES_CHECKED:]
-        self.unit_end = checked[0].base // UNIT_SIZE if files else 0
-        for file in checked:
-            if file.base != self.unit_end * UNIT_SIZE:
-                break
-            count = self._written_cleanly(file) if clean else self._written(file)
-            self.unit_end += count
-            if count * UNIT_SIZE < file.size:
-                break
-        self._end_at(self.unit_end)
-        self._min_offset = self.first_offset_where(self.first_file_offset, lambda offset: True) if files else 0
-        self._min_for = 0
-        return steps
+    @staticmethod
+    def _is_written(file: MappedFile, number: int) -> bool:
+        """Whether the unit with this number in a file was written. The unwritten part of a file is zero."""
+        return BatchUnit._make(UNIT.unpack_from(file.buffer, number * UNIT_SIZE)).is_valid
 
     @staticmethod
     def _written(file: MappedFile) -> int:
@@ -198,89 +174,39 @@ class BatchConsumeQueue(ConsumeQueue):
                 previous = previous[0] if unit.is_hole else physical_offset, unit.end
         return file.size // UNIT_SIZE
 
-    @staticmethod
-    def _written_cleanly(file: MappedFile) -> int:
-        """The same, for a file in which no written unit follows an unwritten one."""
-        low, high = 0, file.size // UNIT_SIZE
-        while low < high:
-            middle = (low + high) // 2
-            if BatchUnit._make(UNIT.unpack_from(file.buffer, middle * UNIT_SIZE)).is_valid:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def truncate(self, physical_end: int) -> int:
-        """Drop the units of records that end after ``physical_end``, and clear the files after the last unit.
-
-        Returns how many messages were dropped.
-        """
-        old_end, end = self.max_offset, self.unit_end
-        while end > self.first_unit:
-            unit = self.batch_unit(end - 1)
-            if unit is None or unit.is_hole or unit.physical_offset + unit.size <= physical_end:
-                break
-            end -= 1
-        self._end_at(end)
-        for file in self.mapped_files.all():
-            if file.base + file.size > end * UNIT_SIZE:
-                file.clear(max(end * UNIT_SIZE - file.base, 0))
-        # Units that a killed process wrote may not be on the disk yet: the next flush includes the last files again.
-        units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
-        self.flushed_units = max(self.first_unit, end - units_checked)
-        return old_end - self.max_offset
-
     def drop_ext_addresses(self, physical_start: int) -> int:
         """0: a batch consume queue has no extension."""
         return 0
 
-    def make_holes(self, start: int, is_lost: Callable[[int], bool]) -> int:
-        """Replace the units of lost records from physical offset ``start`` on by holes; returns how many messages
-        were in them.
+    def _cut(self, end: int) -> None:
+        """End the queue before the unit number ``end``, and clear the files from there on.
 
-        ``is_lost`` is called with the physical offset of a record.
+        If no unit would be left, a hole keeps the queue's end before the first message, so that offsets do not begin
+        at 0 again.
         """
-        count = 0
-        for number in range(self.unit_end - 1, self.first_unit - 1, -1):
-            unit = self.batch_unit(number)
-            if unit is None or unit.is_hole:
-                continue
-            if unit.physical_offset < start:
-                break
-            if is_lost(unit.physical_offset):
-                hole = unit._replace(physical_offset=0, size=HOLE_SIZE, tags_code=0)
-                self._write(number * UNIT_SIZE, hole.encode())
-                count += unit.number
-        return count
+        first, offset = self.first_unit, self.first_file_offset
+        if end == first < self.unit_end and offset > 0:
+            self._write(first * UNIT_SIZE, BatchUnit(0, HOLE_SIZE, 0, 0, offset - 1, 1).encode())
+            end += 1
+        super()._cut(end)
 
-    def _end_at(self, unit_end: int) -> None:
-        """Set the end of the queue after the unit before ``unit_end``."""
-        self.unit_end = self.flushed_units = unit_end
-        last = self.batch_unit(unit_end - 1) if unit_end > self.first_unit else None
-        self.max_offset = self.next_offset = self.reserved = 0 if last is None else last.end
-        file = self.mapped_files.find(unit_end * UNIT_SIZE)
+    def _make_hole(self, number: int) -> int:
+        """Replace the unit with this number by a hole; returns how many messages were in it."""
+        unit = self.batch_unit(number)
+        assert unit is not None
+        hole = unit._replace(physical_offset=0, size=HOLE_SIZE, tags_code=0)
+        self._write(number * UNIT_SIZE, hole.encode())
+        return unit.number
+
+    def _set_end(self, end: int) -> None:
+        """Set the end of the queue before the unit number ``end``.
+
+        If the unit before it is lost, the queue's offset is ``end``: each unit had at least one message, so no message
+        that is left has a lower offset.
+        """
+        self.unit_end = self.flushed_units = end
+        last = self.batch_unit(end - 1) if end > self.first_unit else None
+        self.max_offset = self.next_offset = self.reserved = end if last is None else last.end
+        file = self.mapped_files.find(end * UNIT_SIZE)
         if file is not None:
-            file.allocated = unit_end * UNIT_SIZE - file.base
-
-    # --- flush and retention ------------------------------------------------------------------------------------
-
-    def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
-        """Ranges written since the last call, for the flush thread."""
-        ranges = self.mapped_files.ranges(self.flushed_units * UNIT_SIZE, self.unit_end * UNIT_SIZE)
-        self.flushed_units = self.unit_end
-        return ranges
-
-    def take_expired(self, min_physical_offset: int) -> list[Path]:
-        """Files with units of expired records only; the file with the last unit stays, because it says where the queue
-        ends. The caller removes them."""
-        expired = []
-        while len(self.mapped_files) > 1:
-            first = self.mapped_files.first
-            assert first is not None
-            next_file_unit = (first.base + first.size) // UNIT_SIZE
-            last = self.batch_unit(next_file_unit - 1)
-            if next_file_unit >= self.unit_end or last is None or self.min_offset(min_physical_offset) < last.end:
-                break
-            self.mapped_files.take_out(first)
-            expired.append(first.path)
-        return expired
+            file.allocated = end * UNIT_SIZE - file.base

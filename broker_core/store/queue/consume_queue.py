@@ -34,6 +34,8 @@ class ConsumeQueue:
 
     is_batch = False
     """Whether an entry may have several messages: the queue is a BatchConsumeQueue."""
+    unit_size = UNIT_SIZE
+    """Bytes of an entry."""
     message_size_min = RECORD_SIZE_MIN
     """The smallest number of bytes that a message takes in the log."""
 
@@ -42,7 +44,7 @@ class ConsumeQueue:
         "_min_offset",
         "deleted",
         "filters",
-        "flushed_offset",
+        "flushed_units",
         "mapped_files",
         "max_offset",
         "next_offset",
@@ -52,12 +54,12 @@ class ConsumeQueue:
     )
 
     def __init__(self, files: Files, maps: OpenMaps, folder: Path, topic: str, queue_id: int, file_size: int) -> None:
-        self.mapped_files = MappedFileQueue(files, maps, folder, -(-file_size // UNIT_SIZE) * UNIT_SIZE)
+        self.mapped_files = MappedFileQueue(files, maps, folder, -(-file_size // self.unit_size) * self.unit_size)
         self.topic = topic
         self.queue_id = queue_id
         self.next_offset = 0
         self.max_offset = 0
-        self.flushed_offset = 0
+        self.flushed_units = 0
         self.deleted = False
         self.filters: Sequence[ConsumerFilterData] = ()
         """The SQL92 filters with which a bitmap of each message is computed when it is dispatched."""
@@ -123,6 +125,25 @@ class ConsumeQueue:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
+    @property
+    def unit_end(self) -> int:
+        """The number of the unit after the last one. Numbers count from the first unit ever written."""
+        return self.max_offset
+
+    @property
+    def first_unit(self) -> int:
+        """The number of the first unit in the first file."""
+        first = self.mapped_files.first
+        return first.base // self.unit_size if first else self.unit_end
+
+    def numbered(self, number: int) -> tuple[int, int, int]:
+        """(physical offset, size, tagsCode) of the unit with this number; zeros when its file is gone."""
+        return self.unit(number)
+
+    def _offset_after(self, number: int) -> int:
+        """The queue offset after the messages of the unit with this number."""
+        return number + 1
+
     def read(self, offset: int, count: int) -> bytes:
         """Up to ``count`` units from ``offset`` on, as far as the end of their file or of the queue."""
         position = offset * UNIT_SIZE
@@ -160,9 +181,9 @@ class ConsumeQueue:
     @property
     def max_physical_offset(self) -> int:
         """End of the last message's record in the log; 0 without messages."""
-        for offset in range(self.max_offset - 1, self.first_file_offset - 1, -1):
-            physical_offset, size, _ = self.unit(offset)
-            if not is_hole(physical_offset, size):
+        for number in range(self.unit_end - 1, self.first_unit - 1, -1):
+            physical_offset, size, _ = self.numbered(number)
+            if size and not is_hole(physical_offset, size):
                 return physical_offset + size
         return 0
 
@@ -178,9 +199,8 @@ class ConsumeQueue:
 
     @property
     def first_file_offset(self) -> int:
-        """Offset of the first unit in the first file."""
-        first = self.mapped_files.first
-        return first.base // UNIT_SIZE if first else self.max_offset
+        """Offset of the first message in the first file."""
+        return self.first_unit
 
     def first_offset_where(self, start: int, reached: Callable[[int], bool]) -> int:
         """Offset of the first message from ``start`` on for which ``reached`` is true; ``max_offset`` if there is none.
@@ -226,22 +246,27 @@ class ConsumeQueue:
         Returns sentences about irregularities.
         """
         steps = self.mapped_files.load()
-        files = self.mapped_files.all()
-        while len(files) > 1 and not UNIT.unpack_from(files[-1].buffer, 0)[1]:
+        files, size = self.mapped_files.all(), self.unit_size
+        while len(files) > 1 and not self._is_written(files[-1], 0):
             files.pop()  # created for a message that was not stored in the end
         checked = files[-1:] if clean else files[-FILES_CHECKED:]
-        self.max_offset = checked[0].base // UNIT_SIZE if files else 0
+        end = checked[0].base // size if files else 0
         for file in checked:
-            if file.base != self.max_offset * UNIT_SIZE:
+            if file.base != end * size:
                 break
             count = self._written_cleanly(file) if clean else self._written(file)
-            self.max_offset += count
-            if count * UNIT_SIZE < file.size:
+            end += count
+            if count * size < file.size:
                 break
-        self._set_end(self.max_offset)
+        self._set_end(end)
         self._min_offset = self.first_offset_where(self.first_file_offset, lambda offset: True) if files else 0
         self._min_for = 0
         return steps
+
+    @staticmethod
+    def _is_written(file: MappedFile, number: int) -> bool:
+        """Whether the unit with this number in a file was written. The unwritten part of a file is zero."""
+        return bool(UNIT.unpack_from(file.buffer, number * UNIT_SIZE)[1] > 0)
 
     @staticmethod
     def _written(file: MappedFile) -> int:
@@ -256,13 +281,12 @@ class ConsumeQueue:
                 previous = physical_offset
         return file.size // UNIT_SIZE
 
-    @staticmethod
-    def _written_cleanly(file: MappedFile) -> int:
+    def _written_cleanly(self, file: MappedFile) -> int:
         """The same, for a file in which no written unit follows an unwritten one."""
-        low, high = 0, file.size // UNIT_SIZE
+        low, high = 0, file.size // self.unit_size
         while low < high:
             middle = (low + high) // 2
-            if UNIT.unpack_from(file.buffer, middle * UNIT_SIZE)[1] > 0:
+            if self._is_written(file, middle):
                 low = middle + 1
             else:
                 high = middle
@@ -271,16 +295,16 @@ class ConsumeQueue:
     def truncate(self, physical_end: int) -> int:
         """Drop the units of records that end after ``physical_end``, and clear the files after the last unit.
 
-        Returns how many units were dropped.
+        Returns how many messages were dropped.
         """
-        end = old_end = self.max_offset
-        while end > self.first_file_offset:
-            physical_offset, size, _ = self.unit(end - 1)
+        old_end, end = self.max_offset, self.unit_end
+        while end > self.first_unit:
+            physical_offset, size, _ = self.numbered(end - 1)
             if is_hole(physical_offset, size) or physical_offset + size <= physical_end:
                 break
             end -= 1
         self._cut(end)
-        return old_end - end
+        return old_end - self.max_offset
 
     def drop_ext_addresses(self, physical_start: int) -> int:
         """Drop all units from the first one on that refers to the extension, among those of records at or after
@@ -302,34 +326,41 @@ class ConsumeQueue:
         return old_end - end
 
     def _cut(self, end: int) -> None:
-        """End the queue at ``end``, and clear the files after it."""
+        """End the queue before the unit number ``end``, and clear the files from there on."""
         self._set_end(end)
+        size = self.unit_size
         for file in self.mapped_files.all():
-            if file.base + file.size > end * UNIT_SIZE:
-                file.clear(max(end * UNIT_SIZE - file.base, 0))
+            if file.base + file.size > end * size:
+                file.clear(max(end * size - file.base, 0))
         # Units that a killed process wrote may not be on the disk yet: the next flush includes the last files again.
-        units_checked = FILES_CHECKED * self.mapped_files.file_size // UNIT_SIZE
-        self.flushed_offset = max(self.first_file_offset, end - units_checked)
+        units_checked = FILES_CHECKED * self.mapped_files.file_size // size
+        self.flushed_units = max(self.first_unit, end - units_checked)
 
     def make_holes(self, start: int, is_lost: Callable[[int], bool]) -> int:
-        """Replace the units of lost records from physical offset ``start`` on by holes; returns their number.
+        """Replace the units of lost records from physical offset ``start`` on by holes; returns how many messages
+        were in them.
 
         ``is_lost`` is called with the physical offset of a record.
         """
         count = 0
-        for offset in range(self.max_offset - 1, self.first_file_offset - 1, -1):
-            physical_offset, size, _ = self.unit(offset)
-            if is_hole(physical_offset, size):
+        for number in range(self.unit_end - 1, self.first_unit - 1, -1):
+            physical_offset, size, _ = self.numbered(number)
+            if not size or is_hole(physical_offset, size):
                 continue
             if physical_offset < start:
                 break
             if is_lost(physical_offset):
-                self._write(offset * UNIT_SIZE, HOLE)
-                count += 1
+                count += self._make_hole(number)
         return count
 
+    def _make_hole(self, number: int) -> int:
+        """Replace the unit with this number by a hole; returns how many messages were in it."""
+        self._write(number * UNIT_SIZE, HOLE)
+        return 1
+
     def _set_end(self, end: int) -> None:
-        self.max_offset = self.next_offset = self.flushed_offset = self.reserved = end
+        """Set the end of the queue before the unit number ``end``."""
+        self.max_offset = self.next_offset = self.flushed_units = self.reserved = end
         last = self.mapped_files.find(end * UNIT_SIZE)
         if last is not None:
             last.allocated = end * UNIT_SIZE - last.base
@@ -338,18 +369,20 @@ class ConsumeQueue:
 
     def take_dirty(self) -> list[tuple[MappedFile, int, int]]:
         """Ranges written since the last call, for the flush thread."""
-        ranges = self.mapped_files.ranges(self.flushed_offset * UNIT_SIZE, self.max_offset * UNIT_SIZE)
-        self.flushed_offset = self.max_offset
+        end, size = self.unit_end, self.unit_size
+        ranges = self.mapped_files.ranges(self.flushed_units * size, end * size)
+        self.flushed_units = end
         return ranges
 
     def take_expired(self, min_physical_offset: int) -> list[Path]:
-        """Files with units of expired records only; the last file stays. The caller removes them."""
+        """Files with units of expired records only; the file with the last unit stays, because it says where the queue
+        ends. The caller removes them."""
         expired = []
         while len(self.mapped_files) > 1:
             first = self.mapped_files.first
             assert first is not None
-            last_unit = (first.base + first.size) // UNIT_SIZE - 1
-            if self.min_offset(min_physical_offset) <= last_unit:
+            next_unit = (first.base + first.size) // self.unit_size
+            if next_unit >= self.unit_end or self.min_offset(min_physical_offset) < self._offset_after(next_unit - 1):
                 break
             self.mapped_files.take_out(first)
             expired.append(first.path)

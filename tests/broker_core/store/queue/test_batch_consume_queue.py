@@ -111,6 +111,34 @@ def test_units_of_records_after_the_logs_end_are_dropped_for_good() -> None:
     assert [unit.number for unit in again(files).batches(0)] == [1, 2, 3, 9]
 
 
+def test_offsets_do_not_begin_at_0_again_when_all_units_are_dropped() -> None:
+    files = SimulatedFiles()
+    queue = make(files)
+    put(queue, 3, 2, offset=10)
+    assert queue.truncate(0) == 5
+    for one in (queue, again(files), again(files, clean=True)):
+        assert (one.max_offset, one.unit_end, one.max_physical_offset) == (10, 1, 0)
+    assert queue.truncate(0) == 0
+    put(queue, 4)
+    for one in (queue, again(files)):
+        assert [unit[0] for unit in iter_units(one.read(10, 9))] == [0] * 4 and one.max_offset == 14
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_queue_whose_units_are_lost_ends_after_the_messages_of_expired_units(clean: bool) -> None:
+    files = SimulatedFiles()
+    queue = make(files)
+    put(queue, *[1] * (UNITS_OF_A_FILE + 2))
+    assert [int(path.name) for path in queue.take_expired(1 << 40)] == [0]
+    files.remove(FOLDER / f"{0:020d}")
+    last = queue.mapped_files.all()[0]
+    last.write(0, bytes(last.size))
+    left = again(files, clean=clean)
+    assert left.max_offset == UNITS_OF_A_FILE and left.truncate(1 << 40) == 0
+    put(left, 3)
+    assert [unit.base for unit in again(files).batches(0)] == [UNITS_OF_A_FILE]
+
+
 def test_damaged_records_leave_holes_with_the_offsets_of_their_messages() -> None:
     files = SimulatedFiles()
     queue = make(files)

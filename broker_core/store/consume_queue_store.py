@@ -7,7 +7,7 @@ from typing import Any
 from broker_core.errors import RequestError
 from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.formats.commit_log_record import TOPIC_LENGTH_MAX
-from broker_core.formats.consume_queue_unit import decode_units, encode_units, is_hole
+from broker_core.formats.consume_queue_unit import HOLE_SIZE, decode_units, encode_units, is_hole
 from broker_core.formats.tags_code import is_ext_address
 from broker_core.store.config_tables import load_table
 from broker_core.store.consume_queue_ext import ConsumeQueueExt
@@ -49,6 +49,13 @@ class ConsumeQueueStore:
         self.removed_folders = RemovedFolders(files, root)
         self.batch_topics: set[str] = set()
         """Topics with ``queue.type=BatchCQ``: their queues are BatchConsumeQueues."""
+        self._moves: dict[str, dict[int, BatchConsumeQueue]] = {}
+        """By topic, the batch consume queues into which ``make_batch_queues`` has yet to move more messages."""
+        self._replaced: list[str] = []
+        """Topics that ``load`` found with the files of ordinary queues, which batch consume queues have replaced."""
+        self.lacks_units = False
+        """Whether ``load`` found batch consume queues that end before the queues that they replaced: a process was
+        killed while it moved the messages."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, created if it does not exist. Its first file is created with its first unit."""
@@ -82,10 +89,13 @@ class ConsumeQueueStore:
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
         if topic in self.batch_topics and all(queue.is_batch for queue in self._by_topic.get(topic, {}).values()):
-            folder = self._batch_folder / topic / str(queue_id)
-            return BatchConsumeQueue(self._files, self._maps, folder, topic, queue_id)
+            return self._make_batch_queue(topic, queue_id)
         folder = self._folder / topic / str(queue_id)
         return ConsumeQueue(self._files, self._maps, folder, topic, queue_id, self._file_size)
+
+    def _make_batch_queue(self, topic: str, queue_id: int) -> BatchConsumeQueue:
+        folder = self._batch_folder / topic / str(queue_id)
+        return BatchConsumeQueue(self._files, self._maps, folder, topic, queue_id)
 
     def load(self, *, clean: bool) -> list[str]:
         """Find the queues on the disk and their ends. Returns sentences about irregularities."""
@@ -103,8 +113,32 @@ class ConsumeQueueStore:
                     if name.isdigit():
                         queue = self._add(topic, int(name))
                         steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
-                        self._load_ext(topic, int(name))
+                        if not queue.is_batch:
+                            self._load_ext(topic, int(name))
+        self._replaced = sorted(self.batch_topics.intersection(topics, batch_topics))
+        self.lacks_units = any(self._ends_early(topic, clean=clean) for topic in self._replaced)
         return steps
+
+    def _ends_early(self, topic: str, *, clean: bool) -> bool:
+        """Whether a batch consume queue of a topic ends before the queue that it replaced."""
+        for name in self._files.names(self._folder / topic):
+            if name.isdigit():
+                old = ConsumeQueue(
+                    self._files, self._maps, self._folder / topic / name, topic, int(name), self._file_size
+                )
+                old.recover(clean=clean)
+                new = self.table.get((topic, int(name)))
+                self._close(old)
+                if old.max_offset > (new.max_offset if new is not None else 0):
+                    return True
+        return False
+
+    def remove_replaced(self) -> None:
+        """Remove the files of queues that batch consume queues have replaced, once all of these are on the disk."""
+        for topic in self._replaced:
+            self.removed_folders.take(self._folder / topic)
+            self.removed_folders.take(self._ext_folder / topic)
+        self._replaced = []
 
     def _configured_topics(self) -> dict[str, bool]:
         """Whether each topic of topics.json has batch consume queues. The engine complains if its form is wrong."""
@@ -112,34 +146,61 @@ class ConsumeQueueStore:
         return {name: has_batch_queues(config) for name, config in configs.items()} if isinstance(configs, dict) else {}
 
     def make_batch_queues(
-        self, topic: str, store_timestamp: Callable[[int], int | None], limit: int
-    ) -> list[ConsumeQueue]:
+        self, topic: str, log_begin: int, store_timestamp: Callable[[int], int | None], limit: int
+    ) -> list[ConsumeQueue] | None:
         """Replace a topic's queues by batch consume queues, because the log has a batch of it. Returns the new queues
-        that have messages.
+        that have messages, or None if there are more than ``limit`` messages to move: then call it again.
 
         topics.json may be older than the topic. Messages that were not sent in batches are then in ordinary queues;
-        each becomes an entry with one message. ``store_timestamp`` is called with their physical offsets. Nothing
-        changes if there are more than ``limit`` of them. The old files stay until the topic is deleted; ``load`` passes
-        over them.
+        each becomes an entry with one message. Consumers read the ordinary queues until all messages are moved. The
+        old files stay until the next start.
+
+        ``log_begin``: the physical offset at which the log begins. ``store_timestamp`` is called with the messages'
+        physical offsets.
         """
-        queues = self._by_topic.get(topic, {})
-        if sum(queue.max_offset - queue.first_file_offset for queue in queues.values()) > limit:
-            return []
-        del self._by_topic[topic]
-        self.batch_topics.add(topic)
+        made = self._moves.setdefault(topic, {})
+        queues = self._by_topic[topic]
         for queue_id, old in queues.items():
-            new = self._add(topic, queue_id)
-            assert isinstance(new, BatchConsumeQueue)
-            new.mapped_files.load()  # what an earlier run wrote here is dispatched again
-            for file in new.mapped_files.all():
-                file.clear(0)
-            for offset in range(old.first_file_offset, old.max_offset):
-                place, size, code = old.unit(offset)
-                stored = None if is_hole(place, size) else store_timestamp(place)
-                if stored is not None:
-                    new.put_batches(offset, [place, size, self.tags_code(old, code) or 0], [(1, stored)])
+            new = made.get(queue_id)
+            if new is None:
+                new = self._make_batch_queue(topic, queue_id)
+                new.mapped_files.load()  # what an earlier run wrote here is dispatched again
+                for file in new.mapped_files.all():
+                    file.clear(0)
+                made[queue_id] = new
+            limit -= self._move(old, new, log_begin, store_timestamp, limit)
+            if new.max_offset < old.max_offset:
+                return None
+        del self._moves[topic]
+        self.batch_topics.add(topic)
+        for queue_id, old in list(queues.items()):
             self._close(old)
-        return [queue for queue in self._by_topic[topic].values() if queue.max_offset]
+            self.table[topic, queue_id] = queues[queue_id] = made[queue_id]
+        return [queue for queue in queues.values() if queue.max_offset]
+
+    def _move(
+        self,
+        old: ConsumeQueue,
+        new: BatchConsumeQueue,
+        log_begin: int,
+        store_timestamp: Callable[[int], int | None],
+        limit: int,
+    ) -> int:
+        """Copy up to ``limit`` messages of a queue to the end of the new one; returns how many.
+
+        A message that the log does not have becomes a hole. If it has none of them, one hole says where the queue ends.
+        """
+        low = min(old.min_offset(log_begin), old.max_offset - 1)
+        start = max(new.max_offset, low)
+        end = min(start + limit, old.max_offset)
+        for offset in range(start, end):
+            place, size, code = old.unit(offset)
+            stored = store_timestamp(place) if size and not is_hole(place, size) else None
+            if stored is None:
+                new.put_batches(offset, [0, HOLE_SIZE, 0], [(1, 0)])
+            else:
+                new.put_batches(offset, [place, size, self.tags_code(old, code) or 0], [(1, stored)])
+        return max(0, end - start)
 
     def _close(self, queue: ConsumeQueue) -> None:
         """Unmap the files of a queue that is not in the table any more."""
@@ -252,6 +313,8 @@ class ConsumeQueueStore:
         """Remove the queues of a topic. Their files are removed by a ``Removal``."""
         for queue_id, queue in self._by_topic.pop(topic, {}).items():
             del self.table[topic, queue_id]
+            self._close(queue)
+        for queue in self._moves.pop(topic, {}).values():
             self._close(queue)
         self.removed_folders.take(self._folder / topic)
         self.removed_folders.take(self._batch_folder / topic)

@@ -191,6 +191,8 @@ class MessageStore:
         # Marks after lost records mean that their pops were dealt with. The engine writes these once it has done so.
         self.flush_everything(now, with_marks=(marked := self.follows or self._log.lost_from == NOTHING_LOST))
         recovery.note_index(is_flushed=marked)
+        if marked and self.unfinished_recovery is None:
+            self._queues.remove_replaced()
         self.recovery_steps += self.delayed.load(now, deliver=not self.follows)
 
     def _mark_as_running(self) -> None:

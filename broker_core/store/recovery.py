@@ -195,7 +195,7 @@ class Recovery:
                 self._queues.unit_count >= safe_end.unit_count and self._queues.queue_count >= safe_end.queue_count
             )
             # Killed after a topic was deleted and before marks without it were written: its folder is still there.
-            complete = complete or bool(self._queues.removed_folders.due)
+            complete = (complete or bool(self._queues.removed_folders.due)) and not self._queues.lacks_units
             if complete and not index_missing and index is not None and index.is_cut:
                 return min(max(low, index.max_physical_offset), safe_end.dispatched_offset), "the end of the index"
             if complete and not index_missing:

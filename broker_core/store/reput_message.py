@@ -68,7 +68,7 @@ class ReputMessageService:
         """Queues written to since the last flush was made."""
         self.holes_allowed = True
         self.messages_moved_max = 1 << 62
-        """Messages that may be moved from ordinary queues of a topic to batch consume queues at once."""
+        """Messages that may be moved from ordinary queues of a topic to batch consume queues in one call."""
         self.unreadable = 0
         """Records that are in no queue, because their topic or their queue offset is damaged."""
         self.unreadable_ranges: Mapping[int, int] = {}
@@ -212,7 +212,8 @@ class ReputMessageService:
         """(queue that lacks the record or None, queue id, queue offset, transaction state).
 
         Returns None if there is a gap before the record in its queue, or the queue must be replaced. The batch must
-        then end here, because both happen before a write.
+        then end here, because both happen before a write. While messages are moved to the queue that replaces it, no
+        record is read.
         """
         queue_id, queue_offset, sys_flag = _FRONT.unpack_from(buffer, start)
         transaction = sys_flag & TRANSACTION_MASK
@@ -226,9 +227,9 @@ class ReputMessageService:
             self.unreadable += 1
             return no_queue
         if is_inner_batch(sys_flag) and not queue.is_batch:
-            if any(arrived.topic == topic for arrived in arrivals):
+            if any(arrived.topic == topic for arrived in arrivals) or not self._make_batch_queues(topic):
                 return None
-            queue = self._with_batches(queue)
+            queue = self._queues.find(topic, queue_id)
         arrival = arrivals.get(queue)
         next_offset = queue.max_offset if arrival is None else arrival.to_offset
         if queue_offset < next_offset:
@@ -244,13 +245,14 @@ class ReputMessageService:
                 return None
         return queue, queue_id, queue_offset, transaction
 
-    def _with_batches(self, queue: ConsumeQueue) -> ConsumeQueue:
-        """The batch consume queue that replaces a queue; the queue itself if too many messages had to move."""
-        self.touched.update(
-            self._queues.make_batch_queues(queue.topic, self._log.store_timestamp, self.messages_moved_max)
-        )
-        self.touched = {queue for queue in self.touched if not queue.deleted}
-        return self._queues.find(queue.topic, queue.queue_id)
+    def _make_batch_queues(self, topic: str) -> bool:
+        """Replace a topic's queues by batch consume queues. False if messages are left to be moved by the next call."""
+        log = self._log
+        made = self._queues.make_batch_queues(topic, log.min_offset, log.store_timestamp, self.messages_moved_max)
+        if made is None:
+            return False
+        self.touched = {queue for queue in self.touched.union(made) if not queue.deleted}
+        return True
 
     def _is_plausible(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, position: int, end: int) -> bool:
         """Whether a record may lie so far after the end of its queue. No checksum covers its QUEUEOFFSET.

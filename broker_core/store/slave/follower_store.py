@@ -10,9 +10,9 @@ from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError, StoreReadOnlyError, UnavailableError
 from broker_core.store.message_store import Batch, MessageStore, PendingMessage
 
-MESSAGES_MOVED_MAX = 10_000
-"""The most messages of a topic that are moved to batch consume queues at once, which takes tens of milliseconds. If a
-topic has more, its queues are wrong until the next start rebuilds them from the log."""
+MESSAGES_MOVED_MAX = 1000
+"""Messages of a topic that are moved to batch consume queues in one turn, which takes some milliseconds. Until all of
+them are moved, no later record of the copy is dispatched."""
 
 QUEUES_AT_START = 1000
 """Queues whose last message is read at the start, to know again which topics have light message queues."""

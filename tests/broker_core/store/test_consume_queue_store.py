@@ -88,3 +88,19 @@ def test_a_deleted_topic_leaves_no_files() -> None:
     assert removal is not None
     queues.removed_folders.removed(removal.run())
     assert files.names(ROOT / "deleted") == [] and queues.removed_folders.next_removal(Now(0, 0)) is None
+
+
+@pytest.mark.parametrize(("log_begins_at", "first"), [(0, 0), (250, 3), (1000, 5)])
+def test_a_moved_queue_keeps_its_offsets_though_messages_have_expired(log_begins_at: int, first: int) -> None:
+    files = SimulatedFiles()
+    queues = make(files)
+    for offset in range(5):
+        queues.find("A", 1).put(offset, [offset * 100, 100, offset])
+    moved = queues.make_batch_queues("A", log_begins_at, lambda place: place, 100)
+    assert moved is not None and [queue.max_offset for queue in moved] == [5]
+    again = make(files)
+    again.batch_topics.add("A")
+    again.load(clean=True)
+    for queue in (*moved, again.find("A", 1)):
+        assert (queue.is_batch, queue.min_offset(log_begins_at), queue.max_offset) == (True, first, 5)
+        assert [queue.unit(offset) for offset in range(first, 5)] == [(n * 100, 100, n) for n in range(first, 5)]

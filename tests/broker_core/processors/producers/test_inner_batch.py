@@ -355,19 +355,53 @@ def test_a_follower_that_does_not_know_the_topic_yet_moves_its_first_messages() 
     assert texts(pull(again, 0)) == SINGLE_FIRST
 
 
-def test_a_follower_moves_no_more_messages_than_a_turn_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_core.store.slave.follower_store.MESSAGES_MOVED_MAX", 0)
-    leader, bench = single_first(made(mapped_file_size_commit_log=1 << 16)), follower()
-    append(bench, blocks_of(log_of(leader)))
-    assert bench.context.store.max_offset(TOPIC, 0) < 7
-    attributes = {"queue.type": "BatchCQ"}
-    bench.call(c.ReplicateTables(topics=[{"topicName": TOPIC, "attributes": attributes}]))
-    bench.tick(10_000)
-    bench.file_work()
+def moved_in_part(monkeypatch: pytest.MonkeyPatch, queue_id: int = 1) -> tuple[list[tuple[int, str]], Bench]:
+    """The messages of a queue, and a follower that has moved the first two of them when it reads a batch of queue 0."""
+    monkeypatch.setattr("broker_core.store.slave.follower_store.MESSAGES_MOVED_MAX", 2)
+    leader, bench = made(mapped_file_size_commit_log=1 << 16), follower()
+    for body in "abcdefg":
+        leader.send(TOPIC, body.encode(), queue_id=queue_id)
+    log = log_of(leader)
+    append(bench, blocks_of(log))
+    bench.tick(2000)
     bench.flush()
-    bench.engine.close(bench.clock.now())
+    for _ in range(20):
+        leader.send("ordinary", b"x")
+    batch(leader, "y", "z")
+    for block in blocks_of(log_of(leader), len(log)):
+        bench.call(c.AppendToCommitLog(offset=block.offset, data=block.data, store_timestamp=block.store_timestamp))
+    return list(enumerate("abcdefg")), bench
+
+
+def test_a_follower_moves_no_more_messages_in_a_turn_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, bench = moved_in_part(monkeypatch)
+    store, turns = bench.context.store, 0
+    while store.dispatched_offset < store.appended_offset:
+        assert texts(pull(bench, 0, queue_id=1)) == expected and not texts(pull(bench, 0))
+        assert bench.engine.next_deadline() == 0
+        bench.take(bench.engine.tick(bench.clock.now()))
+        turns += 1
+    assert turns == 3
+    assert texts(pull(bench, 0, queue_id=1)) == expected and texts(pull(bench, 0)) == list(enumerate("yz"))
+
+
+@pytest.mark.parametrize("stop", ["kill", "close"])
+def test_a_stop_while_messages_are_moved_loses_none(monkeypatch: pytest.MonkeyPatch, stop: str) -> None:
+    expected, bench = moved_in_part(monkeypatch)
+    assert bench.context.store.dispatched_offset < bench.context.store.appended_offset
+    if stop == "kill":
+        bench.files.kill()
+    else:
+        bench.engine.close(bench.clock.now())
     again = Bench(files=bench.files, mapped_file_size_commit_log=1 << 16, follows=True)
-    assert texts(pull(again, 0)) == SINGLE_FIRST
+    assert texts(pull(again, 0, queue_id=1)) == expected and texts(pull(again, 0)) == list(enumerate("yz"))
+
+
+def test_a_topic_may_be_deleted_while_its_messages_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, bench = moved_in_part(monkeypatch, queue_id=0)
+    bench.context.store.delete_topic(TOPIC)
+    bench.tick()
+    assert texts(pull(bench, 7)) == [(7, "y"), (8, "z")] and bench.context.store.min_offset(TOPIC, 0) == len(expected)
 
 
 def test_a_power_cut_before_topics_json_is_written_loses_nothing() -> None:
@@ -390,7 +424,7 @@ def test_a_power_cut_before_topics_json_is_written_loses_nothing() -> None:
             again = Bench(files=again.files)
 
 
-def test_the_store_is_not_opened_with_queues_of_the_wrong_kind() -> None:
+def test_queues_of_the_wrong_kind_are_not_read_and_are_removed() -> None:
     """An older GlassMQ made ordinary queues from the log of a RocketMQ broker with batches."""
     bench = three(made())
     bench.tick(10_000)
@@ -401,3 +435,6 @@ def test_the_store_is_not_opened_with_queues_of_the_wrong_kind() -> None:
     bench.files.write(stale / f"{0:020d}", struct.pack(">qiq", 0, 100, 0) + bytes(19_980))
     again = Bench(files=bench.files)
     assert texts(pull(again, 0)) == EVERYTHING
+    assert TOPIC not in again.files.names(ROOT / "consumequeue")
+    again.file_work()
+    assert again.files.names(ROOT / "deleted") == []

@@ -51,7 +51,7 @@ class ConsumeQueueStore:
         """Topics with ``queue.type=BatchCQ``: their queues are BatchConsumeQueues."""
         self._moves: dict[str, dict[int, BatchConsumeQueue]] = {}
         """By topic, the batch consume queues into which ``make_batch_queues`` has yet to move more messages."""
-        self._replaced: list[str] = []
+        self._replaced: set[str] = set()
         """Topics that ``load`` found with the files of ordinary queues, which batch consume queues have replaced."""
         self.lacks_units = False
         """Whether ``load`` found batch consume queues that end before the queues that they replaced: a process was
@@ -115,7 +115,7 @@ class ConsumeQueueStore:
                         steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
                         if not queue.is_batch:
                             self._load_ext(topic, int(name))
-        self._replaced = sorted(self.batch_topics.intersection(topics, batch_topics))
+        self._replaced = self.batch_topics.intersection(topics, batch_topics)
         self.lacks_units = any(self._ends_early(topic, clean=clean) for topic in self._replaced)
         return steps
 
@@ -135,10 +135,10 @@ class ConsumeQueueStore:
 
     def remove_replaced(self) -> None:
         """Remove the files of queues that batch consume queues have replaced, once all of these are on the disk."""
-        for topic in self._replaced:
+        while self._replaced:
+            topic = self._replaced.pop()
             self.removed_folders.take(self._folder / topic)
             self.removed_folders.take(self._ext_folder / topic)
-        self._replaced = []
 
     def _configured_topics(self) -> dict[str, bool]:
         """Whether each topic of topics.json has batch consume queues. The engine complains if its form is wrong."""
@@ -316,6 +316,7 @@ class ConsumeQueueStore:
             self._close(queue)
         for queue in self._moves.pop(topic, {}).values():
             self._close(queue)
+        self._replaced.discard(topic)
         self.removed_folders.take(self._folder / topic)
         self.removed_folders.take(self._batch_folder / topic)
         self.removed_folders.take(self._ext_folder / topic)

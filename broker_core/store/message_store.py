@@ -189,10 +189,7 @@ class MessageStore:
         if self._no_room:
             self.recovery_steps.append(("prepare", self._no_room))
         # Marks after lost records mean that their pops were dealt with. The engine writes these once it has done so.
-        self.flush_everything(now, with_marks=(marked := self.follows or self._log.lost_from == NOTHING_LOST))
-        recovery.note_index(is_flushed=marked)
-        if marked and self.unfinished_recovery is None:
-            self._queues.remove_replaced()
+        self.flush_everything(now, with_marks=self.follows or self._log.lost_from == NOTHING_LOST)
         self.recovery_steps += self.delayed.load(now, deliver=not self.follows)
 
     def _mark_as_running(self) -> None:
@@ -452,6 +449,9 @@ class MessageStore:
         self.flushed_offset = flush.flushed_offset
         if flush.with_queues:
             self._marked_offset = self._marking_offset
+            self._queues.remove_replaced()
+            if self._index is not None:
+                self._index.note_indexed()
 
     def flush_failed(self, error: BaseException) -> None:
         """Accept no more messages after ``flush.run()`` has failed.

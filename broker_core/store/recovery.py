@@ -137,19 +137,6 @@ class Recovery:
             raise OSError(errno.ENOSPC, "messages in the log are not in their queues yet")  # their offsets are unknown
         return bool(self.postponed)
 
-    def note_index(self, *, is_flushed: bool) -> None:
-        """Tell the index that all messages are in it and on the disk, unless some wait for disk space.
-
-        ``is_flushed``: whether the index is on the disk.
-        """
-        if (
-            self._index is not None
-            and is_flushed
-            and not self.postponed
-            and self._reput.position >= self._log.max_offset
-        ):
-            self._index.note_indexed()
-
     def damaged(self) -> tuple[int, int]:
         """Number and bytes of the ranges of the log whose copies are in the quarantine, and of missing segments."""
         gaps = self._log.mapped_files.gaps()

@@ -1,6 +1,7 @@
 """All index files of a store, and the keys under which a message is indexed."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -214,13 +215,18 @@ class IndexService:
         return [name for name in names if name.startswith(SET_ASIDE) and name.endswith(UNFINISHED)]
 
     def note_indexed(self) -> None:
-        """Note that all messages are indexed and the index is on the disk. Renames the files in the quarantine."""
-        if self.is_cut:
-            self.is_cut = False
-            quarantine = self._folder.parent / QUARANTINE
+        """Note that all messages are indexed and the index is on the disk. Renames the files in the quarantine.
+
+        If the disk refuses that, the next call tries it again. Without it the next start indexes the messages again.
+        """
+        if not self.is_cut:
+            return
+        quarantine = self._folder.parent / QUARANTINE
+        with suppress(OSError):
             for name in self._unfinished():
                 self._files.rename(quarantine / name, quarantine / name.removesuffix(UNFINISHED))
             self._files.sync_folder(quarantine)
+            self.is_cut = False
 
     def _sizes_of(self, size: int) -> tuple[int, int] | None:
         """(slots, entries) of a file: those of the options, or else RocketMQ's ratio of 1 to 4."""

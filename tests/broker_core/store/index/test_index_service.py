@@ -212,7 +212,7 @@ def test_messages_of_a_cut_file_are_indexed_again(which: int, size: int, clean: 
     assert not_found(bench) == []
 
 
-@pytest.mark.parametrize("call", [("rename", 1), ("remove", 1), ("sync_folder", 1), ("rename", 2)])
+@pytest.mark.parametrize("call", [("rename", 1), ("remove", 1), ("sync_folder", 1)])
 def test_the_next_start_finishes_what_an_interrupted_start_began(call: tuple[str, int]) -> None:
     bench = with_keys()
     bench.engine.close(bench.clock.now())
@@ -226,6 +226,37 @@ def test_the_next_start_finishes_what_an_interrupted_start_began(call: tuple[str
     assert not_found(bench) == []
     bench.engine.close(bench.clock.now())
     assert not any(name.endswith(".unfinished") for name in bench.files.names(QUARANTINE))
+
+
+def test_a_disk_that_refuses_the_last_step_is_asked_again() -> None:
+    bench = with_keys()
+    bench.engine.close(bench.clock.now())
+    name = cut(bench, 1, 100)
+    bench.files.fail("rename", 2, errno.EIO)
+    bench = reopened(bench)
+    assert bench.files.names(QUARANTINE) == [f"index-{name}.unfinished"] and not_found(bench) == []
+    bench.files.mend()
+    bench.send("orders", b"x")
+    bench.tick(1000)
+    bench.flush()
+    assert bench.files.names(QUARANTINE) == [f"index-{name}"]
+
+
+def test_messages_are_indexed_again_once_although_the_log_is_damaged_too() -> None:
+    bench = with_keys()
+    cut(bench, 1, 100)
+    segment = ROOT / "commitlog" / f"{0:020d}"
+    log = bytearray(bench.files.read(segment) or b"")
+    log[log.rindex(b"x\x06orders", 0, log.index(b"U37"))] ^= 1
+    bench.files.write(segment, bytes(log))
+    bench.files.kill()
+    bench = reopened(bench)
+    assert any("are indexed again" in sentence for sentence in bench.context.store.recovery)
+    assert bench.context.store.damaged[0] == 1 and not_found(bench) == [37]
+    bench.files.kill()
+    bench = reopened(bench, 3)
+    assert not any("index file" in sentence for sentence in bench.context.store.recovery)
+    assert not_found(bench) == [37]
 
 
 def test_the_store_of_another_broker_is_not_changed() -> None:

@@ -56,13 +56,14 @@ class SimulatedMapping:
         self._file = file
         self.buffer = file.volatile
         self.prefetched: list[tuple[int, int]] = []
+        self.expected = (0, 0)
 
     def flush(self, start: int, end: int) -> None:
         self._files.called("flush")
         self._file.sync(start, end)
 
     def expect_writes(self, start: int, end: int) -> None:
-        pass
+        self.expected = (start, end)
 
     def prefetch(self, start: int, end: int) -> None:
         self.prefetched.append((start, end))

@@ -77,6 +77,18 @@ def test_what_is_written_next_is_brought_into_memory_64_kib_at_a_time() -> None:
     assert mapping.prefetched == [(4 * block, 6 * block)]
 
 
+@pytest.mark.parametrize("size", [1, 700, 1000])
+def test_the_kernel_reads_ahead_in_no_part_of_a_block_that_is_written(size: int) -> None:
+    """Also in the part of the block for which space was reserved with the block before."""
+    file = MappedFile(SimulatedFiles(), OpenMaps(4), Path("/f/0"), 0, SIZE)
+    for position in range(0, 50_000, size):
+        file.allocate(position + size, 1000)
+        file.write(position, bytes(size))
+        assert isinstance(file._mapping, SimulatedMapping)
+        start, end = file._mapping.expected
+        assert start <= position and position + size <= end
+
+
 def test_an_unmapped_file_can_be_flushed_and_a_deleted_one_needs_no_flush() -> None:
     files = SimulatedFiles()
     file = MappedFile(files, OpenMaps(4), Path("/f/0"), 0, SIZE)

@@ -14,7 +14,7 @@ from broker_core.formats import rocketmq_json
 from spark_jobs.job import Job
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.report_lake import LAKE_SEGMENT, known_of_journal, lake_for, with_lake
+from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_for, with_lake
 from spark_jobs.lake.tables import lake_messages, lake_polls
 from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, QUEUE_ENDS, STORED_AT, TOPICS, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
@@ -53,7 +53,7 @@ class StoreInputs:
         self.broker = broker
         self.store = store
         self.lake = lake
-        self._known = known_of_journal(lake)
+        self._known = dict(lake.journal) if lake else {}
         self.plan: LogPlan | None = None
         if report.reads:
             start = (lake.position or 0) if lake else 0

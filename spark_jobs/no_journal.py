@@ -11,7 +11,7 @@ from spark_jobs.output.files import write_folder
 from spark_jobs.output.result import Result
 from spark_jobs.reports import load
 from spark_jobs.run import summarize
-from spark_jobs.sources.commit_log_segments import find_segments
+from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.poll_journal_files import find_files, survey
 
 

@@ -105,7 +105,6 @@ MAY_TOUCH_THE_ENVIRONMENT = {
     "manage.py": "names the settings module to Django",
     "bridge/processes.py": "hands it on to child processes, with what is different for one of them",
     "broker_core/cli/main.py": "hands it on to the broker, with folders relative to the user's own",
-    "spark_jobs/lake/storage.py": "AWS_ENDPOINT_URL: executors read it, which have no settings",
     "spark_jobs/spark/session.py": "JAVA_HOME: Spark's launcher reads it from there and nowhere else",
 }
 MAY_KNOW_WHERE_SPARK_IS = {

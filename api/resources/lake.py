@@ -14,6 +14,7 @@ from api.resources.report_schedules import ChangedTime
 from api.resources.reports import ScheduleView, ask, schedule_view
 from bridge.port import ResponseCode
 from spark_jobs.hosting import lake_state, runs
+from spark_jobs.lake.notes import DELETED
 
 _reader = ThreadPoolExecutor(1, "lake-notes")
 """Reads notes, outside of Django's only thread: storage that does not answer then stops no other request."""
@@ -133,7 +134,7 @@ def _view(state: lake_state.LakeState) -> LakeView:
         synced_ms=notes.synced_ms or None,
         messages=LakeTable(**msgspec.structs.asdict(notes.messages)),
         polls=LakeTable(**msgspec.structs.asdict(notes.polls)),
-        gap_bytes=notes.gap_bytes,
+        gap_bytes=notes.amounts[DELETED],
         missing_journal_files=len(notes.missing_journal_files),
         retired_bytes=notes.retired_bytes,
         dropped_before_ms=notes.dropped.before_ms or None,

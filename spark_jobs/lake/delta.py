@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
@@ -18,8 +17,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake.notes import Rows
-from spark_jobs.lake.storage import Location, files_of, is_local, joined, sync_file, sync_folder
-from spark_jobs.lake.tasks import TIMES, Draft, schema_of
+from spark_jobs.lake.storage import Location, files_of, is_local, joined, sync_to_disk
+from spark_jobs.lake.tasks import TIMES, LakeFile, schema_of
 
 PARTITIONS = ["date", "broker"]
 DAY_MS = 86_400_000
@@ -31,20 +30,7 @@ READ_ON_HOURS = 6
 """How long files that no version uses any more are left to readers of an earlier version: a run of the report worker
 ends within an hour, people's own queries may take longer."""
 
-
-class LakeFile(NamedTuple):
-    """An active file: its path, rows, bytes, the smallest and largest time of its rows (ms), and its day.
-
-    ``min_offset``: the smallest physical offset, 0 for polls.
-    """
-
-    path: str
-    rows: int
-    size: int
-    min_ms: int
-    max_ms: int
-    day: date
-    min_offset: int = 0
+OVERTAKEN = "Another process has filled the lake of {} meanwhile. The files of this fill are removed."
 
 
 class Table:
@@ -74,13 +60,6 @@ class Table:
             found = cls(lakes, name, DeltaTable(root))
         return found
 
-    def refresh(self) -> None:
-        """Go on to the newest version. LakeError if it cannot be read."""
-        try:
-            self._delta.update_incremental()
-        except (DeltaError, OSError) as error:
-            raise LakeError(f"{self._root} is not a Delta table that can be read: {error}.") from error
-
     def version_of(self, application: str) -> int | None:
         """The version of an application's last transaction; None before the first."""
         version: int | None = self._delta.transaction_version(application)
@@ -95,35 +74,40 @@ class Table:
         found = [
             LakeFile(
                 joined(self._root, row["path"]),
+                row["partition.date"],
                 row["num_records"],
                 row["size_bytes"],
                 row[f"min.{time}"],
                 row[f"max.{time}"],
-                row["partition.date"],
                 row.get("min.physical_offset") or 0,
+                row.get("max.physical_offset") or 0,
             )
             for row in actions.to_pylist()
             if row["partition.broker"] == broker
         ]
         return sorted(found, key=lambda file: (file.day, file.min_offset, file.path))
 
-    def append(self, broker: str, drafts: Sequence[Draft], transactions: Mapping[str, int]) -> None:
-        """Add files that were written, and advance the applications to these versions, in one commit.
+    def append(
+        self, broker: str, drafts: Sequence[LakeFile], transactions: Mapping[str, tuple[int | None, int]], now_ms: int
+    ) -> None:
+        """Add files that were written, and advance each application from one version to another, in one commit.
 
-        LakeBusyError when another process has advanced one of them meanwhile.
+        LakeBusyError if another process has advanced one of them meanwhile.
         """
-        actions: list[AddAction | RemoveAction] = [self._action(broker, draft) for draft in drafts]
-        properties = CommitProperties(
-            app_transactions=[Transaction(name, version) for name, version in transactions.items()]
-        )
+        actions: list[AddAction | RemoveAction] = [self._action(broker, draft, now_ms) for draft in drafts]
+        advanced = [Transaction(name, version) for name, (_, version) in transactions.items()]
+        if any(self.version_of(name) != known for name, (known, _) in transactions.items()):
+            raise LakeBusyError(OVERTAKEN.format(broker))
         try:
             self._delta.create_write_transaction(
-                actions, "append", delta_schema(self._name), PARTITIONS, commit_properties=properties
+                actions,
+                "append",
+                delta_schema(self._name),
+                PARTITIONS,
+                commit_properties=CommitProperties(app_transactions=advanced),
             )
         except CommitFailedError as error:
-            raise LakeBusyError(
-                f"Another process has filled the lake of {broker} meanwhile ({error}); this one's files are removed."
-            ) from error
+            raise LakeBusyError(OVERTAKEN.format(broker)) from error
         self._delta.update_incremental()
         if is_local(self._root):
             self._sync(Path(self._root), [draft.path for draft in drafts])
@@ -161,25 +145,24 @@ class Table:
         active = {file.path for file in self.files(broker)}
         return sum(size for path, size in files_of(self._root, broker).items() if path not in active)
 
-    def _action(self, broker: str, draft: Draft) -> AddAction:
+    def _action(self, broker: str, draft: LakeFile, now_ms: int) -> AddAction:
         time = TIMES[self._name]
         low, high = {time: draft.min_ms}, {time: draft.max_ms}
         if self._name == "messages":
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
-        return AddAction(
-            draft.path, draft.size, {"date": draft.date, "broker": broker}, draft.modified_ms, True, json.dumps(stats)
-        )
+        partition: dict[str, str | None] = {"date": draft.day.isoformat(), "broker": broker}
+        return AddAction(draft.path, draft.size, partition, now_ms, True, json.dumps(stats))
 
     def _sync(self, root: Path, paths: Sequence[str]) -> None:
         """Have the last commit on the disk, which delta-rs leaves to the system: the broker may then delete its log."""
         log = root / "_delta_log"
         commit = log / f"{self._delta.version():020d}.json"
         if commit.exists():  # else a checkpoint has taken its place
-            sync_file(str(commit))
+            sync_to_disk(commit)
         files = [root / path for path in paths]
         for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
-            sync_folder(folder)
+            sync_to_disk(folder)
 
 
 def delta_schema(table: str) -> Schema:

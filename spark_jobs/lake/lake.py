@@ -8,12 +8,13 @@ from socket import gethostname
 from typing import NamedTuple
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.delta import LakeFile, Table
+from spark_jobs.lake.delta import Table
 from spark_jobs.lake.folders import TABLES, brokers
 from spark_jobs.lake.notes import LastRecord, Notes, read_notes
 from spark_jobs.lake.storage import Location
-from spark_jobs.sources.commit_log_files import map_file, read_start
-from spark_jobs.sources.commit_log_segments import find_segments, log_begin
+from spark_jobs.lake.tasks import LakeFile
+from spark_jobs.sources.commit_log_files import find_segments, map_file, read_start
+from spark_jobs.sources.commit_log_segments import log_begin
 from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_in, name_of
 
 

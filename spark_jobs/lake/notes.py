@@ -5,6 +5,7 @@ that were deleted before they were read, torn bytes, entries that a broker could
 their commit. ``as_of`` leaves out the notes of a commit that never happened.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -17,6 +18,9 @@ MOST_BYTES = 256 << 20
 """Of a file of notes."""
 LAST_RECORDS = 3
 """The number of records by which a store is recognized."""
+DELETED, TORN, LOST = "deleted", "torn", "lost"
+"""Why something is missing: bytes of the log that were deleted before they were read; bytes of it that are neither a
+record nor a filler; entries that the broker could not write into its journal."""
 CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
 """In words, the ends of a log behind which there may be more, by their names."""
 
@@ -29,37 +33,19 @@ class Rows(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-class LogGap(msgspec.Struct, frozen=True):
-    """Bytes [start, end) of the commit log that were deleted before they were read."""
+class Missing(msgspec.Struct, frozen=True):
+    """What the lake lacks of bytes [start, end) of the log, or of a file of the poll journal.
+
+    ``what``: ``DELETED`` or ``TORN``, and ``amount`` is in bytes; ``LOST``, in entries; otherwise the implausible field
+    of so many records.
+    """
 
     start: int
     end: int
-    noticed_ms: int
-
-
-class Torn(msgspec.Struct, frozen=True):
-    """Bytes of [start, end) of the commit log that are neither a record nor a filler."""
-
-    start: int
-    end: int
-    size: int
-
-
-class LeftOut(msgspec.Struct, frozen=True):
-    """How many records of [start, end) of the commit log were left out, by their implausible field."""
-
-    start: int
-    end: int
-    records: dict[str, int]
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """Entries that the broker could not write, in bytes [start, end) of a file of the poll journal."""
-
-    file: str
-    start: int
-    end: int
-    entries: int
+    what: str
+    amount: int
+    file: str = ""
+    """The file of the journal, by its ``name_of``; empty for the log."""
 
 
 class JournalFile(msgspec.Struct, frozen=True):
@@ -92,10 +78,7 @@ class Notes(msgspec.Struct):
     store: str
     host: str = ""
     """The machine that filled it last; empty before the first fill."""
-    gaps: list[LogGap] = []
-    torn: list[Torn] = []
-    left_out: list[LeftOut] = []
-    lost: list[Lost] = []
+    missing: list[Missing] = []
     journal: list[JournalFile] = []
     missing_journal_files: list[int] = []
     """Numbers of journal files that were deleted before they were read."""
@@ -117,39 +100,16 @@ class Notes(msgspec.Struct):
     def as_of(self, position: int, journal: Mapping[str, int]) -> "Notes":
         """The notes without those of commits that never came: behind ``position`` of the log, and behind the ends of
         the files of the ``journal``."""
-        return msgspec.structs.replace(
-            self,
-            gaps=[gap for gap in self.gaps if gap.start < position],
-            torn=[torn for torn in self.torn if torn.end <= position],
-            left_out=[part for part in self.left_out if part.end <= position],
-            lost=[lost for lost in self.lost if lost.end <= journal.get(lost.file, 0)],
-        )
+        ends = {**journal, "": position}
+        return msgspec.structs.replace(self, missing=[one for one in self.missing if one.end <= ends.get(one.file, 0)])
 
     @property
-    def gap_bytes(self) -> int:
-        """Bytes of the log that were deleted before they were read."""
-        return sum(gap.end - gap.start for gap in self.gaps)
-
-    @property
-    def torn_bytes(self) -> int:
-        """Bytes of the log that were read and are neither a record nor a filler."""
-        return sum(torn.size for torn in self.torn)
-
-
-def merge_notes(notes: Notes, base: Notes, other: Notes) -> None:
-    """Add to ``notes`` what ``other`` has and ``base`` has not: another process has written it since ``base``."""
-    for field in ("gaps", "torn", "left_out", "lost", "missing_journal_files"):
-        mine, before = getattr(notes, field), getattr(base, field)
-        new = [one for one in getattr(other, field) if one not in before and one not in mine]
-        setattr(notes, field, [*mine, *new])
-    files = {(one.number, one.created_ms): one for one in notes.journal}
-    for one in other.journal:
-        if one.closed or (one.number, one.created_ms) not in files:
-            files[one.number, one.created_ms] = one
-    notes.journal = list(files.values())
-    last = {one.physical_offset: one for one in (*notes.last, *other.last)}
-    notes.last = [last[at] for at in sorted(last)][-LAST_RECORDS:]
-    notes.dropped = max(notes.dropped, other.dropped, key=lambda dropped: dropped.before_ms)
+    def amounts(self) -> Counter[str]:
+        """How much is missing, by ``Missing.what``."""
+        found = Counter[str]()
+        for one in self.missing:
+            found[one.what] += one.amount
+        return found
 
 
 def read_notes(lakes: Location, broker: str) -> Notes | None:

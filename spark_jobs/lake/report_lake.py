@@ -5,7 +5,6 @@ has, and what the broker has deleted since the lake was filled.
 """
 
 import os
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.folders import brokers
 from spark_jobs.lake.lake import Lake, find_lake, journal_names
-from spark_jobs.lake.notes import CUT_SHORT
+from spark_jobs.lake.notes import CUT_SHORT, DELETED, LOST, TORN
 from spark_jobs.lake.storage import Location
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_segments import LogPlan
@@ -56,11 +55,6 @@ def lake_for(store: str | os.PathLike[str], lakes: Location | None, source: str)
     return None, [sentence] if problem else []
 
 
-def known_of_journal(lake: Lake | None) -> dict[str, int]:
-    """Up to where the lake has each file of the journal, for ``poll_journal_files.begins_behind``."""
-    return dict(lake.journal) if lake else {}
-
-
 def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurvey:
     """The survey of the whole journal: the lake's part, and what is new in the store."""
     on_disk = journal_names(store)
@@ -74,7 +68,7 @@ def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurv
     return tail._replace(
         files=tail.files + len(gone),
         entries=tail.entries + sum(file.rows for file in lake.polls),
-        lost=tail.lost + sum(lost.entries for lost in lake.notes.lost),
+        lost=tail.lost + lake.notes.amounts[LOST],
         cut_off_files=tail.cut_off_files
         + sum(not file.closed and (file.number != newest or tail.files > 0) for file in gone),
         from_ms=min(starts, default=0),
@@ -85,7 +79,7 @@ def with_lake(tail: JournalSurvey, store: str | Path, lake: Lake) -> JournalSurv
 def gap_bytes(lake: Lake, plan: LogPlan | None) -> int:
     """Bytes of the log that were deleted before the lake had read them, including those behind the lake's end."""
     behind = max(0, plan.log_start - lake.position) if plan and lake.position is not None else 0
-    return behind + lake.notes.gap_bytes
+    return behind + lake.notes.amounts[DELETED]
 
 
 def lake_described(lake: Lake, plan: LogPlan | None, messages: int) -> dict[str, Any]:
@@ -108,7 +102,7 @@ def log_with_lake(log: dict[str, Any], lake: Lake, messages: int) -> dict[str, A
     return log | {
         "messages": log["messages"] + messages,
         "start_offset": min((file.min_offset for file in lake.messages), default=log["start_offset"]),
-        "torn_bytes": log["torn_bytes"] + lake.notes.torn_bytes,
+        "torn_bytes": log["torn_bytes"] + lake.notes.amounts[TORN],
     }
 
 
@@ -130,16 +124,16 @@ def lake_notes(lake: Lake, plan: LogPlan | None, reads_polls: bool, from_ms: int
             f"{lost:,} bytes of the log were deleted before the lake had read them; their messages are missing "
             "here. The lake has to be filled more often, or fileReservedTime to be longer."
         )
-    if plan is not None and lake.notes.torn_bytes:
-        rows, read = sum(file.rows for file in lake.messages), (lake.position or 0) - lake.notes.torn_bytes
-        about = round(lake.notes.torn_bytes * rows / read) if read > 0 else 0
+    amounts = lake.notes.amounts
+    torn = amounts[TORN]
+    if plan is not None and torn:
+        rows, read = sum(file.rows for file in lake.messages), (lake.position or 0) - torn
+        about = round(torn * rows / read) if read > 0 else 0
         sentences.append(
-            f"{lake.notes.torn_bytes:,} bytes of the log that the lake has read were damaged; about {about:,} "
+            f"{torn:,} bytes of the log that the lake has read were damaged; about {about:,} "
             f"{'message is' if about == 1 else 'messages are'} missing here."
         )
-    left_out = Counter[str]()
-    for part in lake.notes.left_out:
-        left_out.update(part.records)
+    left_out = {what: count for what, count in amounts.items() if what not in (DELETED, TORN, LOST)}
     if plan is not None and left_out:
         sentences.append(f"When the lake was filled: {implausible_note(left_out)}")
     if plan is not None and plan.ended_by in CUT_SHORT:

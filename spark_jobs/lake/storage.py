@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from spark_jobs.errors import UnsupportedUrlError
+from spark_jobs.errors import LakeBusyError, UnsupportedUrlError
 from spark_jobs.sources.commit_log_files import local_folder, read_start
 
 S3 = "s3://"
@@ -54,23 +54,10 @@ def filesystem_of(location: Location) -> tuple[Any, str]:
 
 @lru_cache(256)
 def _s3(url: str) -> tuple[Any, str]:
-    from pyarrow.fs import FileSystem, S3FileSystem
+    from pyarrow.fs import FileSystem
 
-    environment = os.environ  # noqa: TID251 - executors have no settings
-    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-    if not endpoint:  # pyarrow then finds the bucket's region
-        filesystem, path = FileSystem.from_uri(url)
-        return filesystem, path
-    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    return S3FileSystem(endpoint_override=endpoint, region=region), url.removeprefix(S3)
-
-
-def is_folder(location: Location) -> bool:
-    """Whether there is a folder of that name."""
-    if is_local(location):
-        return Path(location).is_dir()
-    filesystem, inside = filesystem_of(location)
-    return bool(filesystem.get_file_info(inside).type.name == "Directory")
+    filesystem, path = FileSystem.from_uri(url)  # without a region it asks for the bucket's
+    return filesystem, path
 
 
 def names_in(folder: Location) -> list[str]:
@@ -100,9 +87,6 @@ def read_at_most(location: Location, size: int) -> bytes | None:
 
 def files_of(root: str, broker: str) -> dict[str, int]:
     """The Parquet files of a broker in the folder of a table, active or not: bytes by path."""
-    if is_local(root):
-        found = Path(root).glob(f"date=*/broker={broker}/*.parquet")
-        return {str(path): path.stat().st_size for path in found}
     from pyarrow.fs import FileSelector
 
     filesystem, inside = filesystem_of(root)
@@ -119,12 +103,6 @@ def remove_file(path: str) -> None:
     filesystem, inside = filesystem_of(path)
     with suppress(FileNotFoundError):
         filesystem.delete_file(inside)
-
-
-def make_folder(location: Location) -> None:
-    """Create a folder. Behind a URL there is nothing to create."""
-    if is_local(location):
-        Path(location).mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(location: Location, data: bytes) -> None:
@@ -146,32 +124,33 @@ def write_whole(location: Location, data: bytes) -> None:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync_to_disk(path.parent)
 
 
 @contextmanager
-def locked(folder: Location) -> Iterator[None]:
-    """Wait until no other process is in such a context for this folder. An S3 has no locks, so nothing waits there."""
+def locked(folder: Location, name: str) -> Iterator[None]:
+    """Holds the lock of that name in a folder, which is created. LakeBusyError if another process has it.
+
+    The system releases the lock of a process that ends. S3 has no locks.
+    """
     if not is_local(folder):
         yield
         return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with open(joined(folder, f"{name}.lock"), "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LakeBusyError(
+                f"Another process fills the lake of {name} in {folder} at this moment. Try again when it has ended."
+            ) from error
         yield
-    finally:
-        os.close(descriptor)
 
 
-def sync_file(path: str) -> None:
-    """Have a local file's bytes on the disk."""
+def sync_to_disk(path: str | os.PathLike[str]) -> None:
+    """Have the bytes of a local file, or the names in a folder, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder's names on the disk."""
-    sync_file(str(folder))

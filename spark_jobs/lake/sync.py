@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import gethostname
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -20,23 +20,22 @@ import msgspec
 from broker_core.formats import lake_position
 from broker_core.formats.poll_journal import decode_header
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.delta import Table, begin_of, counted, first_kept
+from spark_jobs.lake.delta import OVERTAKEN, Table, begin_of, counted, first_kept
 from spark_jobs.lake.folders import TABLES, lake_name, next_broker, notes_path
 from spark_jobs.lake.lake import find_lake, journal_application, load, record_at
 from spark_jobs.lake.notes import (
+    DELETED,
     LAST_RECORDS,
+    LOST,
+    TORN,
     Dropped,
     JournalFile,
-    LeftOut,
-    LogGap,
-    Lost,
+    Missing,
     Notes,
-    Torn,
-    merge_notes,
     read_notes,
     write_notes,
 )
-from spark_jobs.lake.storage import Location, is_local, locked, make_folder, read_at_most, write_whole
+from spark_jobs.lake.storage import Location, is_local, locked, read_at_most, write_whole
 from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, remove_drafts
 from spark_jobs.sources.commit_log_files import read_start
 from spark_jobs.sources.commit_log_segments import LogPlan, log_begin, plan_log, share
@@ -50,7 +49,6 @@ ROUND_BYTES = 4 << 30
 RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
 """Carries out works, in any order."""
 Progress = Callable[[int, str], None]
-_Piece = TypeVar("_Piece")
 
 
 class Wanted(NamedTuple):
@@ -93,7 +91,7 @@ class Synced(NamedTuple):
 
 
 class Filler:
-    """A fill of one broker: its tables and notes as they change."""
+    """A fill of one broker: its tables and notes as they change. The fill has the lock of the store's lake."""
 
     def __init__(self, wanted: Wanted) -> None:
         lake, self.begin = find_lake(wanted.lakes, wanted.store), log_begin(wanted.store)
@@ -102,7 +100,6 @@ class Filler:
             logger.warning("%s is another store than those that were there; its broker is %s.", wanted.store, broker)
         self.wanted = wanted
         self.broker = broker
-        make_folder(wanted.lakes)
         self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
         noted = read_notes(wanted.lakes, broker)
         if noted is None:
@@ -113,80 +110,55 @@ class Filler:
         self.lake = load(wanted.lakes, broker, wanted.store, noted, self.tables)
         self.notes = self.lake.notes
         self.notes.host = gethostname()
-        self.position = self.begin if self.lake.position is None else self.lake.position
+        self.committed = self.lake.position
+        """The position of the last commit; None before the first one."""
         self.target = Target(os.fspath(wanted.lakes), broker, uuid4().hex[:8])
+
+    @property
+    def position(self) -> int:
+        """Where the fill goes on in the log."""
+        return self.begin if self.committed is None else self.committed
 
     def commit(self, done: Sequence[Done], now_ms: int) -> None:
         """Commit the files of a round. LakeBusyError if another process has committed some of it meanwhile."""
         log = sorted((one for one in done if isinstance(one, LogDone)), key=lambda one: one.start)
         journal = [one for one in done if isinstance(one, JournalDone) and one.end > one.start]
-        ends = {name_of(one.number, one.created_ms): one.end for one in journal}
-        self._require_newest(ends)
-        self._note_log(log, now_ms)
-        note_journal(self.notes, journal, self.lake.journal)
+        self._note_log(log)
+        note_journal(self.notes, journal)
         self.notes.synced_ms = now_ms
         self._write_notes()
         if journal:
-            self.tables["polls"].append(
-                self.broker,
-                [draft for one in journal for draft in one.drafts],
-                {journal_application(self.broker, name): end for name, end in ends.items()},
-            )
-            self.lake.journal.update(ends)
+            known, ends = self.lake.journal, {name_of(one.number, one.created_ms): one.end for one in journal}
+            advanced = {journal_application(self.broker, name): (known.get(name), end) for name, end in ends.items()}
+            self.tables["polls"].append(self.broker, [file for one in journal for file in one.files], advanced, now_ms)
+            known.update(ends)
         if log:
-            self.tables["messages"].append(
-                self.broker, [draft for one in log for draft in one.drafts], {self.broker: log[-1].end}
-            )
-            self.position = log[-1].end
+            advanced = {self.broker: (self.committed, log[-1].end)}
+            self.tables["messages"].append(self.broker, [file for one in log for file in one.files], advanced, now_ms)
+            self.committed = log[-1].end
         self.publish(now_ms)
 
-    def _require_newest(self, files: Iterable[str]) -> None:
-        """LakeBusyError if the tables have more of the log, or of these files of the journal, than this fill knows."""
-        for table in self.tables.values():
-            table.refresh()
-        polls, known = self.tables["polls"], self.lake.journal
-        position = self.tables["messages"].version_of(self.broker)
-        if (self.begin if position is None else position) != self.position or any(
-            polls.version_of(journal_application(self.broker, name)) != known.get(name) for name in files
-        ):
-            raise LakeBusyError(
-                f"Another process has filled the lake of {self.broker} meanwhile; this one's files are removed."
-            )
-
     def _write_notes(self) -> None:
-        """Write the notes, together with what another process has noted meanwhile.
-
-        LakeBusyError if that process is on another machine: its store has the same path, and is another one.
-        """
-        with locked(self.wanted.lakes):
-            now = read_notes(self.wanted.lakes, self.broker)
-            if now is not None and now.host not in (self.noted.host, self.notes.host):
-                raise LakeBusyError(
-                    f"The machine {now.host} fills the lake of {self.broker} at this moment, from a store with the "
-                    "same path. The files of this fill are removed; this machine's next fill uses another broker name."
-                )
-            if now is not None and now != self.noted:
-                merge_notes(self.notes, self.noted, now)
-            write_notes(self.wanted.lakes, self.broker, self.notes)
+        """Write the notes. LakeBusyError if another process has written them: an S3 has no lock that keeps it away."""
+        if read_notes(self.wanted.lakes, self.broker) != self.noted:
+            raise LakeBusyError(OVERTAKEN.format(self.broker))
+        write_notes(self.wanted.lakes, self.broker, self.notes)
         self.noted = msgspec.structs.replace(self.notes)
 
-    def _note_log(self, done: Sequence[LogDone], now_ms: int) -> None:
+    def _note_log(self, done: Sequence[LogDone]) -> None:
         """Note what is missing. LakeError if a task did not find bytes that exist."""
-        notes, position = self.notes, self.position
+        notes, position, missing = self.notes, self.position, list[Missing]()
         for one in done:
-            if one.start > position:
-                add_gap(notes, position, one.start, now_ms)
             if one.gone:
                 require_deleted(self.wanted.store, one)
-                add_gap(notes, one.start, one.end, now_ms)
-            if one.torn_bytes:
-                notes.torn = [*notes.torn, Torn(one.start, one.end, one.torn_bytes)]
-            if one.left_out:
-                notes.left_out = [*notes.left_out, LeftOut(one.start, one.end, one.left_out)]
+            deleted = (one.end if one.gone else one.start) - position
+            amounts = {DELETED: deleted, TORN: one.torn_bytes, **one.left_out}
+            missing += [Missing(position, one.end, what, amount) for what, amount in amounts.items() if amount]
             if one.last_offset >= 0:
                 seen = record_at(self.wanted.store, one.last_offset, one.last_size)
                 notes.last = [*notes.last, *([seen] if seen else [])][-LAST_RECORDS:]
             position = one.end
+        notes.missing = [*notes.missing, *missing]
 
     def drop(self, now_ms: int) -> int:
         """Remove days that the lake does not keep; returns how many messages they had."""
@@ -237,19 +209,7 @@ class Filler:
 
     def log_works(self, plan: LogPlan) -> list[LogWork]:
         """The ranges of the log that the lake does not have yet."""
-        return [
-            LogWork(
-                self.wanted.store,
-                self.target,
-                found.path,
-                found.base,
-                found.start,
-                found.stop,
-                self.wanted.with_bodies,
-                plan.bounds,
-            )
-            for found in plan.ranges
-        ]
+        return [LogWork(self.target, part, self.wanted.with_bodies, plan.bounds) for part in plan.ranges]
 
     def journal_works(self) -> list[JournalWork]:
         """Files of the journal that may have new entries."""
@@ -277,8 +237,15 @@ class Filler:
 
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
     """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError if a disk refuses."""
-    filler = Filler(wanted)
-    before = msgspec.structs.replace(filler.notes)
+    log_begin(wanted.store)  # before a folder is made for what is no store
+    with locked(wanted.lakes, lake_name(wanted.store)):
+        return fill(Filler(wanted), run_tasks, now_ms, progress)
+
+
+def fill(filler: Filler, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
+    """Write what is new round by round, then compact and count."""
+    wanted, before = filler.wanted, filler.notes.amounts
+    files_before = len(filler.notes.missing_journal_files)
     dropped = filler.drop(now_ms()) if wanted.keep_days else 0
     plan = plan_log(
         wanted.store, start=filler.position, split_bytes=lambda size: share(size, wanted.cores), dispatched=True
@@ -296,7 +263,7 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
             filler.commit(done, now_ms())
         for one in done:
             name = "messages" if isinstance(one, LogDone) else "polls"
-            rows[name] += sum(draft.rows for draft in one.drafts)
+            rows[name] += sum(file.rows for file in one.files)
     is_all = wanted.rounds is None or wanted.rounds >= len(todo)
     if plan.start > filler.position and is_all:  # the rest was deleted, and nothing came behind it
         with filler.round():
@@ -312,9 +279,9 @@ def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progres
         rows["messages"],
         rows["polls"],
         filler.position,
-        notes.torn_bytes - before.torn_bytes,
-        notes.gap_bytes - before.gap_bytes,
-        len(notes.missing_journal_files) - len(before.missing_journal_files),
+        notes.amounts[TORN] - before[TORN],
+        notes.amounts[DELETED] - before[DELETED],
+        len(notes.missing_journal_files) - files_before,
         notes.ended_by,
         len(notes.segments_unread),
         awaited_lake(wanted.store, wanted.lakes),
@@ -330,7 +297,7 @@ def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
     size = 0
     for work in works:
         together.append(work)
-        size += work.end - work.start if isinstance(work, LogWork) else 0
+        size += work.range.stop - work.range.start if isinstance(work, LogWork) else 0
         if size >= ROUND_BYTES:
             yield together
             together, size = [], 0
@@ -356,33 +323,21 @@ def require_deleted(store: str, one: LogDone) -> None:
         )
 
 
-def add_gap(notes: Notes, start: int, end: int, now_ms: int) -> None:
-    """Note bytes of the log that were deleted. Bytes that follow the last gap extend it."""
-    gaps = notes.gaps
-    notes.gaps = (
-        [*gaps[:-1], LogGap(gaps[-1].start, end, now_ms)]
-        if gaps and gaps[-1].end == start
-        else [*gaps, LogGap(start, end, now_ms)]
-    )
-
-
-def note_journal(notes: Notes, done: Sequence[JournalDone], known: dict[str, int]) -> None:
+def note_journal(notes: Notes, done: Sequence[JournalDone]) -> None:
     """Note which files of the journal were read, entries that they lack, and files that have been deleted unread.
 
-    ``known`` are the files with a commit. Files are numbered from 0 on again where all of them were deleted while the
-    broker did not run.
+    Files are numbered from 0 on again where all of them were deleted while the broker did not run.
     """
     for one in sorted(done, key=lambda one: (one.created_ms, one.number)):
-        name = name_of(one.number, one.created_ms)
         last = max(notes.journal, key=lambda file: (file.created_ms, file.number), default=None)
         others = [file for file in notes.journal if (file.number, file.created_ms) != (one.number, one.created_ms)]
         if last is not None and len(others) == len(notes.journal):
             missing = range(last.number + 1 if one.number > last.number else 0, one.number)
             notes.missing_journal_files = [*notes.missing_journal_files, *missing]
         notes.journal = [*others, JournalFile(one.number, one.created_ms, one.closed)]
-        notes.lost = [lost for lost in notes.lost if lost.file != name or lost.end <= known.get(name, 0)]
         if one.lost:
-            notes.lost = [*notes.lost, Lost(name, one.start, one.end, one.lost)]
+            lost = Missing(one.start, one.end, LOST, one.lost, name_of(one.number, one.created_ms))
+            notes.missing = [*notes.missing, lost]
 
 
 def awaited_lake(store: str, lakes: Location) -> str:

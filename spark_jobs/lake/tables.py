@@ -12,13 +12,14 @@ import msgspec
 import pyarrow as pa
 from pyarrow import dataset
 
-from spark_jobs.lake.delta import LakeFile, files_in
+from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.storage import Location, filesystem_of, is_local
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake.tasks import Done, LogWork, Work, carry_out_in_spark
-from spark_jobs.sources import commit_log_source, poll_journal_source
+from spark_jobs.lake.tasks import Done, LakeFile, LogWork, Work, carry_out_in_spark
+from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.commit_log_segments import bundled
+from spark_jobs.sources.source_options import SourceTable
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
 
@@ -52,7 +53,7 @@ def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
     of_log = [work for work in works if isinstance(work, LogWork)]
     bundles: list[Sequence[Work]] = [
         *([work] for work in works if not isinstance(work, LogWork)),
-        *bundled(of_log, lambda work: work.end - work.start),
+        *bundled(of_log, lambda work: work.range.stop - work.range.start),
     ]
     encoded = [msgspec.json.encode(bundle) for bundle in bundles]
     numbers = spark.range(0, len(bundles), 1, len(bundles))
@@ -64,20 +65,20 @@ def lake_messages(
     spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None, to_ms: int | None = None
 ) -> "DataFrame":
     """Messages stored in [from_ms, to_ms), with these columns of the commit log; a body that was left out is null."""
-    return _read(spark, lake.messages, commit_log_source.pruned, columns, "store_ts", from_ms, to_ms)
+    return _read(spark, lake.messages, commit_log_columns.TABLE, columns, "store_ts", from_ms, to_ms)
 
 
 def lake_polls(
     spark: "SparkSession", lake: Lake, columns: Sequence[str], from_ms: int | None = None, to_ms: int | None = None
 ) -> "DataFrame":
     """Entries of the poll journal of the times in [from_ms, to_ms), with these columns of it."""
-    return _read(spark, lake.polls, poll_journal_source.pruned, columns, "at_ms", from_ms, to_ms)
+    return _read(spark, lake.polls, poll_journal_columns.TABLE, columns, "at_ms", from_ms, to_ms)
 
 
 def _read(
     spark: "SparkSession",
     files: Iterable[LakeFile],
-    schema: Callable[..., str],
+    table: SourceTable,
     columns: Sequence[str],
     time: str,
     from_ms: int | None,
@@ -87,13 +88,14 @@ def _read(
 
     paths = [file.path for file in files_in(files, from_ms, to_ms)]
     if not paths:
-        return small_table(spark, (), schema(*columns))
-    read = schema(*dict.fromkeys([*columns, time]))
+        return small_table(spark, (), table.ddl(*columns))
+    names = list(dict.fromkeys([*columns, time]))
+    read = table.ddl(*names)
     if is_local(paths[0]):
         rows = spark.read.schema(read).option("recursiveFileLookup", "true").parquet(*paths)
     else:
-        bounds = (time, from_ms, to_ms)
-        rows = spark.range(0, len(paths), 1, len(paths)).mapInArrow(partial(read_remote, paths, columns, bounds), read)
+        task = partial(read_remote, paths, table.arrow(names), (time, from_ms, to_ms))
+        rows = spark.range(0, len(paths), 1, len(paths)).mapInArrow(task, read)
     if from_ms is not None:
         rows = rows.where(F.col(time) >= from_ms)
     if to_ms is not None:
@@ -103,26 +105,24 @@ def _read(
 
 def read_remote(
     paths: Sequence[str],
-    columns: Sequence[str],
+    schema: pa.Schema,
     window: tuple[str, int | None, int | None],
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, ``columns`` and time out.
+    """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, batches of ``schema`` out.
 
-    Row groups without a row of the ``window`` (column, from, to) are not fetched.
+    Bodies and properties that were left out are null. Row groups without a row of the ``window`` (column, from, to)
+    are not fetched.
     """
     time, from_ms, to_ms = window
     wanted = None if from_ms is None else dataset.field(time) >= from_ms
     if to_ms is not None:
         below = dataset.field(time) < to_ms
         wanted = below if wanted is None else wanted & below
-    names = list(dict.fromkeys([*columns, time]))
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             file = _open_remote(paths[number])
-            present = [name for name in names if name in file.physical_schema.names]
-            for rows in file.to_batches(columns=present, filter=wanted, batch_size=ROWS, batch_readahead=1):
-                yield plain(rows, names)
+            yield from file.to_batches(schema, schema.names, wanted, batch_size=ROWS, batch_readahead=1)
 
 
 def _open_remote(path: str) -> dataset.Fragment:
@@ -137,15 +137,3 @@ def _open_remote(path: str) -> dataset.Fragment:
         if file.size() <= SMALL_FILE:
             return parquet.make_fragment(pa.BufferReader(file.read()))
     return parquet.make_fragment(inside, filesystem=filesystem)
-
-
-def plain(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """These columns, without dictionaries; bodies and properties that were left out are null."""
-    arrays = []
-    for name in names:
-        if name not in rows.schema.names:
-            arrays.append(pa.nulls(rows.num_rows, pa.binary() if name == "body" else pa.string()))
-            continue
-        column = rows.column(name)
-        arrays.append(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))

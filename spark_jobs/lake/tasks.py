@@ -7,21 +7,22 @@ table, but belong to it only when the driver commits them (see ``sync``).
 import socket
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from pathlib import Path
+from datetime import date
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyarrow import dataset
+from pyarrow.fs import FileType
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.storage import files_of, filesystem_of, is_folder, is_local, joined, remove_file, sync_file
-from spark_jobs.sources import poll_journal_columns
+from spark_jobs.lake.storage import files_of, filesystem_of, is_local, joined, remove_file, sync_to_disk
+from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, Source, arrow_schema, parts, record_batch
-from spark_jobs.sources.commit_log_records import RecordWalk, Segment
-from spark_jobs.sources.commit_log_segments import require_log_folder
+from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, record_batches
+from spark_jobs.sources.commit_log_records import RecordWalk
+from spark_jobs.sources.commit_log_segments import LogRange, open_segment
 from spark_jobs.sources.poll_journal_files import read_file
 
 BODIES = ("properties", "body")
@@ -46,17 +47,10 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class LogWork(msgspec.Struct, frozen=True, tag="log"):
-    """Bytes [start, end) of the segment at ``path``, which begins at ``base``.
+    """A range of the log. ``target`` is where its files go."""
 
-    ``target`` is where the files go, see ``Target``.
-    """
-
-    store: str
     target: Target
-    path: str
-    base: int
-    start: int
-    end: int
+    range: LogRange
     with_bodies: bool
     bounds: Bounds
 
@@ -71,21 +65,20 @@ class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
     start: int
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """A file that was written: its path below its table, its day, and what is in it.
+class LakeFile(msgspec.Struct, frozen=True):
+    """A Parquet file of a table: its path, day (UTC), rows, bytes, the smallest and largest time of its rows (ms).
 
-    ``min_offset``, ``max_offset``: physical offsets, 0 for polls.
+    The path of a file that is not committed yet is below its table. Physical offsets are 0 for polls.
     """
 
     path: str
-    date: str
+    day: date
     rows: int
     size: int
     min_ms: int
     max_ms: int
     min_offset: int = 0
     max_offset: int = 0
-    modified_ms: int = 0
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
@@ -93,7 +86,7 @@ class LogDone(msgspec.Struct, frozen=True, tag="log"):
 
     start: int
     end: int
-    drafts: list[Draft]
+    files: list[LakeFile]
     gone: bool = False
     torn_bytes: int = 0
     left_out: dict[str, int] = {}
@@ -109,7 +102,7 @@ class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
     created_ms: int
     start: int
     end: int
-    drafts: list[Draft]
+    files: list[LakeFile]
     closed: bool = False
     lost: int = 0
 
@@ -134,51 +127,33 @@ def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatc
 
 def write_log(work: LogWork) -> LogDone:
     """Write a range of the log into a file for each day (UTC) of store time. NotAStoreError if it sees no log."""
-    columns = MESSAGE_COLUMNS + (BODIES if work.with_bodies else ())
     schema = schema_of("messages", work.with_bodies)
-    try:
-        segment = Segment.open(work.path, work.base)
-    except FileNotFoundError:
-        require_log_folder(work.path)
-        return LogDone(work.start, work.end, [], gone=True)
-    source = Source(segment, Path(work.store))
-    walk = RecordWalk(segment, work.start - segment.base, work.end - segment.base, resume=True)
+    segment, (_, base, start, end) = open_segment(work.range), work.range
+    if segment is None:
+        return LogDone(start, end, [], gone=True)
+    walk = RecordWalk(segment, start - base, end - base)
     last_offset, last_size, left_out = -1, 0, Counter[str]()
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal last_offset, last_size
         for headers in walk:
-            last_offset, last_size = segment.base + int(headers.at[-1]), int(headers.size[-1])
-            for part in parts(source, work.bounds.plausible(segment, headers, left_out), columns):
-                yield record_batch(part, schema)
+            last_offset, last_size = base + int(headers.at[-1]), int(headers.size[-1])
+            yield from record_batches(segment, work.bounds.plausible(segment, headers, left_out), schema)
 
-    name = f"range={work.start:020d}-{work.end:020d}"
+    name = f"range={start:020d}-{end:020d}"
     drafts = write_files(work.target, "messages", name, schema, batches(), 0 if work.with_bodies else GROUP_ROWS)
-    return LogDone(
-        work.start,
-        work.end,
-        drafts,
-        torn_bytes=sum(gap.stop - gap.start for gap in walk.gaps),
-        left_out=left_out,
-        last_offset=last_offset,
-        last_size=last_size,
-    )
+    torn_bytes = sum(gap.stop - gap.start for gap in walk.gaps)
+    return LogDone(start, end, drafts, False, torn_bytes, left_out, last_offset, last_size)
 
 
 def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
-    """The columns of a table's files."""
-    if table == "messages":
-        return as_written(arrow_schema(MESSAGE_COLUMNS + (BODIES if with_bodies else ())))
-    return poll_journal_columns.arrow_schema(POLL_COLUMNS)
-
-
-def as_written(schema: pa.Schema) -> pa.Schema:
-    """The schema of batches for a file. Topics and addresses, of which there are few different ones, are dictionaries;
-    these and numbers are never null."""
+    """The columns of a table's files. What every message has is never null, and a dictionary if few are different."""
+    if table == "polls":
+        return poll_journal_columns.TABLE.arrow(POLL_COLUMNS)
     fields = []
-    for field in schema:
+    for field in commit_log_columns.TABLE.arrow(MESSAGE_COLUMNS + (BODIES if with_bodies else ())):
         kind = pa.dictionary(pa.int32(), pa.string()) if field.name in DICTIONARIES else field.type
-        fields.append(pa.field(field.name, kind, nullable=field.name not in NUMBERS and field.name not in DICTIONARIES))
+        fields.append(pa.field(field.name, kind, nullable=field.name not in (*NUMBERS, *DICTIONARIES)))
     return pa.schema(fields)
 
 
@@ -200,14 +175,15 @@ def write_journal(work: JournalWork) -> JournalDone:
 
 def write_files(
     target: Target, table: str, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], group_rows: int
-) -> list[Draft]:
+) -> list[LakeFile]:
     """Write rows, in their order, into a Parquet file for each day (UTC) of their times, and wait for the disk.
 
     Days that were closed to make room for others go on in another file. Row groups have at least ``group_rows`` rows,
     but for the last one of a file. LakeError on a machine that does not see the lake: its files would be nowhere.
     """
     root = joined(target.lakes, table)
-    if not is_folder(root):
+    filesystem, inside = filesystem_of(root)
+    if filesystem.get_file_info(inside).type != FileType.Directory:
         raise LakeError(
             f"{socket.gethostname()} does not see {root}: the machines of a cluster need the lake under the same path, "
             "on storage that they share."
@@ -215,7 +191,6 @@ def write_files(
     days = pa.schema([("date", pa.date32()), ("broker", pa.string())])
     whole = pa.unify_schemas([schema, days])
     time, parquet = TIMES[table], dataset.ParquetFileFormat()
-    filesystem, inside = filesystem_of(root)
     written: list[Any] = []
 
     def with_day(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -242,15 +217,11 @@ def write_files(
             file_visitor=written.append,
         )
         for file in written if is_local(root) else ():
-            sync_file(file.path)
+            sync_to_disk(file.path)
     except BaseException:
         remove_drafts(target, table, f"/{name}-{target.round}-")
         raise
-    infos = filesystem.get_file_info([file.path for file in written])
-    drafts = (
-        draft_of(file.path.removeprefix(inside).lstrip("/"), info, file.metadata, time)
-        for file, info in zip(written, infos, strict=True)
-    )
+    drafts = (draft_of(file.path.removeprefix(inside).lstrip("/"), file, time) for file in written)
     return sorted(drafts, key=lambda draft: draft.path)
 
 
@@ -261,10 +232,10 @@ def remove_drafts(target: Target, table: str, part: str, keep: Container[str] = 
             remove_file(path)
 
 
-def draft_of(below: str, info: Any, metadata: Any, time: str) -> Draft:
-    """A file that was written, by its path below the table, with the bounds from its statistics."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    names = metadata.schema.names
+def draft_of(below: str, file: Any, time: str) -> LakeFile:
+    """A file that pyarrow has written, by its path below the table, with the bounds from its statistics."""
+    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+    names = file.metadata.schema.names
 
     def smallest_and_largest(name: str) -> tuple[int, int]:
         if name not in names:
@@ -272,12 +243,6 @@ def draft_of(below: str, info: Any, metadata: Any, time: str) -> Draft:
         found = [group.column(names.index(name)).statistics for group in groups]
         return min(each.min for each in found), max(each.max for each in found)
 
-    return Draft(
-        below,
-        below.partition("/")[0].removeprefix("date="),
-        metadata.num_rows,
-        info.size,
-        *smallest_and_largest(time),
-        *smallest_and_largest("physical_offset"),
-        info.mtime_ns // 1_000_000,
-    )
+    day = date.fromisoformat(below.partition("/")[0].removeprefix("date="))
+    rows, offsets = file.metadata.num_rows, smallest_and_largest("physical_offset")
+    return LakeFile(below, day, rows, file.size, *smallest_and_largest(time), *offsets)

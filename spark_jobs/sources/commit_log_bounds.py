@@ -5,7 +5,7 @@ with such a field is left out and counted.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from broker_core.formats import rocketmq_json
-from spark_jobs.sources.commit_log_files import entries, read_start
+from spark_jobs.sources.commit_log_files import SegmentFile, read_start
 from spark_jobs.sources.commit_log_records import Bools, Headers, Longs, RecordWalk, Segment, joined
 
 if TYPE_CHECKING:
@@ -46,13 +46,11 @@ class Bounds(NamedTuple):
     queues: int = QUEUES
 
     @classmethod
-    def of_store(cls, store: str | os.PathLike[str]) -> "Bounds":
-        """From a day before the log's first records to a day after the last change of its files."""
-        segments = [entry for entry in entries(Path(store, "commitlog")) if entry.is_file and entry.name.isdecimal()]
-        first_ms = next(
-            (ms for entry in segments if (ms := first_store_ms(entry.path, int(entry.name))) is not None), None
-        )
-        changed_ms = max((entry.modified_ms for entry in segments), default=0)
+    def of_store(cls, store: str | os.PathLike[str], segments: Sequence[SegmentFile]) -> "Bounds":
+        """From a day before the first records of these segments to a day after the last change of their files."""
+        begins = (first_store_ms(segment.path, segment.base) for segment in segments)
+        first_ms = next((ms for ms in begins if ms is not None), None)
+        changed_ms = max((segment.modified_ms for segment in segments), default=0)
         is_copy = first_ms is None or changed_ms < first_ms - DAY_MS  # whose files have no time of their own
         from_ms = None if first_ms is None else first_ms - DAY_MS
         to_ms = None if is_copy else changed_ms + DAY_MS
@@ -114,7 +112,7 @@ def first_store_ms(path: str, base: int) -> int | None:
     except FileNotFoundError:
         return None
     times: list[int] = []
-    for headers in RecordWalk(segment, 0, SAMPLE_BYTES, resume=True):
+    for headers in RecordWalk(segment, 0, SAMPLE_BYTES):
         times += headers.store_ts[:SAMPLE].tolist()
         if len(times) >= SAMPLE:
             break

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_records import RecordWalk, Segment
-from spark_jobs.sources.commit_log_segments import LogPlan, LogRange
+from spark_jobs.sources.commit_log_records import RecordWalk
+from spark_jobs.sources.commit_log_segments import LogPlan, LogRange, open_segment
 
 
 class Damage(NamedTuple):
@@ -73,11 +73,10 @@ def _spans(ranges: Sequence[LogRange]) -> list[LogRange]:
 
 def _gaps(span: LogRange, bounds: Bounds, left_out: Counter[str]) -> tuple[tuple[int, int] | None, list[Damage]]:
     """((first, last) store time of a segment's records, None without any; the damage between them)."""
-    try:
-        segment = Segment.open(span.path, span.base)
-    except FileNotFoundError:
+    segment = open_segment(span)
+    if segment is None:
         return None, []
-    walk = RecordWalk(segment, span.start - segment.base, span.stop - segment.base, resume=True)
+    walk = RecordWalk(segment, span.start - segment.base, span.stop - segment.base)
     kept = (bounds.plausible(segment, headers, left_out) for headers in walk)
     parts = [(headers.at.copy(), headers.store_ts.copy()) for headers in kept]
     at = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.int64)

@@ -2,21 +2,26 @@
 
 import mmap
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from spark_jobs.errors import UnsupportedUrlError
+from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
+
+SEGMENT_NAME = re.compile(r"\d{20}")
 
 
-class Entry(NamedTuple):
-    """A file or folder in a folder. ``size``: of a file, bytes. ``modified_ms``: when it was last changed."""
+class SegmentFile(NamedTuple):
+    """A file of the commit log: global offset of its first byte, and of the byte behind its last usable one.
 
-    name: str
+    ``modified_ms``: when it was last changed.
+    """
+
     path: str
-    is_file: bool
-    size: int
-    modified_ms: int = 0
+    base: int
+    limit: int
+    modified_ms: int
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
@@ -31,21 +36,27 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     return Path(unquote(url.path) if text.startswith("file://") else text.removeprefix("file:")).resolve()
 
 
-def entries(folder: str | os.PathLike[str]) -> list[Entry]:
-    """What is in a folder, by name; empty if there is no such folder."""
-    found = []
-    try:
-        with os.scandir(folder) as listed:
-            for entry in listed:
-                try:
-                    is_file, status = entry.is_file(), entry.stat()
-                    size = status.st_size if is_file else 0
-                    found.append(Entry(entry.name, entry.path, is_file, size, status.st_mtime_ns // 1_000_000))
-                except FileNotFoundError:  # it was removed this very moment
-                    continue
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(found)
+def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
+    """Segments in order, and the names of all else in the folder. NotAStoreError when there is no commit log."""
+    folder = Path(store, "commitlog")
+    if not folder.is_dir():
+        if Path(store, "glassmq").is_file():
+            return [], ()
+        raise NotAStoreError(f"{os.fspath(store)} is not a store: it has no commitlog folder.")
+    segments: list[SegmentFile] = []
+    foreign = []
+    for path in sorted(folder.iterdir()):
+        if not SEGMENT_NAME.fullmatch(path.name) or not path.is_file():
+            foreign.append(path.name)
+            continue
+        try:
+            base, status = int(path.name), path.stat()
+        except FileNotFoundError:  # it was removed this very moment
+            continue
+        if segments:
+            segments[-1] = segments[-1]._replace(limit=min(segments[-1].limit, base))
+        segments.append(SegmentFile(str(path), base, base + status.st_size, status.st_mtime_ns // 1_000_000))
+    return segments, tuple(foreign)
 
 
 def read_start(path: str | os.PathLike[str], size: int) -> bytes | None:

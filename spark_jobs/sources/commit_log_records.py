@@ -7,6 +7,7 @@ many records at once. The record layout is pictured in ``broker_core.formats.com
 
 import mmap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -48,15 +49,16 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Segment(NamedTuple):
-    """A commit log file in memory. Positions are counted from its first byte, whose offset in the log is ``base``."""
+    """A commit log file of a store, in memory. Positions are counted from its first byte, which is at ``base``."""
 
     buffer: mmap.mmap | bytes
     base: int
+    store: Path
 
     @classmethod
     def open(cls, path: str, base: int) -> "Segment":
         """Map the file. FileNotFoundError if retention has deleted it."""
-        return cls(map_file(path), base)
+        return cls(map_file(path), base, Path(path).parents[1])
 
     @property
     def size(self) -> int:
@@ -217,39 +219,39 @@ class Gap(NamedTuple):
 class RecordWalk:
     """Iterates, once, over the records of [start, stop) of a segment. The first record begins at ``start``.
 
-    With ``resume`` the walk passes over bytes that are no record; without it they end the walk. Afterwards ``end`` is
-    the end of the last record, and ``gaps`` lists what was passed over.
+    The walk passes over bytes that are no record; with ``until_unwritten`` it ends at zeros, the space that is left.
+    Afterwards ``end`` is the end of the last record, and ``gaps`` lists what was passed over.
     """
 
-    def __init__(self, segment: Segment, start: int, stop: int, *, resume: bool) -> None:
+    def __init__(self, segment: Segment, start: int, stop: int, *, until_unwritten: bool = False) -> None:
         self.end = start
         self.gaps: list[Gap] = []
         self._segment = segment
         self._stop = min(stop, segment.size)
-        self._resume = resume
+        self._until_unwritten = until_unwritten
 
     def __iter__(self) -> Iterator[Headers]:
         """Yield the records in order, up to ``ROWS`` at a time."""
-        segment, rows = self._segment, ROWS
-        while self.end < self._stop and not is_blank_at(segment, self.end):
-            headers = self._next(rows)
+        segment, rows, at = self._segment, ROWS, self.end
+        while at < self._stop and not is_blank_at(segment, at):
+            headers = self._next(at, rows)
             count = len(headers.at)
             rows = min(max(2 * count, FEW_ROWS), ROWS)
             if count:
-                self.end = int(headers.at[-1] + headers.size[-1])
+                self.end = at = int(headers.at[-1] + headers.size[-1])
                 yield headers
                 continue
-            if not self._resume:
+            if self._until_unwritten and is_unwritten_at(segment, at):
                 return
-            found = first_record(segment, self.end + 1, self._stop)
-            self.gaps.append(Gap(self.end, self._stop if found is None else found))
+            found = first_record(segment, at + 1, self._stop)
+            self.gaps.append(Gap(at, self._stop if found is None else found))
             if found is None:
                 return
-            self.end = found
+            at = found
 
-    def _next(self, rows: int) -> Headers:
-        """Valid records from ``end`` on: none, or one and those behind it up to TEXT_BYTES of texts."""
-        headers, valid = read_headers(self._segment, follow(self._segment, self.end, self._stop, rows), self._stop)
+    def _next(self, at: int, rows: int) -> Headers:
+        """Valid records from ``at`` on: none, or one and those behind it up to TEXT_BYTES of texts."""
+        headers, valid = read_headers(self._segment, follow(self._segment, at, self._stop, rows), self._stop)
         if not valid.all():
             headers = headers.part(slice(int(np.argmin(valid))))
         texts = np.cumsum(headers.topic_length + headers.properties_length)

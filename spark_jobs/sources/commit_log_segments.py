@@ -9,7 +9,6 @@ record and that of the next segment, unless the clock was set back. CLOCK_SLACK_
 """
 
 import os
-import re
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -19,11 +18,10 @@ from typing import NamedTuple, TypeVar
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_bounds import Bounds, first_store_ms
-from spark_jobs.sources.commit_log_files import entries, read_start
+from spark_jobs.sources.commit_log_files import SegmentFile, find_segments, read_start
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.sources.consume_queues import consume_queue_ends
 
-SEGMENT_NAME = re.compile(r"\d{20}")
 SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
 """Bytes of the log that a task reads, at most a segment and a bit: a task costs some 50 ms, and one that fails begins
 anew."""
@@ -36,14 +34,6 @@ TAIL_BYTES = 1024 * 1024
 """Bytes before the last record that a consume queue has, from which on records are walked to find the log's end."""
 
 _Piece = TypeVar("_Piece")
-
-
-class SegmentFile(NamedTuple):
-    """A file of the commit log: global offset of its first byte, and of the byte behind its last usable one."""
-
-    path: str
-    base: int
-    limit: int
 
 
 class LogRange(NamedTuple):
@@ -77,28 +67,6 @@ class LogPlan(NamedTuple):
     log_end: int
     segments_outside: int
     """Segments that are not read because their messages were stored before or after the window."""
-
-
-def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tuple[str, ...]]:
-    """Segments in order, and the names of all else in the folder. NotAStoreError when there is no commit log."""
-    folder = Path(store, "commitlog")
-    if not folder.is_dir():
-        if Path(store, "glassmq").is_file():
-            return [], ()
-        raise NotAStoreError(f"{os.fspath(store)} is not a store: it has no commitlog folder.")
-    found, foreign = [], []
-    for entry in entries(folder):
-        if SEGMENT_NAME.fullmatch(entry.name) and entry.is_file:
-            found.append(entry)
-        else:
-            foreign.append(entry.name)
-    segments = []
-    for index, entry in enumerate(found):
-        limit = int(entry.name) + entry.size
-        if index + 1 < len(found):
-            limit = min(limit, int(found[index + 1].name))
-        segments.append(SegmentFile(entry.path, int(entry.name), limit))
-    return segments, tuple(foreign)
 
 
 def read_safe_end(store: str | os.PathLike[str]) -> safe_end.SafeEnd | None:
@@ -137,7 +105,7 @@ def plan_log(
     NotAStoreError for a path without a commit log.
     """
     segments, foreign = find_segments(store)
-    bounds = Bounds.of_store(store)
+    bounds = Bounds.of_store(store, segments)
     published = read_safe_end(store)
     if published is not None:
         start = max(start, published.min_offset)
@@ -217,8 +185,11 @@ def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], sta
     low, stop = first - segment.base, file.limit - segment.base
     hint = last_dispatched(store, file.base, file.limit) - TAIL_BYTES - segment.base
     begin = first_record(segment, hint, stop) if hint > low else None
-    last, end = walk_to_end(segment, low if begin is None else begin, stop)
-    ended_by = "end of the last segment"
+    last: deque[int] = deque(maxlen=CHECKED_AT_THE_END)
+    walk = RecordWalk(segment, low if begin is None else begin, stop, until_unwritten=True)
+    for headers in walk:
+        last.extend(headers.at.tolist())
+    end, ended_by = walk.end, "end of the last segment"
     if end < segment.size and not is_blank_at(segment, end):
         ended_by = "unwritten space" if is_unwritten_at(segment, end) else "invalid record"
     for at in reversed(last):
@@ -235,25 +206,6 @@ def last_dispatched(store: str | os.PathLike[str], start: int, stop: int) -> int
     """
     ends = (queue.physical_offset for queue in consume_queue_ends(Path(store)))
     return max((offset for offset in ends if start <= offset < stop), default=-1)
-
-
-def walk_to_end(segment: Segment, start: int, stop: int) -> tuple[list[int], int]:
-    """(where the last CHECKED_AT_THE_END valid records begin, where the last of them ends), positions in the segment.
-
-    Bytes that are not valid records are passed over. Zeros end the walk: they are the space that is left.
-    """
-    last: deque[int] = deque(maxlen=CHECKED_AT_THE_END)
-    end = start
-    at: int | None = start
-    while at is not None:
-        walk, count = RecordWalk(segment, at, stop, resume=False), 0
-        for headers in walk:
-            last.extend(headers.at[-CHECKED_AT_THE_END:].tolist())
-            count += len(headers.at)
-        end = walk.end if count else end
-        is_torn = walk.end < stop and not is_blank_at(segment, walk.end) and not is_unwritten_at(segment, walk.end)
-        at = first_record(segment, walk.end + 1, stop) if is_torn else None
-    return list(last), end
 
 
 def split(file: SegmentFile, start: int, stop: int, split_bytes: int) -> list[LogRange]:
@@ -300,14 +252,19 @@ def filler_size(path: str, base: int, end: int, stop: int) -> int | None:
     return stop - end if end < stop and is_blank_at(segment, end - segment.base) else 0
 
 
-def require_log_folder(path: str) -> None:
-    """NotAStoreError where not only this segment is missing: a cluster's machine that does not see the store.
+def open_segment(part: LogRange) -> Segment | None:
+    """The segment of a range; None if retention has deleted it.
 
-    Taken for a segment that retention has deleted, all of the log would silently be empty there.
+    NotAStoreError where not only this segment is missing: on a cluster's machine that does not see the store. If that
+    counted as deleted, all of the log would silently be empty there.
     """
-    folder = Path(path).parent
-    if not folder.is_dir():
+    try:
+        return Segment.open(part.path, part.base)
+    except FileNotFoundError as error:
+        folder = Path(part.path).parent
+        if folder.is_dir():
+            return None
         raise NotAStoreError(
             f"{socket.gethostname()} does not see {folder}: the machines of a cluster need the store under the same "
             "path, on storage that they share."
-        )
+        ) from error

@@ -19,18 +19,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, DEFAULT_COLUMNS, Source, record_batches
+from spark_jobs.sources.commit_log_columns import DEFAULT_COLUMNS, TABLE, record_batches
 from spark_jobs.sources.commit_log_files import local_folder
-from spark_jobs.sources.commit_log_records import RecordWalk, Segment
-from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, plan_log, require_log_folder
-from spark_jobs.sources.source_options import ddl_of, require_schema, whole_number
+from spark_jobs.sources.commit_log_records import RecordWalk
+from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, open_segment, plan_log
+from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
-
-
-def pruned(*columns: str) -> str:
-    """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
-    return ddl_of("commit log", COLUMN_TYPES, columns)
+pruned = TABLE.ddl
+"""The schema, as DDL, of only these columns. ValueError for a column that there is not."""
 
 
 class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -44,7 +41,7 @@ class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspa
         return pruned(*DEFAULT_COLUMNS)
 
     def reader(self, schema: StructType) -> "CommitLogReader":
-        require_schema("commit log", COLUMN_TYPES, schema)
+        TABLE.require(schema)
         return CommitLogReader(schema, dict(self.options))
 
 
@@ -74,11 +71,9 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
             yield from self._read_range(LogRange(*values), Bounds(*bounds))
 
     def _read_range(self, log_range: LogRange, bounds: Bounds) -> Iterator[pa.RecordBatch]:
-        try:
-            segment = Segment.open(log_range.path, log_range.base)
-        except FileNotFoundError:
-            require_log_folder(log_range.path)
+        segment = open_segment(log_range)
+        if segment is None:
             return
-        source, left_out = Source(segment, self._store), Counter[str]()
-        for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base, resume=True):
-            yield from record_batches(source, bounds.plausible(segment, headers, left_out), self._columns)
+        schema, left_out = TABLE.arrow(self._columns), Counter[str]()
+        for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base):
+            yield from record_batches(segment, bounds.plausible(segment, headers, left_out), schema)

@@ -5,6 +5,7 @@ unit that does; nothing in the log says it. Consume queues may be incomplete, st
 they say of a message is checked in the log.
 """
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,24 +17,12 @@ from numpy.typing import NDArray
 from broker_core.formats.commit_log_record import RecordError, decode
 from broker_core.formats.consume_queue_ext_unit import ADDRESS_BASE
 from broker_core.formats.consume_queue_unit import UNIT_SIZE
-from spark_jobs.sources.commit_log_files import entries
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 UNKNOWN = -1
 UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-BATCH_UNIT = np.dtype(
-    [
-        ("offset", ">i8"),
-        ("size", ">i4"),
-        ("tags_code", ">i8"),
-        ("store_ts", ">i8"),
-        ("base", ">i8"),
-        ("number", ">i2"),
-        ("compacted_offset", ">i4"),
-        ("reserved", ">i4"),
-    ]
-)
-"""One unit of a batch consume queue (``formats/batch_consume_queue_unit.py``)."""
+BATCH_UNIT = np.dtype([*UNIT.descr, ("store_ts", ">i8"), ("base", ">i8"), ("number", ">i2"), ("reserved", ">i8")])
+"""A unit of a batch consume queue (``formats/batch_consume_queue_unit.py``): ``number`` messages from ``base`` on."""
 LARGEST_RECORD = 20 * 1024 * 1024
 """Bytes; more than any broker stores as one record."""
 _LAST_ADDRESS = -(1 << 31) - 1
@@ -56,36 +45,27 @@ def consume_queue_ends(store: Path) -> Iterator[QueueEnd]:
 
     A queue that has a batch consume queue too got it in place of this one, which is not up to date.
     """
-    batch_queues = set()
-    for end in _batch_queue_ends(store):
-        batch_queues.add((end.topic, str(end.queue_id)))
-        yield end
-    for queue in store.glob("consumequeue/*/*"):
-        if not queue.name.isdecimal() or (queue.parent.name, queue.name) in batch_queues:
-            continue
-        for base, octets in _files(queue, newest_first=True):
-            units = _units(octets)
-            # The rest of a file is preallocated, so units that have a size come first.
-            count = bisect_left(range(len(units)), True, key=lambda index: units["size"][index] <= 0)
-            if count:
-                end_offset = base // UNIT_SIZE + count
-                yield QueueEnd(queue.parent.name, int(queue.name), end_offset, int(units["offset"][count - 1]))
-                break
+    known = set()
+    for folder, kind, filled in (("batchconsumequeue", BATCH_UNIT, "number"), ("consumequeue", UNIT, "size")):
+        for queue in store.glob(f"{folder}/*/*"):
+            key = queue.parent.name, queue.name
+            if key in known or not queue.name.isdecimal():
+                continue
+            for number, unit in _last_unit(queue, kind, filled):
+                known.add(key)
+                end = int(unit["base"]) + int(unit["number"]) if kind is BATCH_UNIT else number + 1
+                yield QueueEnd(queue.parent.name, int(queue.name), end, int(unit["offset"]))
 
 
-def _batch_queue_ends(store: Path) -> Iterator[QueueEnd]:
-    """The ends of all batch consume queues with a unit."""
-    for queue in store.glob("batchconsumequeue/*/*"):
-        if not queue.name.isdecimal():
-            continue
-        for _, octets in _files(queue, newest_first=True):
-            units = octets[: len(octets) // BATCH_UNIT.itemsize * BATCH_UNIT.itemsize].view(BATCH_UNIT)
-            count = bisect_left(range(len(units)), True, key=lambda index: units["number"][index] <= 0)
-            if count:
-                last = units[count - 1]
-                end = int(last["base"]) + int(last["number"])
-                yield QueueEnd(queue.parent.name, int(queue.name), end, int(last["offset"]))
-                break
+def _last_unit(queue: Path, kind: "np.dtype[Any]", filled: str) -> Iterator[tuple[int, Any]]:
+    """The number of a queue's last unit and the unit; nothing for a queue without any."""
+    for base, octets in _files(queue, newest_first=True):
+        units = _units(octets, kind)
+        # The rest of a file is preallocated, so units that are filled come first.
+        count = bisect_left(range(len(units)), True, key=lambda index: units[filled][index] <= 0)
+        if count:
+            yield base // kind.itemsize + count - 1, units[count - 1]
+            return
 
 
 def store_time(store: Path, topic: str, queue_id: int, queue_offset: int) -> int | None:
@@ -149,19 +129,16 @@ def _files(folder: Path, *, newest_first: bool = False) -> Iterator[tuple[int, N
             continue
 
 
-def _units(octets: NDArray[np.uint8]) -> NDArray[Any]:
-    return octets[: len(octets) // UNIT_SIZE * UNIT_SIZE].view(UNIT)
+def _units(octets: NDArray[np.uint8], kind: "np.dtype[Any]" = UNIT) -> NDArray[Any]:
+    return octets[: len(octets) // kind.itemsize * kind.itemsize].view(kind)
 
 
 def _bytes_at(folder: Path, position: int, size: int) -> bytes:
     """Bytes of a file that is named by the position of its first byte; fewer if they are not there."""
-    begins = [int(file.name) for file in entries(str(folder)) if file.is_file and file.name.isdecimal()]
-    base = max((begin for begin in begins if begin <= position), default=None)
-    if base is None:
-        return b""
     try:
+        base = max(int(name) for name in os.listdir(folder) if name.isdecimal() and int(name) <= position)
         with open(folder / f"{base:020d}", "rb") as file:
             file.seek(position - base)
             return file.read(size)
-    except OSError:
+    except (OSError, ValueError):  # there is none
         return b""

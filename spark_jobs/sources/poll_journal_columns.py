@@ -1,6 +1,6 @@
 """Entries of the poll journal as Arrow columns: views of the file, never a step per entry."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from broker_core.formats.poll_journal import (
     decode_blocks,
     decode_header,
 )
+from spark_jobs.sources.source_options import SourceTable
 
 BATCH_ROWS = 32_768
 
@@ -50,16 +51,11 @@ COLUMN_TYPES: dict[str, str] = {
 ``latency_ms`` is the age of the first message given; ``broker``, ``epoch`` and ``file`` are those of the file.
 """
 
-_ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string()}
+TABLE = SourceTable("poll journal", COLUMN_TYPES)
 _NUMPY = {"q": "<i8", "i": "<i4", "B": "u1"}
 _NAMES = {"kind": KINDS, "cause": CAUSES, "status": STATUSES, "protocol": PROTOCOLS}
 _TEXTS = ("topic", "group", "client_id")
 _MADE_OF = {"latency_ms": ("at_ms", "oldest_store_ms")}
-
-
-def arrow_schema(columns: Sequence[str]) -> pa.Schema:
-    """The schema of the batches for these columns."""
-    return pa.schema([pa.field(name, _ARROW[COLUMN_TYPES[name]]) for name in columns])
 
 
 def record_batches(
@@ -124,7 +120,7 @@ def _batch(
         entries = entries[entries["at_ms"] >= from_ms]
     if to_ms is not None:
         entries = entries[entries["at_ms"] < to_ms]
-    schema, texts = arrow_schema(columns), pa.array(strings) if {*_TEXTS} & {*columns} else None
+    schema, texts = TABLE.arrow(columns), pa.array(strings) if {*_TEXTS} & {*columns} else None
     return pa.RecordBatch.from_arrays(
         [_column(header, entries, name, texts, schema.field(name).type) for name in columns], schema=schema
     )
@@ -133,13 +129,9 @@ def _batch(
 def _column(
     header: JournalHeader, entries: NDArray[np.void], name: str, texts: pa.Array | None, kind: pa.DataType
 ) -> pa.Array:
-    constants: dict[str, Callable[[], Any]] = {
-        "broker": lambda: header.broker,
-        "epoch": lambda: header.epoch,
-        "file": lambda: header.number,
-    }
+    constants: dict[str, Any] = {"broker": header.broker, "epoch": header.epoch, "file": header.number}
     if name in constants:
-        return pa.repeat(pa.scalar(constants[name](), kind), len(entries))
+        return pa.repeat(pa.scalar(constants[name], kind), len(entries))
     if not {*_MADE_OF.get(name, (name,))} <= {*(entries.dtype.names or ())}:
         return pa.nulls(len(entries), kind)  # an older schema
     if name in _NAMES:

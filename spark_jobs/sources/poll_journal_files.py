@@ -24,24 +24,6 @@ class JournalFile(NamedTuple):
     size: int
 
 
-class FileSurvey(NamedTuple):
-    """What is in a file. ``end`` is where its last valid block ends, all else of ``size`` bytes cannot be read."""
-
-    number: int
-    broker: str
-    epoch: int
-    entries: int
-    lost: int
-    """Entries that the broker could not write, as the file itself says."""
-    min_ms: int
-    """Smallest time of an entry, 0 without any; ``max_ms`` is the largest."""
-    max_ms: int
-    end: int
-    size: int
-    is_closed: bool
-    """Whether the broker closed it in order. If not, it is being written, or a crash took the last of its entries."""
-
-
 class JournalSurvey(NamedTuple):
     """What is in a journal."""
 
@@ -109,51 +91,40 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def survey_file(data: bytes, behind: int = 0) -> FileSurvey | None:
-    """What is in a file, of entries and losses only those behind that byte; None when it does not begin as one does."""
-    header = decode_header(data)
-    if header is None:
-        return None
-    entries, lost, end, is_closed = 0, 0, header.length, False
-    min_ms, max_ms = 0, 0
-    for block in decode_blocks(data, header):
-        end, is_closed = block.end, block.closes
-        if block.end <= behind:
-            continue
-        if block.entries:
-            min_ms = min(min_ms, block.min_ms) if entries else block.min_ms
-            max_ms = max(max_ms, block.max_ms) if entries else block.max_ms
-        entries += block.entries
-        lost += block.lost
-    return FileSurvey(
-        header.number, header.broker, header.epoch, entries, lost, min_ms, max_ms, end, len(data), is_closed
-    )
-
-
 def survey(store: str | os.PathLike[str], read: Mapping[str, int] = MappingProxyType({})) -> JournalSurvey:
     """What is in the journal of a store: reads all of it. NotAStoreError as ``find_files``.
 
     What has been ``read`` already, as ``begins_behind`` has it, does not count, but for the files themselves.
     """
     files, foreign = find_files(store)
-    surveys = {}
+    entries = lost = torn_bytes = unreadable_files = 0
+    times, is_closed = list[int](), dict[int, bool]()
     for file in files:
         data = read_file(file.path)
-        if data is not None:
-            surveys[file.number] = survey_file(data, begins_behind(data, read))
-    known = [found for found in surveys.values() if found is not None]
-    newest = max(surveys, default=-1)
-    times = [time for found in known if found.entries for time in (found.min_ms, found.max_ms)]
+        if data is None:
+            continue
+        is_closed[file.number], header = False, decode_header(data)
+        if header is None:
+            unreadable_files += 1
+            continue
+        end, behind = header.length, begins_behind(data, read)
+        for block in decode_blocks(data, header):
+            end, is_closed[file.number] = block.end, block.closes
+            if block.end > behind:
+                entries += block.entries
+                lost += block.lost
+                times += (block.min_ms, block.max_ms) if block.entries else ()
+        torn_bytes += len(data) - end
+    newest = max(is_closed, default=-1)
+    cut_off_files = sum(not closed for number, closed in is_closed.items() if number != newest)
     return JournalSurvey(
-        files=len(surveys),
-        entries=sum(found.entries for found in known),
-        lost=sum(found.lost for found in known),
-        torn_bytes=sum(found.size - found.end for found in known),
-        unreadable_files=len(surveys) - len(known),
-        cut_off_files=sum(
-            number != newest and (found is None or not found.is_closed) for number, found in surveys.items()
-        ),
-        foreign_files=foreign,
-        from_ms=min(times, default=0),
-        to_ms=max(times, default=0),
+        len(is_closed),
+        entries,
+        lost,
+        torn_bytes,
+        unreadable_files,
+        cut_off_files,
+        foreign,
+        min(times, default=0),
+        max(times, default=0),
     )

@@ -18,17 +18,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.sources.commit_log_files import local_folder
-from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, record_batches
+from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, TABLE, record_batches
 from spark_jobs.sources.poll_journal_files import JournalFile, begins_behind, find_files, read_file
-from spark_jobs.sources.source_options import ddl_of, require_schema, whole_number
+from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "glassmq_poll_journal"
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
-
-
-def pruned(*columns: str) -> str:
-    """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
-    return ddl_of("poll journal", COLUMN_TYPES, columns)
+pruned = TABLE.ddl
+"""The schema, as DDL, of only these columns. ValueError for a column that there is not."""
 
 
 class PollJournalSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -50,7 +47,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         self._columns = tuple(schema.fieldNames())
-        require_schema("poll journal", COLUMN_TYPES, schema)
+        TABLE.require(schema)
         if "path" not in options:
             raise ValueError("say which store: .load(PATH)")
         self._store = local_folder(options["path"])

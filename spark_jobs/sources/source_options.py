@@ -1,29 +1,41 @@
-"""Schemas and options of the data sources: columns are asked for by name, and Spark hands options over as text."""
+"""The columns of the data sources, and their options: Spark hands options over as text."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-
-def ddl_of(table: str, types: Mapping[str, str], columns: Iterable[str]) -> str:
-    """The schema of these columns as Spark's DDL. ValueError for a column that the table does not have."""
-    names = list(columns)
-    unknown = [name for name in names if name not in types]
-    if unknown:
-        raise ValueError(f"a {table} has no column {', '.join(unknown)}, but {', '.join(types)}")
-    return ", ".join(f"`{name}` {types[name]}" for name in names)
+_ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string(), "binary": pa.binary()}
 
 
-def require_schema(table: str, types: Mapping[str, str], schema: "StructType") -> None:
-    """ValueError where a field is not a column of the table, or has another type."""
-    for field in schema.fields:
-        wanted, given = types.get(field.name, ""), field.dataType.simpleString()
-        if {"long": "bigint"}.get(wanted, wanted) != given:
-            raise ValueError(
-                f"a {table} has no column {field.name} of type {given}; it has {ddl_of(table, types, types)}"
-            )
+class SourceTable(NamedTuple):
+    """A table that a data source reads: what it is called, and each column's type in Spark's DDL."""
+
+    name: str
+    types: Mapping[str, str]
+
+    def ddl(self, *columns: str) -> str:
+        """The schema of these columns as Spark's DDL. ValueError for a column that the table does not have."""
+        unknown = [name for name in columns if name not in self.types]
+        if unknown:
+            raise ValueError(f"a {self.name} has no column {', '.join(unknown)}, but {', '.join(self.types)}")
+        return ", ".join(f"`{name}` {self.types[name]}" for name in columns)
+
+    def arrow(self, columns: Iterable[str]) -> pa.Schema:
+        """The schema of batches with these columns."""
+        return pa.schema([pa.field(name, _ARROW[self.types[name]]) for name in columns])
+
+    def require(self, schema: "StructType") -> None:
+        """ValueError where a field is not a column of the table, or has another type."""
+        for field in schema.fields:
+            wanted, given = self.types.get(field.name, ""), field.dataType.simpleString()
+            if {"long": "bigint"}.get(wanted, wanted) != given:
+                raise ValueError(
+                    f"a {self.name} has no column {field.name} of type {given}; it has {self.ddl(*self.types)}"
+                )
 
 
 def whole_number(options: Mapping[str, str], name: str, default: int | None) -> int | None:

@@ -4,16 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
+from broker_core.formats.poll_journal import FOLDER, KINDS, BlockEncoder, JournalEntry, encode_header, file_name
 
 BEGIN_MS = 1_700_000_000_000
 
 
 def entry(number: int, **more: Any) -> JournalEntry:
     """Entry ``number``: one of each kind in turn, a second after the one before."""
-    kind = ("answered_at_once", "woken", "released", "committed")[number % 4]
-    at_ms = BEGIN_MS + 1000 * number
-    fields: dict[str, Any] = {
+    at_ms, held_us, kind = BEGIN_MS + 1000 * number, 1000 * number, KINDS[number % 4]
+    usual: dict[str, Any] = {
         "at_ms": at_ms,
         "from_offset": number,
         "next_offset": number + 2,
@@ -32,29 +31,13 @@ def entry(number: int, **more: Any) -> JournalEntry:
         "status": "FOUND",
         "protocol": "remoting",
     }
-    if kind == "woken":
-        fields |= {"cause": "arrival", "held_us": 1000 * number, "wake_us": number}
-    if kind == "released":
-        fields |= {
-            "cause": "channel_gone",
-            "status": "",
-            "next_offset": -1,
-            "oldest_store_ms": -1,
-            "messages": 0,
-            "bytes": 0,
-            "held_us": 1000 * number,
-        }
-    if kind == "committed":
-        fields |= {
-            "status": "",
-            "protocol": "",
-            "oldest_store_ms": -1,
-            "held_us": -1,
-            "granted_ms": -1,
-            "messages": -1,
-            "bytes": -1,
-        }
-    return JournalEntry(**(fields | more))
+    nothing = {"oldest_store_ms": -1, "messages": 0, "bytes": 0, "status": ""}
+    unlike: dict[str, dict[str, Any]] = {
+        "woken": {"cause": "arrival", "held_us": held_us, "wake_us": number},
+        "released": {**nothing, "cause": "channel_gone", "next_offset": -1, "held_us": held_us},
+        "committed": {**nothing, "protocol": "", "held_us": -1, "granted_ms": -1, "messages": -1, "bytes": -1},
+    }
+    return JournalEntry(**(usual | unlike.get(kind, {}) | more))
 
 
 def make_journal(

@@ -1,6 +1,7 @@
 """Parts of a log in memory, made of records that are valid or not."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from broker_core.formats import commit_log_record
@@ -8,9 +9,9 @@ from broker_core.formats.commit_log_record import HEADS, LENGTH, MAGIC_V1, MAGIC
 from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 
 
-def segment_of(data: bytes, base: int = 0) -> Segment:
+def segment_of(data: bytes, base: int = 0, store: Path = Path("nowhere")) -> Segment:
     """A segment that begins at this offset of the log."""
-    return Segment(data, base)
+    return Segment(data, base, store)
 
 
 def log_of(records: Iterable[Mapping[str, Any]], base: int = 0) -> bytes:
@@ -50,5 +51,5 @@ def raw_record(at: int, topic: bytes, properties: bytes = b"", body: bytes = b""
 
 def headers_of(segment: Segment) -> Headers:
     """All records of a segment that has some and nothing else."""
-    (headers,) = RecordWalk(segment, 0, segment.size, resume=False)
+    (headers,) = RecordWalk(segment, 0, segment.size)
     return headers

@@ -78,7 +78,7 @@ class Command(BaseCommand):
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.lake.tables import fill
         from spark_jobs.output.words import many
-        from spark_jobs.sources.commit_log_segments import find_segments
+        from spark_jobs.sources.commit_log_files import find_segments
 
         find_segments(store)  # before Spark takes its seconds to start
         done = fill(

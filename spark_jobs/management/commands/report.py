@@ -99,7 +99,7 @@ class Command(BaseCommand):
         from spark_jobs.lake.report_lake import lake_for
         from spark_jobs.no_journal import report_without_journal
         from spark_jobs.run import run_report
-        from spark_jobs.sources.commit_log_segments import find_segments
+        from spark_jobs.sources.commit_log_files import find_segments
 
         for store in jobs[0].stores:  # before Spark takes its seconds to start
             find_segments(store.path)

@@ -108,7 +108,7 @@ def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path:
     assert Path(found.folder) == tmp_path / "lakes"
     assert (found.notes.position, found.notes.synced_ms) == (position, NOW)
     assert state().behind_bytes == store.end - position
-    assert (found.notes.messages.rows, found.notes.polls.rows, found.notes.gap_bytes) == (30, 20, 0)
+    assert (found.notes.messages.rows, found.notes.polls.rows, found.notes.missing) == (30, 20, [])
     assert found.notes.messages.size > 0 < found.notes.polls.files
     assert (found.notes.ended_by, found.notes.segments_unread) == ("safe end", [])
 

@@ -14,13 +14,13 @@ from pyarrow import parquet
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake.delta import DAY_MS, READ_ON_HOURS, Table, begin_of, counted, first_kept
 from spark_jobs.lake.notes import Rows
-from spark_jobs.lake.tasks import Draft
+from spark_jobs.lake.tasks import LakeFile
 
 DAY = date(2026, 1, 31)
 BEGIN = begin_of(DAY)
 
 
-def draft(root: Path, name: str, first: int = 0, rows: int = 10, broker: str = "a", day: date = DAY) -> Draft:
+def draft(root: Path, name: str, first: int = 0, rows: int = 10, broker: str = "a", day: date = DAY) -> LakeFile:
     """A file of messages, one a second from the beginning of the day on."""
     path = f"date={day.isoformat()}/broker={broker}/{name}.parquet"
     file = root / "messages" / path
@@ -30,7 +30,7 @@ def draft(root: Path, name: str, first: int = 0, rows: int = 10, broker: str = "
     parquet.write_table(
         pa.table({"physical_offset": offsets, "topic": ["t"] * rows, "store_ts": pa.array(times, pa.int64())}), file
     )
-    return Draft(path, day.isoformat(), rows, file.stat().st_size, times[0], times[-1], first, first + rows - 1)
+    return LakeFile(path, day, rows, file.stat().st_size, times[0], times[-1], first, first + rows - 1)
 
 
 def offsets(root: Path) -> list[int]:
@@ -45,7 +45,7 @@ def table(tmp_path: Path) -> Table:
 
 def test_rows_and_position_come_in_one_commit(tmp_path: Path, table: Table) -> None:
     assert (table.version_of("a"), table.files("a")) == (None, [])
-    table.append("a", [draft(tmp_path, "one"), draft(tmp_path, "two", 10)], {"a": 500})
+    table.append("a", [draft(tmp_path, "one"), draft(tmp_path, "two", 10)], {"a": (None, 500)}, 7)
     again = Table.create(tmp_path, "messages")
     assert (again.version_of("a"), again.version_of("b")) == (500, None)
     first, second = again.files("a")
@@ -56,22 +56,23 @@ def test_rows_and_position_come_in_one_commit(tmp_path: Path, table: Table) -> N
 
 
 def test_a_position_advances_without_rows(tmp_path: Path, table: Table) -> None:
-    table.append("a", [], {"a": 7})
+    table.append("a", [], {"a": (None, 7)}, 7)
     assert Table.create(tmp_path, "messages").version_of("a") == 7
 
 
-def test_the_second_append_of_the_same_range_fails(tmp_path: Path, table: Table) -> None:
-    other = Table.create(tmp_path, "messages")
-    table.append("a", [draft(tmp_path, "mine")], {"a": 100})
+@pytest.mark.parametrize("opened_before", [True, False])
+def test_the_second_append_of_the_same_range_fails(tmp_path: Path, table: Table, opened_before: bool) -> None:
+    other = Table.create(tmp_path, "messages") if opened_before else table
+    table.append("a", [draft(tmp_path, "mine")], {"a": (None, 100)}, 7)
     with pytest.raises(LakeBusyError, match="Another process has filled the lake of a meanwhile"):
-        other.append("a", [draft(tmp_path, "its")], {"a": 100})
+        other.append("a", [draft(tmp_path, "its")], {"a": (None, 100)}, 7)
     assert offsets(tmp_path) == list(range(10))
 
 
 def test_another_broker_appends_at_the_same_time(tmp_path: Path, table: Table) -> None:
     other = Table.create(tmp_path, "messages")
-    table.append("a", [draft(tmp_path, "mine")], {"a": 100})
-    other.append("b", [draft(tmp_path, "its", 10, broker="b")], {"b": 70})
+    table.append("a", [draft(tmp_path, "mine")], {"a": (None, 100)}, 7)
+    other.append("b", [draft(tmp_path, "its", 10, broker="b")], {"b": (None, 70)}, 7)
     again = Table.create(tmp_path, "messages")
     assert (again.version_of("a"), again.version_of("b")) == (100, 70)
     assert [[file.min_offset for file in again.files(name)] for name in "ab"] == [[0], [10]]
@@ -80,8 +81,8 @@ def test_another_broker_appends_at_the_same_time(tmp_path: Path, table: Table) -
 def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, table: Table) -> None:
     before = date(2026, 1, 30)
     drafts = [draft(tmp_path, f"{number}", 10 * number, day=before) for number in range(4)]
-    table.append("a", [*drafts, draft(tmp_path, "new", 40)], {"a": 1})
-    table.append("b", [draft(tmp_path, "b", 50, broker="b")], {"b": 1})
+    table.append("a", [*drafts, draft(tmp_path, "new", 40)], {"a": (None, 1)}, 7)
+    table.append("b", [draft(tmp_path, "b", 50, broker="b")], {"b": (None, 1)}, 7)
     assert table.days_to_compact("a") == [before]
     assert table.compact("a", before) == 4
     assert [(file.rows, file.day) for file in table.files("a")] == [(40, before), (10, DAY)]
@@ -92,17 +93,17 @@ def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, ta
 
 
 def test_many_files_of_the_newest_day_are_compacted_too(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, f"{number}", number, 1) for number in range(31)], {"a": 1})
+    table.append("a", [draft(tmp_path, f"{number}", number, 1) for number in range(31)], {"a": (None, 1)}, 7)
     assert table.days_to_compact("a") == []
-    table.append("a", [draft(tmp_path, "31", 31, 1)], {"a": 2})
+    table.append("a", [draft(tmp_path, "31", 31, 1)], {"a": (1, 2)}, 7)
     assert table.days_to_compact("a") == [DAY]
 
 
 def test_days_are_dropped_for_one_broker(tmp_path: Path, table: Table) -> None:
     days = [date(2026, 1, number) for number in (29, 30, 31)]
     drafts = [draft(tmp_path, f"{day.day}", day.day * 10, day=day) for day in days]
-    table.append("a", drafts, {"a": 1})
-    table.append("b", [draft(tmp_path, "b", 0, broker="b", day=days[0])], {"b": 1})
+    table.append("a", drafts, {"a": (None, 1)}, 7)
+    table.append("b", [draft(tmp_path, "b", 0, broker="b", day=days[0])], {"b": (None, 1)}, 7)
     table.drop_before("a", days[1])
     assert [file.day for file in table.files("a")] == days[1:]
     assert [file.day for file in table.files("b")] == days[:1]
@@ -110,7 +111,7 @@ def test_days_are_dropped_for_one_broker(tmp_path: Path, table: Table) -> None:
 
 
 def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, "one")], {"a": 1})
+    table.append("a", [draft(tmp_path, "one")], {"a": (None, 1)}, 7)
     killed, recent = (tmp_path / "messages" / draft(tmp_path, name, 90).path for name in ("killed", "recent"))
     then = time.time() - (READ_ON_HOURS + 1) * 3600
     os.utime(killed, (then, then))
@@ -120,7 +121,7 @@ def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, table: Table)
 
 
 def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, "one")], {"a": 1})
+    table.append("a", [draft(tmp_path, "one")], {"a": (None, 1)}, 7)
     for path in (tmp_path / "messages" / "_delta_log").glob("*.json"):
         path.write_text("{")
     with pytest.raises(LakeError, match="is not a Delta table that can be read"):
@@ -132,7 +133,7 @@ def test_there_is_no_table_before_it_is_created(tmp_path: Path) -> None:
 
 
 def test_duckdb_reads_the_files_as_they_are(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, f"{number}", 10 * number) for number in range(3)], {"a": 1})
+    table.append("a", [draft(tmp_path, f"{number}", 10 * number) for number in range(3)], {"a": (None, 1)}, 7)
     draft(tmp_path, "of a killed writer", 99)
     paths = [file.path for file in table.files("a")]
     assert duckdb.sql(f"select count(*), max(physical_offset) from read_parquet({paths})").fetchall() == [(30, 29)]

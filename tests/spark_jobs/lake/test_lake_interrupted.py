@@ -19,7 +19,8 @@ from tests.spark_jobs.stores import make_store, publish_end
 
 pytestmark = pytest.mark.torture
 
-FILLER = str(PROJECT / "tests/spark_jobs/lake_filler.py")
+FILLER = "import manage; from spark_jobs.lake import sync; sync.ROUND_BYTES = 16384; manage.main()"
+"""``manage.py`` with a lake that is filled in small rounds, so that there is a middle in which to end it."""
 
 
 def left_of_session(process: int) -> list[int]:
@@ -43,7 +44,7 @@ def test_ctrl_c_keeps_what_was_written_and_the_next_fill_goes_on_there(
     publish_end(store, written.end)
     (store / "glassmq").write_text("1")
     filler = subprocess.Popen(
-        [sys.executable, FILLER, "lake", "sync", "--store", str(store), "--lake", str(lakes)],
+        [sys.executable, "-c", FILLER, "lake", "sync", "--store", str(store), "--lake", str(lakes)],
         cwd=PROJECT,
         env=clean_environment | {"GLASSMQ_SPARK_MASTER": "local[2]"},
         text=True,

@@ -1,9 +1,8 @@
 """Two fills of one lake at a time, and a report that opens the lake during a fill."""
 
-import fcntl
-import os
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,36 +13,46 @@ from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import Table
 from spark_jobs.lake.folders import TABLES, lake_name
 from spark_jobs.lake.lake import find_lake
-from spark_jobs.lake.notes import Notes, read_notes, write_notes
+from spark_jobs.lake.notes import TORN, Notes, read_notes, write_notes
 from spark_jobs.lake.storage import Location
 from spark_jobs.lake.tasks import Done, Work
 from spark_jobs.sources.poll_journal_files import survey
+from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
-from tests.spark_jobs.lake.test_sync import fill, lake_of, rows, written
+from tests.spark_jobs.lake.test_sync import active, files_of, fill, lake_of, rows, written
 from tests.spark_jobs.lakes import run_here
 from tests.spark_jobs.stores import Written, make_store, publish_end, tear
 
 __all__ = ["written"]
 
 
-@pytest.mark.parametrize(
-    "moment", ["before the tables are checked", "before the notes are written", "before the commit"]
-)
-def test_the_slower_fill_takes_nothing_from_the_faster_one(
+def test_a_second_fill_of_a_store_is_refused_while_one_is_under_way(tmp_path: Path, written: Written) -> None:
+    make_store(tmp_path / "other", 5)
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        with pytest.raises(LakeBusyError, match=r"Another process fills the lake of store-.* at this moment"):
+            fill(tmp_path)
+        assert lakes.fill(tmp_path / "other", tmp_path / "lakes").messages == 5, "another store does not wait"
+        return run_here(works)
+
+    assert fill(tmp_path, run).messages == 40
+    assert fill(tmp_path)[2:4] == (0, 0)
+    assert len(rows(tmp_path)) == 40
+    assert sum(file.rows for file in lakes.lake_of(tmp_path / "other", tmp_path / "lakes").messages) == 5
+
+
+@pytest.mark.parametrize("moment", ["before the notes are written", "before the commit"])
+def test_without_a_lock_the_slower_fill_takes_nothing_from_the_faster_one(
     tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """The faster fill reads a file of the journal and damage that the slower one has not seen."""
+    """As in S3. The faster fill reads a file of the journal and damage that the slower one has not seen."""
     root, records = tmp_path / "store", written.records
+    monkeypatch.setattr(lake_sync, "locked", lambda *_: nullcontext())
     fill(tmp_path)
     publish_end(root, records[44][2])
-    torn_bytes = records[50][3]
-    if moment == "before the tables are checked":  # later, what both have noted of one range would count twice
-        tear(root, records[42][2], records[42][3])
-        torn_bytes += records[42][3]
-    real_locked, real_append = lake_sync.locked, Table.append
+    real_append = Table.append
 
     def overtake() -> None:
-        monkeypatch.setattr(lake_sync, "locked", real_locked)
         monkeypatch.setattr(Table, "append", real_append)
         shutil.rmtree(root / "polljournal")
         make_journal(root, [entry(number) for number in range(20)], [entry(20)], [entry(number) for number in (21, 22)])
@@ -53,17 +62,16 @@ def test_the_slower_fill_takes_nothing_from_the_faster_one(
 
     def run(works: Sequence[Work]) -> list[Done]:
         done = run_here(works)
-        if moment == "before the tables are checked":
+        if moment == "before the notes are written":
             overtake()
-        elif moment == "before the notes are written":
-            monkeypatch.setattr(lake_sync, "locked", lambda lakes: (overtake(), real_locked(lakes))[1])
         else:
             monkeypatch.setattr(Table, "append", lambda *given: (overtake(), real_append(*given)))
         return done
 
     with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
         fill(tmp_path, run)
-    assert (lake_of(tmp_path).position, lake_of(tmp_path).notes.torn_bytes) == (written.end, torn_bytes)
+    assert (lake_of(tmp_path).position, lake_of(tmp_path).notes.amounts) == (written.end, {TORN: records[50][3]})
+    assert files_of(tmp_path) == active(tmp_path)
     assert fill(tmp_path)[2:4] == (0, 0)
     assert len(rows(tmp_path, "polls")) == 23
 
@@ -115,41 +123,6 @@ def test_a_reader_during_a_fill_misses_no_file_of_the_journal_that_the_tables_ha
     assert opened == [*TABLES, "notes"]
 
 
-def test_no_other_process_changes_the_notes_while_they_are_merged(
-    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path)
-    publish_end(tmp_path / "store", written.end)
-    merges: list[str] = []
-    real_read, real_write = lake_sync.read_notes, lake_sync.write_notes
-
-    def is_locked(lakes: Location) -> bool:
-        descriptor = os.open(lakes, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
-
-    def read(lakes: Location, broker: str) -> Notes | None:
-        merges.append(f"read, {is_locked(lakes)}")
-        return real_read(lakes, broker)
-
-    def write(lakes: Location, broker: str, notes: Notes) -> None:
-        merges.append(f"write, {is_locked(lakes)}")
-        real_write(lakes, broker, notes)
-
-    monkeypatch.setattr(lake_sync, "read_notes", read)
-    monkeypatch.setattr(lake_sync, "write_notes", write)
-    fill(tmp_path)
-    first, *others = merges
-    assert first == "read, False", "the fill begins"
-    assert others == ["read, True", "write, True"] * (len(others) // 2)
-    assert len(others) >= 4
-
-
 def move_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lake_module, lake_sync):
         monkeypatch.setattr(module, "gethostname", lambda: "elsewhere")
@@ -179,9 +152,7 @@ def test_two_machines_that_begin_at_the_same_moment_are_told_apart(tmp_path: Pat
         write_notes(tmp_path / "lakes", broker, Notes("store", host="elsewhere"))
         return run_here(works)
 
-    with pytest.raises(
-        LakeBusyError, match=r"The machine elsewhere fills the lake of .* from a store with the same path"
-    ):
+    with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
         fill(tmp_path, run)
     assert fill(tmp_path).broker == f"{broker}-2"
     assert len(rows(tmp_path)) == 40

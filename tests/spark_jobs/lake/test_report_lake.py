@@ -13,10 +13,9 @@ from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake import delta
 from spark_jobs.lake.folders import notes_path
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.notes import LogGap
+from spark_jobs.lake.notes import DELETED, Missing
 from spark_jobs.lake.report_lake import (
     LAKE_SEGMENT,
-    known_of_journal,
     lake_described,
     lake_for,
     lake_notes,
@@ -25,7 +24,7 @@ from spark_jobs.lake.report_lake import (
 from spark_jobs.lake.tables import lake_messages
 from spark_jobs.lake.tasks import MESSAGE_COLUMNS
 from spark_jobs.reports import load
-from spark_jobs.sources.commit_log_segments import plan_log
+from spark_jobs.sources.commit_log_segments import LogPlan, plan_log
 from spark_jobs.sources.commit_log_source import pruned
 from spark_jobs.sources.poll_journal_files import find_files, survey
 from tests.spark_jobs.driven import BEGIN_MS
@@ -53,6 +52,13 @@ def half(driven: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     assert lake_of(store, root / "lakes").notes.retired_bytes > 0
     (store / "safe_end").write_bytes(whole)
     return store, root / "lakes"
+
+
+def filled(root: Path) -> tuple[Lake, LogPlan]:
+    """The lake, filled from the store, and what follows it in the log."""
+    fill(root / "store", root / "lakes")
+    lake = lake_of(root / "store", root / "lakes")
+    return lake, plan_log(root / "store", start=lake.position or 0)
 
 
 def same(one: Any, other: Any) -> None:
@@ -147,11 +153,9 @@ def test_a_note_names_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> 
 
 def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 20)
-    fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    lake.notes.gaps = [LogGap(0, 1000, 5), LogGap(2000, 2234, 6)]
+    lake, plan = filled(tmp_path)
+    lake.notes.missing = [Missing(0, 1000, DELETED, 1000), Missing(2000, 9000, DELETED, 234)]
     lake.notes.missing_journal_files = [4, 5]
-    plan = plan_log(tmp_path / "store", start=lake.position or 0)
     log, journal = lake_notes(lake, plan, reads_polls=True)
     assert log.startswith("1,234 bytes of the log")
     assert journal.startswith("2 files of the poll journal")
@@ -180,21 +184,25 @@ def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     torn = written.records[-1][2]
     tear(tmp_path / "store", torn, 20)
-    fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
+    (note,) = lake_notes(*filled(tmp_path), reads_polls=False)
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
-def test_a_note_names_damage_that_the_lake_has_passed_over(tmp_path: Path) -> None:
-    written = make_store(tmp_path / "store", 60)
-    tear(tmp_path / "store", written.records[20][2], 20)
-    fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    assert sum(file.rows for file in lake.messages) == 59
-    (note,) = lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False)
-    size = written.records[20][3]
-    assert note == (f"{size:,} bytes of the log that the lake has read were damaged; about 1 message is missing here.")
+def test_notes_name_damage_and_implausible_records_that_the_lake_has_passed_over(tmp_path: Path) -> None:
+    written = make_store(tmp_path / "store", 20)
+    tear(tmp_path / "store", written.records[10][2], 20)
+    path = segment_path(tmp_path / "store", 0)
+    data = bytearray(path.read_bytes())
+    for index, place in ((3, 12), (5, 12), (7, 56)):  # the first bytes of two queue ids and a store time
+        data[written.records[index][2] + place] ^= 0x40
+    path.write_bytes(data)
+    lake, plan = filled(tmp_path)
+    assert sum(file.rows for file in lake.messages) == 16
+    assert lake_notes(lake, plan, reads_polls=False) == [
+        f"{written.records[10][3]:,} bytes of the log that the lake has read were damaged; about 1 message is missing "
+        "here.",
+        "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1).",
+    ]
 
 
 def test_the_lake_to_read_is_chosen_by_the_source(tmp_path: Path) -> None:
@@ -239,12 +247,12 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
     whole = survey(store)
     fill(store, lakes)
     lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    tail = survey(store, known_of_journal(lake))
+    tail = survey(store, lake.journal)
     assert (tail.entries, tail.files) == (0, 1)
     assert with_lake(tail, store, lake) == whole
     for file in find_files(store)[0]:
         Path(file.path).unlink()
-    assert with_lake(survey(store, known_of_journal(lake)), store, lake) == whole
+    assert with_lake(survey(store, lake.journal), store, lake) == whole
 
 
 def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
@@ -256,21 +264,6 @@ def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
     for file in find_files(store)[0]:
         Path(file.path).unlink()
     lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    found = with_lake(survey(store, known_of_journal(lake)), store, lake)
+    found = with_lake(survey(store, lake.journal), store, lake)
     assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 2)
     assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
-
-
-def test_records_that_the_lake_left_out_are_counted_in_the_notes_of_reports(tmp_path: Path) -> None:
-    written = make_store(tmp_path / "store", 20)
-    path = segment_path(tmp_path / "store", 0)
-    data = bytearray(path.read_bytes())
-    for index, place in ((3, 12), (5, 12), (7, 56)):  # the first bytes of two queue ids and a store time
-        data[written.records[index][2] + place] ^= 0x40
-    path.write_bytes(data)
-    fill(tmp_path / "store", tmp_path / "lakes")
-    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    assert sum(file.rows for file in lake.messages) == 17
-    assert lake_notes(lake, plan_log(tmp_path / "store", start=lake.position or 0), reads_polls=False) == [
-        "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1)."
-    ]

@@ -15,11 +15,11 @@ from spark_jobs.lake import delta
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import read_notes
 from spark_jobs.lake.storage import files_of, joined, lake_location, read_at_most, remove_file, write_whole
-from spark_jobs.lake.sync import Synced, Wanted, sync
 from spark_jobs.lake.tables import read_remote
-from spark_jobs.lake.tasks import carry_out
+from spark_jobs.sources.commit_log_columns import TABLE
 from tests.fakes.s3_server import s3_server
-from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+from tests.spark_jobs.journals import entry, make_journal
+from tests.spark_jobs.lakes import NOW, fill, lake_of, run_here
 from tests.spark_jobs.stores import Written, make_store, publish_end
 
 pytestmark = pytest.mark.slow
@@ -72,24 +72,13 @@ def written(tmp_path: Path) -> Written:
     return made
 
 
-def fill_here(tmp_path: Path, url: str, **more: Any) -> Synced:
-    wanted = Wanted(str(tmp_path / "store"), url, **more)
-    return sync(wanted, lambda works: list(map(carry_out, works)), lambda: BEGIN_MS, lambda percent, doing: None)
-
-
-def lake_of(tmp_path: Path, url: str) -> Lake:
-    found = find_lake(url, tmp_path / "store")
-    assert found is not None
-    return found
-
-
 def offsets(lake: Lake) -> list[int]:
     paths = [file.path for file in lake.messages]
     numbers = [pa.RecordBatch.from_pydict({"id": range(len(paths))})]
     window = ("store_ts", None, None)
     return sorted(
         offset
-        for rows in read_remote(paths, ["physical_offset"], window, numbers)
+        for rows in read_remote(paths, TABLE.arrow(["physical_offset"]), window, numbers)
         for offset in rows.column("physical_offset").to_pylist()
     )
 
@@ -109,51 +98,51 @@ def test_files_behind_a_url(url: str) -> None:
 def test_a_lake_in_a_bucket_gets_each_message_once(
     url: str, tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = fill_here(tmp_path, url)
+    first = fill(tmp_path / "store", url)
     assert (first.messages, first.polls, first.lake) == (20, 20, url)
     position = lake_position.decode((tmp_path / "store" / lake_position.FILE_NAME).read_bytes())
-    assert position == lake_position.LakePosition(first.position, BEGIN_MS, f"{url}/{first.broker}.json")
-    assert fill_here(tmp_path, url).messages == 0
+    assert position == lake_position.LakePosition(first.position, NOW, f"{url}/{first.broker}.json")
+    assert fill(tmp_path / "store", url).messages == 0
     publish_end(tmp_path / "store", written.end)
     monkeypatch.setattr(delta, "FEW", 2)
     monkeypatch.setattr(delta, "MANY", 2)
-    again = fill_here(tmp_path, url)
+    again = fill(tmp_path / "store", url)
     assert (again.messages, again.awaited_lake) == (20, "")
     assert again.merged_files > 0
-    lake = lake_of(tmp_path, url)
+    lake = lake_of(tmp_path / "store", url)
     assert offsets(lake) == [record[2] for record in written.records]
     assert lake.notes.retired_bytes > 0, "what was compacted stays for six hours"
     assert {file.path for file in lake.messages} < set(files_of(f"{url}/messages", lake.broker))
 
 
 def test_a_round_that_fails_leaves_no_files_in_a_bucket(url: str, tmp_path: Path, written: Written) -> None:
-    fill_here(tmp_path, url)
+    fill(tmp_path / "store", url)
     publish_end(tmp_path / "store", written.end)
-    broker = lake_of(tmp_path, url).broker
+    broker = lake_of(tmp_path / "store", url).broker
     before = files_of(f"{url}/messages", broker)
 
     def fail(works: Any) -> Any:
-        list(map(carry_out, works))
+        run_here(works)
         assert len(files_of(f"{url}/messages", broker)) > len(before)
         raise LakeError("as if")
 
     with pytest.raises(LakeError, match="as if"):
-        sync(Wanted(str(tmp_path / "store"), url), fail, lambda: BEGIN_MS, lambda percent, doing: None)
+        fill(tmp_path / "store", url, fail)
     assert files_of(f"{url}/messages", broker) == before
 
 
 def test_the_slower_of_two_fills_of_a_bucket_fails(url: str, tmp_path: Path, written: Written) -> None:
-    fill_here(tmp_path, url)
+    fill(tmp_path / "store", url)
     publish_end(tmp_path / "store", written.end)
 
     def overtaken(works: Any) -> Any:
-        done = list(map(carry_out, works))
-        assert fill_here(tmp_path, url).messages == 20
+        done = run_here(works)
+        assert fill(tmp_path / "store", url).messages == 20
         return done
 
     with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
-        sync(Wanted(str(tmp_path / "store"), url), overtaken, lambda: BEGIN_MS, lambda percent, doing: None)
-    lake = lake_of(tmp_path, url)
+        fill(tmp_path / "store", url, overtaken)
+    lake = lake_of(tmp_path / "store", url)
     assert offsets(lake) == [record[2] for record in written.records]
     assert {file.path for file in lake.messages} == set(files_of(f"{url}/messages", lake.broker))
 

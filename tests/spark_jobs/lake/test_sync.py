@@ -13,17 +13,17 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
-from spark_jobs.errors import LakeBusyError, LakeError, NotAStoreError
+from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.folders import TABLES, lake_name, notes_path
 from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.notes import Dropped, Notes
-from spark_jobs.lake.storage import joined
+from spark_jobs.lake.notes import DELETED, TORN, Dropped, Missing, Notes
 from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
 from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
 from spark_jobs.sources import commit_log_segments
 from spark_jobs.sources.commit_log_bounds import Bounds
+from spark_jobs.sources.commit_log_segments import LogRange
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lakes import NOW, run_here
@@ -92,25 +92,20 @@ def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, writte
     assert with_bodies == set(expected(written, 40))
 
 
-def test_a_fill_writes_the_position_up_to_which_the_broker_may_delete(tmp_path: Path, written: Written) -> None:
-    fill(tmp_path)
-    told = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
-    path = notes_path(tmp_path / "lakes", lake_of(tmp_path).broker)
-    assert told == lake_position.LakePosition(written.records[40][2], NOW, str(path))
-
-
 def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Written) -> None:
     real = fill(tmp_path)
     publish_end(tmp_path / "store", written.end)
     told = (tmp_path / "store" / "lakePosition").read_bytes()
+    path = notes_path(real.lake, real.broker)
+    assert lake_position.decode(told) == lake_position.LakePosition(written.records[40][2], NOW, path)
 
     def try_it() -> Synced:
         return lakes.fill(tmp_path / "store", tmp_path / "trial")
 
-    assert try_it().awaited_lake == notes_path(real.lake, real.broker)
+    assert try_it().awaited_lake == path
     assert (tmp_path / "store" / "lakePosition").read_bytes() == told
     assert fill(tmp_path).awaited_lake == ""
-    Path(notes_path(real.lake, real.broker)).unlink()
+    Path(path).unlink()
     done = try_it()
     position = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
     assert done.awaited_lake == ""
@@ -158,7 +153,7 @@ def test_a_log_is_read_behind_its_damage(tmp_path: Path) -> None:
     done = fill(tmp_path)
     assert (done.messages, done.position, done.torn_bytes) == (59, written.end, written.records[torn][3])
     assert done[8:11] == ("unwritten space", 0, "")
-    assert lake_of(tmp_path).notes.torn_bytes == written.records[torn][3]
+    assert lake_of(tmp_path).notes.amounts[TORN] == written.records[torn][3]
 
 
 def test_a_log_whose_last_record_is_damaged_is_read_on_when_it_grows(tmp_path: Path) -> None:
@@ -217,8 +212,7 @@ def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Wr
             path.unlink()
     done = fill(tmp_path)
     assert done.gap_bytes == int(last.name) - position
-    (gap,) = lake_of(tmp_path).notes.gaps
-    assert (gap.start, gap.end, gap.noticed_ms) == (position, int(last.name), NOW)
+    assert lake_of(tmp_path).notes.missing == [Missing(position, written.end, DELETED, int(last.name) - position)]
     assert offsets(tmp_path) == [at for at in expected(written) if at < position or at >= int(last.name)]
     assert fill(tmp_path).gap_bytes == 0
 
@@ -247,8 +241,7 @@ def test_a_segment_reported_gone_that_exists_fails_the_fill(tmp_path: Path, writ
 
     def blind(works: Sequence[Work]) -> list[Done]:
         return [
-            LogDone(work.start, work.end, [], gone=True) if isinstance(work, LogWork) else carry_out(work)
-            for work in works
+            LogDone(*work.range[2:], [], gone=True) if isinstance(work, LogWork) else carry_out(work) for work in works
         ]
 
     with pytest.raises(LakeError, match="the machine that was to read them did not find them"):
@@ -314,10 +307,10 @@ def test_gaps_of_a_journal_are_noted_once_whatever_its_numbers() -> None:
     ]
     for one, missing in steps:
         notes.missing_journal_files = []
-        note_journal(notes, [one] if one.end > one.start else [], {})
+        note_journal(notes, [one] if one.end > one.start else [])
         assert notes.missing_journal_files == missing, one
     notes.missing_journal_files = []
-    note_journal(notes, [done(1, 80, 0, 9), done(3, 70, 0, 9)], {})
+    note_journal(notes, [done(1, 80, 0, 9), done(3, 70, 0, 9)])
     assert notes.missing_journal_files == [0], "the file 3 was made before, the numbers began anew behind it"
 
 
@@ -331,18 +324,6 @@ def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
     (tmp_path / "made later" / "commitlog").rename(tmp_path / "store" / "commitlog")
     done = fill(tmp_path)
     assert (done.messages, done.broker) == (5, lake_name(tmp_path / "store"))
-
-
-def test_the_slower_of_two_fills_of_one_lake_fails(tmp_path: Path, written: Written) -> None:
-    def overtaken(works: Sequence[Work]) -> list[Done]:
-        fill(tmp_path)
-        return run_here(works)
-
-    with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
-        fill(tmp_path, overtaken)
-    assert offsets(tmp_path) == expected(written)[:40]
-    assert len(rows(tmp_path, "polls")) == 21
-    assert files_of(tmp_path) == active(tmp_path)
 
 
 def test_a_full_disk_keeps_nothing_and_spoils_nothing(tmp_path: Path, written: Written) -> None:
@@ -439,7 +420,7 @@ def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(
 
 def test_works_are_cut_into_rounds_by_their_bytes() -> None:
     def log(size: int) -> LogWork:
-        return LogWork("s", Target("l", "b", "r"), joined("s", "commitlog"), 0, 0, size, False, Bounds())
+        return LogWork(Target("l", "b", "r"), LogRange("path", 0, 0, size), False, Bounds())
 
     journal = JournalWork(Target("l", "b", "r"), "p", 0, 0, 0)
     half = log(lake_sync.ROUND_BYTES // 2)
@@ -479,12 +460,3 @@ def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) ->
     assert keep_one_day()[2:4] == (0, 0)
     assert lake_of(tmp_path).notes.dropped == Dropped(before_ms, old, 0)
     assert lake_of(tmp_path).notes.retired_bytes > 0
-
-
-def test_two_brokers_share_the_tables(tmp_path: Path, written: Written) -> None:
-    fill(tmp_path)
-    make_store(tmp_path / "other", 5)
-    assert lakes.fill(tmp_path / "other", tmp_path / "lakes").messages == 5
-    assert offsets(tmp_path) == expected(written)[:40]
-    found = lakes.lake_of(tmp_path / "other", tmp_path / "lakes")
-    assert sum(file.rows for file in found.messages) == 5

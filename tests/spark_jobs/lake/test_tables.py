@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 from io import StringIO
 from pathlib import Path
@@ -137,23 +136,6 @@ def test_a_full_disk_in_a_task_is_a_sentence(
         filled(spark, tmp_path)
     assert sentence(raised.value).startswith("There is no space left on the disk")
     assert find_lake(tmp_path / "lakes", tmp_path / "store") is None or lake_rows(spark, tmp_path) == []
-
-
-def test_files_that_a_task_writes_after_its_fill_has_failed_are_deleted_later(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    """Spark does not wait for the other tasks of a job that fails. Readers take no file of theirs for the lake's."""
-    written = make_store(tmp_path / "store", 60)
-    lake = filled(spark, tmp_path)
-    late = Path(lake.messages[0].path).with_name("0-99999999-0.parquet")
-    shutil.copy(lake.messages[0].path, late)
-    filled(spark, tmp_path)
-    assert late.exists(), "a reader of an earlier version may need it"
-    assert lake_rows(spark, tmp_path) == [at for _, _, at, _ in written.records]
-    os.utime(late, (1, 1))
-    filled(spark, tmp_path)
-    assert not late.exists()
-    assert lake_rows(spark, tmp_path) == [at for _, _, at, _ in written.records]
 
 
 def lake_rows(spark: "SparkSession", root: Path) -> list[int]:

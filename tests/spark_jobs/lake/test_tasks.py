@@ -2,7 +2,7 @@
 
 import errno
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from spark_jobs.lake.storage import joined
 from spark_jobs.lake.tasks import (
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
-    Draft,
     JournalDone,
     JournalWork,
+    LakeFile,
     LogDone,
     LogWork,
     Target,
@@ -30,6 +30,7 @@ from spark_jobs.lake.tasks import (
 )
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import NUMBERS
+from spark_jobs.sources.commit_log_segments import LogRange
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
 
@@ -42,7 +43,7 @@ def target(root: Path) -> Target:
 
 def log_work(root: Path, start: int, end: int, *, bodies: bool = False, base: int = 0) -> LogWork:
     path = joined(root, "commitlog", f"{base:020d}")
-    return LogWork(str(root), target(root), path, base, start, end, bodies, Bounds())
+    return LogWork(target(root), LogRange(path, base, start, end), bodies, Bounds())
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +53,13 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def table_of(root: Path, draft: Draft, name: str = "messages") -> pa.Table:
+def table_of(root: Path, draft: LakeFile, name: str = "messages") -> pa.Table:
     return parquet.ParquetFile(root / "lake" / name / draft.path).read()
 
 
 def rows_of(root: Path, done: LogDone | JournalDone) -> list[dict[str, Any]]:
     name = "messages" if isinstance(done, LogDone) else "polls"
-    return [row for draft in done.drafts for row in table_of(root, draft, name).to_pylist()]
+    return [row for draft in done.files for row in table_of(root, draft, name).to_pylist()]
 
 
 @pytest.fixture
@@ -70,9 +71,9 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     start, end = written.records[10][2], written.records[50][2]
     done = carry_out(log_work(tmp_path, start, end))
     assert isinstance(done, LogDone)
-    (draft,) = done.drafts
+    (draft,) = done.files
     assert draft.path == f"date=2023-11-14/broker=b/range={start:020d}-{end:020d}-12345678-0.parquet"
-    assert draft.date == "2023-11-14"
+    assert draft.day == date(2023, 11, 14)
     rows = rows_of(tmp_path, done)
     assert [row["physical_offset"] for row in rows] == [record[2] for record in written.records[10:50]]
     assert list(rows[0]) == list(MESSAGE_COLUMNS)
@@ -125,7 +126,7 @@ def test_every_day_has_a_file_also_when_the_clock_goes_back(tmp_path: Path) -> N
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
     found = {
         Path(draft.path).parts[0]: sorted(table_of(tmp_path, draft).column("store_ts").to_pylist())
-        for draft in done.drafts
+        for draft in done.files
     }
     assert found == {
         "date=1970-01-01": [5, DAY - 1],
@@ -143,10 +144,10 @@ def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.Mo
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
     assert sorted(row["store_ts"] for row in rows_of(tmp_path, done)) == sorted(times)
-    assert len({draft.path for draft in done.drafts}) == len(done.drafts) >= 4  # more if a day was closed meanwhile
+    assert len({draft.path for draft in done.files}) == len(done.files) >= 4  # more if a day was closed meanwhile
     assert all(
         row["store_ts"] // DAY == day_of(draft.path)
-        for draft in done.drafts
+        for draft in done.files
         for row in table_of(tmp_path, draft).to_pylist()
     )
 
@@ -158,7 +159,7 @@ def day_of(path: str) -> int:
 def test_rows_are_written_in_groups(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 20)
     monkeypatch.setattr("spark_jobs.sources.commit_log_records.ROWS", 10)
-    (draft,) = carry_out(log_work(tmp_path, 0, written.end)).drafts
+    (draft,) = carry_out(log_work(tmp_path, 0, written.end)).files
     metadata = parquet.read_metadata(tmp_path / "lake" / "messages" / draft.path)
     assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [20, 20, 20]
 
@@ -195,11 +196,11 @@ def test_a_journal_file_becomes_a_file_and_is_continued_where_it_ended(tmp_path:
     rows = rows_of(tmp_path, first) + rows_of(tmp_path, second)
     assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
     assert list(rows[0]) == list(POLL_COLUMNS)
-    assert first.drafts[0].path == (
+    assert first.files[0].path == (
         f"date=2023-11-14/broker=b/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}-12345678-0.parquet"
     )
     third = carry_out(journal_work(tmp_path, path, second.end))
-    assert (third.drafts, third.end) == ([], second.end)
+    assert (third.files, third.end) == ([], second.end)
 
 
 def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Pat
 
 
 def test_columns_that_every_message_has_are_never_null(tmp_path: Path, written: Written) -> None:
-    (draft,) = carry_out(log_work(tmp_path, 0, SIZE, bodies=True)).drafts
+    (draft,) = carry_out(log_work(tmp_path, 0, SIZE, bodies=True)).files
     schema = table_of(tmp_path, draft).schema
     assert {field.name for field in schema if not field.nullable} == {*NUMBERS, "topic", "born_host"}
 

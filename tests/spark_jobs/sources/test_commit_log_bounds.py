@@ -11,6 +11,7 @@ import pytest
 
 from spark_jobs.sources.commit_log_bounds import DAY_MS, MOST_QUEUES, QUEUES, Bounds, implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage
+from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.commit_log_records import Headers, RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import LogPlan, plan_log
 from tests.spark_jobs.segments import headers_of, log_of, segment_of
@@ -25,7 +26,7 @@ FIELDS_AT = {"queue id": 12, "queue offset": 20, "born time": 40, "store time": 
 def kept(plan: LogPlan) -> Iterator[Headers]:
     """What reports read of a store of one segment."""
     segment = Segment.open(str(segment_path(Path(plan.store), 0, SIZE)), 0)
-    for headers in RecordWalk(segment, 0, plan.end, resume=True):
+    for headers in RecordWalk(segment, 0, plan.end):
         yield plan.bounds.plausible(segment, headers, Counter())
 
 
@@ -96,7 +97,7 @@ def test_a_topic_with_more_queues_raises_the_bound(tmp_path: Path, count: int, q
     (tmp_path / "config").mkdir()
     table = {"topicConfigTable": {"a": {"readQueueNums": count, "writeQueueNums": 1}, "b": None}}
     (tmp_path / "config" / "topics.json").write_text(json.dumps(table))
-    assert Bounds.of_store(tmp_path).queues == queues
+    assert Bounds.of_store(tmp_path, find_segments(tmp_path)[0]).queues == queues
 
 
 @pytest.mark.parametrize("first_ms", [0, 1 << 60])
@@ -107,7 +108,7 @@ def test_the_log_begins_with_most_of_its_first_records(tmp_path: Path, first_ms:
     struct.pack_into(">q", data, written.records[0][2] + FIELDS_AT["store time"], first_ms)
     path.write_bytes(data)
     os.utime(path, (FIRST_MS / 1000 + 100, FIRST_MS / 1000 + 100))
-    bounds = Bounds.of_store(tmp_path)
+    bounds = Bounds.of_store(tmp_path, find_segments(tmp_path)[0])
     assert bounds.from_ms is not None
     assert FIRST_MS <= bounds.from_ms + DAY_MS <= FIRST_MS + 60_000
     assert bounds.to_ms == FIRST_MS + 100_000 + DAY_MS
@@ -122,4 +123,4 @@ def test_files_whose_times_were_lost_do_not_make_records_implausible(tmp_path: P
 
 def test_a_store_without_records_has_no_beginning(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
-    assert Bounds.of_store(tmp_path).from_ms is None
+    assert Bounds.of_store(tmp_path, find_segments(tmp_path)[0]).from_ms is None

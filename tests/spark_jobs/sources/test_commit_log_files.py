@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.errors import UnsupportedUrlError
-from spark_jobs.sources.commit_log_files import Entry, entries, local_folder, map_file, read_start
+from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
+from spark_jobs.sources.commit_log_files import find_segments, local_folder, map_file, read_start
+from tests.spark_jobs.stores import SEGMENT, make_store, segment_path
 
 
 @pytest.fixture
@@ -15,15 +16,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "a b").write_bytes(bytes(range(20)))
     (tmp_path / "none").write_bytes(b"")
     return tmp_path
-
-
-def test_entries_are_sorted_by_name(folder: Path) -> None:
-    assert [entry._replace(modified_ms=0) for entry in entries(folder)] == [
-        Entry("a b", str(folder / "a b"), True, 20),
-        Entry("inner", str(folder / "inner"), False, 0),
-        Entry("none", str(folder / "none"), True, 0),
-    ]
-    assert entries(folder / "nothing") == entries(folder / "a b") == []
 
 
 def test_bytes_of_a_file(folder: Path) -> None:
@@ -42,3 +34,26 @@ def test_a_folder_is_a_path_or_a_file_url() -> None:
     for url in ("s3://bucket/store", "file://host/store", "zip://a::file:///b"):
         with pytest.raises(UnsupportedUrlError, match="only folders of this machine"):
             local_folder(url)
+
+
+def test_a_store_without_a_log_is_distinguished_from_a_folder_that_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError, match="is not a store"):
+        find_segments(tmp_path)
+    (tmp_path / "glassmq").write_text("1")
+    assert find_segments(tmp_path) == ([], ())
+
+
+def test_segments_in_their_order_and_what_else_is_there(tmp_path: Path) -> None:
+    make_store(tmp_path, 60)
+    path = segment_path(tmp_path, 1)
+    path.write_bytes(path.read_bytes() + b"more than there is room for")
+    (tmp_path / "commitlog" / "notes.txt").write_text("not a segment")
+    (tmp_path / "commitlog" / f"{7 * SEGMENT:020d}").mkdir()
+    found, others = find_segments(tmp_path)
+    assert [(segment.base, segment.limit) for segment in found] == [
+        (index * SEGMENT, (index + 1) * SEGMENT) for index in range(len(found))
+    ]
+    assert [segment.modified_ms for segment in found] == [
+        segment_path(tmp_path, index).stat().st_mtime_ns // 1_000_000 for index in range(len(found))
+    ]
+    assert others == (f"{7 * SEGMENT:020d}", "notes.txt")

@@ -13,7 +13,6 @@ from broker_core.formats.commit_log_record import MAGIC_V1, MAGIC_V2, RECORD_SIZ
 from broker_core.formats.commit_log_record import TRANSACTION_ROLLBACK as ROLLED_BACK
 from spark_jobs.sources import commit_log_records
 from spark_jobs.sources.commit_log_records import (
-    Gap,
     Headers,
     RecordWalk,
     Segment,
@@ -22,8 +21,8 @@ from spark_jobs.sources.commit_log_records import (
     is_unwritten_at,
     read_headers,
 )
-from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
-from tests.spark_jobs.stores import encode, make_store, segment_path
+from tests.spark_jobs.segments import log_of, raw_record, segment_of
+from tests.spark_jobs.stores import encode
 
 INTS = st.integers(-(1 << 31), (1 << 31) - 1)
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -124,28 +123,6 @@ RECORDS = [
     raw_record(0, b"t" * 255, b"p" * 40, b"b" * 20),
 ]
 TOPICLESS = [raw_record(0, b""), raw_record(0, b"", v2=True)]
-CHANGED = st.tuples(st.integers(0, 400), st.integers(0, 255))
-
-
-@given(
-    record=st.sampled_from(RECORDS),
-    changed=st.lists(CHANGED, max_size=3),
-    cut=st.integers(0, 40),
-    is_cut_off=st.booleans(),
-    behind=st.binary(max_size=12),
-)
-@example(record=RECORDS[0], changed=[], cut=0, is_cut_off=False, behind=b"")
-def test_changed_bytes_and_cut_records_are_judged_as_the_format_judges_them(
-    record: bytes, changed: list[tuple[int, int]], cut: int, is_cut_off: bool, behind: bytes
-) -> None:
-    data = bytearray(record + behind)
-    for at, value in changed:
-        data[min(at, len(data) - 1)] = value
-    stop = max(8, len(data) - cut)
-    if is_cut_off:
-        del data[stop:]
-    found = header(bytes(data), stop=stop)
-    assert (found["size"] if found else 0) == commit_log_record.measure(data, 0, stop, 0, check_crc=False)
 
 
 @given(
@@ -154,7 +131,7 @@ def test_changed_bytes_and_cut_records_are_judged_as_the_format_judges_them(
     value=INTS | st.integers(-120, 400),
 )
 @example(record=raw_record(0, b""), at=36, value=ROLLED_BACK)
-def test_lengths_of_any_value_are_judged_as_the_format_judges_them(record: bytes, at: int, value: int) -> None:
+def test_numbers_of_any_value_are_judged_as_the_format_judges_them(record: bytes, at: int, value: int) -> None:
     data = bytearray(record)
     data[at : at + 4] = value.to_bytes(4, "big", signed=True)
     data = data[: len(record)]
@@ -174,16 +151,6 @@ def test_every_byte_of_a_record_counts(record: bytes) -> None:
         assert header(record, stop=at) is None
         assert header(record[: max(at, 8)], stop=at) is None
     assert header(record) is not None
-
-
-@pytest.mark.parametrize("v2", [False, True])
-def test_a_topic_of_any_length_is_judged_as_the_format_judges_it(v2: bool) -> None:
-    record = bytearray(raw_record(0, b"t" * 50, v2=v2))
-    for length in range(256):
-        record[88 + v2] = length
-        found = header(bytes(record))
-        assert (found["size"] if found else 0) == commit_log_record.measure(record, 0, len(record), 0, check_crc=False)
-        assert (found is not None) == (length == 50)
 
 
 def test_a_body_shorter_than_nothing_is_none() -> None:
@@ -210,15 +177,6 @@ def test_a_record_of_another_place_is_none() -> None:
     assert header(bytes(1) + data, 1, base=1000) is None
 
 
-def test_parted_headers_are_the_same_records() -> None:
-    headers = headers_of(segment_of(log_of([{"queue_id": number, "topic": f"t{number}"} for number in range(5)])))
-    assert headers.part(slice(1, 3)).queue_id.tolist() == [1, 2]
-    some = headers.part(np.array([False, True, False, False, True]))
-    assert some.queue_id.tolist() == [1, 4]
-    assert some.at.tolist() == headers.at[[1, 4]].tolist()
-    assert {len(column) for column in some} == {2}
-
-
 def test_fillers_and_unwritten_space() -> None:
     data = commit_log_record.blank(40) + bytes(40)
     assert is_blank_at(segment_of(data), 0)
@@ -239,85 +197,10 @@ def test_a_segment_of_a_few_zero_bytes_is_blank_and_has_no_record(size: int) -> 
 
 def test_an_empty_file_is_an_empty_segment(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    assert Segment.open(str(tmp_path / "empty"), 5) == (b"", 5)
+    assert Segment.open(str(tmp_path / "empty"), 5) == (b"", 5, tmp_path.parent)
 
 
-SIZE = 1 << 16
 MAGIC = commit_log_record.MAGIC_V1.to_bytes(4, "big")
-
-
-class Walked(NamedTuple):
-    """What a walk found."""
-
-    at: list[int]
-    end: int
-    gaps: list[Gap]
-
-
-def walked(root: Path, *, resume: bool, start: int = 0, stop: int = SIZE) -> Walked:
-    return walked_in(Segment.open(str(segment_path(root, 0)), 0), start, stop, resume=resume)
-
-
-def walked_in(segment: Segment, start: int, stop: int, *, resume: bool) -> Walked:
-    walk = RecordWalk(segment, start, stop, resume=resume)
-    return Walked([at for headers in walk for at in headers.at.tolist()], walk.end, walk.gaps)
-
-
-def test_a_copy_of_a_record_inside_a_body_is_no_record(tmp_path: Path) -> None:
-    first = encode(0, "orders", 0, 0, 0)
-    inside_at = len(first) + 88 + 10
-    body = b"0123456789" + encode(9, "forged", 0, 0, inside_at) + b"tail"
-    outer = encode(1, "orders", 0, 1, len(first), body=body)
-    (tmp_path / "commitlog").mkdir()
-    segment_path(tmp_path, 0).write_bytes(first + outer + bytes(500))
-    segment = Segment.open(str(segment_path(tmp_path, 0)), 0)
-    assert first_record(segment, inside_at, segment.size) == inside_at
-    assert walked(tmp_path, resume=True).at == [0, len(first)]
-
-
-def test_a_range_holds_the_records_that_begin_in_it(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 20, segment=SIZE)
-    start, stop = written.records[5][2], written.records[12][2]
-    found = walked(tmp_path, resume=True, start=start, stop=stop)
-    assert found == ([record[2] for record in written.records[5:12]], stop, [])
-
-
-def test_unwritten_space_has_no_records(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 2, segment=SIZE)
-    assert walked(tmp_path, resume=True, start=written.end) == ([], written.end, [(written.end, SIZE)])
-    assert walked(tmp_path, resume=False, start=written.end) == ([], written.end, [])
-    assert walked(tmp_path, resume=True, start=SIZE) == ([], SIZE, [])
-
-
-def test_records_of_both_magics_and_all_addresses_follow_one_another() -> None:
-    data, at = b"", []
-    for topic in ("t", "t" * 127, "t" * 128, "t" * 200, "t" * 255):
-        for born, store in (("10.0.0.1", "::1"), ("::1", "10.0.0.1"), ("::1", "::2"), ("10.0.0.1", "10.0.0.2")):
-            at.append(len(data))
-            data += commit_log_record.encode(
-                topic=topic,
-                queue_id=0,
-                queue_offset=0,
-                physical_offset=len(data),
-                body=b"body",
-                born_host=born,
-                store_host=store,
-                properties="KEYS\x01k\x02",
-            )
-    found = records(segment_of(data), resume=False)
-    assert found == expected(data, resume=False)
-    assert [one.at for one in found.records] == at
-
-
-def test_texts_of_the_largest_size_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    largest, data = 0xFFFF, b""
-    for topic, properties in ((255, largest), (largest, largest), (0, largest), (largest, 0), (1, 1)):
-        data += raw_record(len(data), b"t" * topic, b"p" * properties, b"body", v2=topic > 255)
-    for room in (commit_log_records.TEXT_BYTES, 2 * largest + 2):
-        monkeypatch.setattr(commit_log_records, "TEXT_BYTES", room)
-        found = records(segment_of(data), resume=True)
-        assert found == expected(data, resume=True)
-        assert len(found.records) == 5
 
 
 class Record(NamedTuple):
@@ -336,49 +219,33 @@ class Found(NamedTuple):
     gaps: list[tuple[int, int]]
 
 
-def records(segment: Segment, *, resume: bool) -> Found:
-    """What the walk finds."""
-    walk = RecordWalk(segment, 0, segment.size, resume=resume)
-    found = [record for headers in walk for record in texts(segment, headers)]
+def walked(data: bytes, start: int = 0, stop: int | None = None, *, until_unwritten: bool = False) -> Found:
+    """What a walk finds."""
+    segment, found = segment_of(data), list[Record]()
+    walk = RecordWalk(segment, start, len(data) if stop is None else stop, until_unwritten=until_unwritten)
+    for headers in walk:
+        assert 0 < len(headers.at) <= commit_log_records.ROWS
+        total = int(headers.topic_length.sum() + headers.properties_length.sum())
+        assert len(headers.at) == 1 or total <= commit_log_records.TEXT_BYTES
+        for one in map(Headers._make, zip(*(column.tolist() for column in headers), strict=True)):
+            topic = data[one.topic_at : one.topic_at + one.topic_length]
+            properties = data[one.properties_at : one.properties_at + one.properties_length]
+            found.append(Record(one.at, topic, properties))
     return Found(found, walk.end, [tuple(gap) for gap in walk.gaps])
 
 
-def texts(segment: Segment, headers: Headers) -> list[Record]:
-    """The records with their texts."""
-    octets = segment.buffer
-    assert 0 < len(headers.at) <= commit_log_records.ROWS
-    total = int(headers.topic_length.sum() + headers.properties_length.sum())
-    assert len(headers.at) == 1 or total <= commit_log_records.TEXT_BYTES
-    return [
-        Record(at, octets[topic : topic + topic_length], octets[properties : properties + properties_length])
-        for at, topic, topic_length, properties, properties_length in zip(
-            *(
-                column.tolist()
-                for column in (
-                    headers.at,
-                    headers.topic_at,
-                    headers.topic_length,
-                    headers.properties_at,
-                    headers.properties_length,
-                )
-            ),
-            strict=True,
-        )
-    ]
-
-
-def expected(data: bytes, *, resume: bool) -> Found:
-    """What the format finds, record by record."""
+def expected(data: bytes, *, until_unwritten: bool = False) -> Found:
+    """What the format finds in all of it, record by record."""
 
     def size_at(at: int) -> int:
         return commit_log_record.measure(data, at, len(data), at, check_crc=False)
 
-    found, gaps, at = [], [], 0
+    found, gaps, at, end = [], [], 0, 0
     while len(data) - at >= 8 and not commit_log_record.is_blank(data, at):
         if size := size_at(at):
             found.append(Record(at, commit_log_record.topic_at(data, at), commit_log_record.properties_at(data, at)))
-            at += size
-        elif not resume:
+            at = end = at + size
+        elif until_unwritten and not any(data[at : at + 8]):
             break
         else:
             after = next((after for after in range(at + 1, len(data)) if size_at(after)), None)
@@ -386,7 +253,7 @@ def expected(data: bytes, *, resume: bool) -> Found:
             if after is None:
                 break
             at = after
-    return Found(found, at, gaps)
+    return Found(found, end, gaps)
 
 
 @st.composite
@@ -419,9 +286,9 @@ def logs(draw: Any) -> bytes:
     return data
 
 
-@given(data=logs(), resume=st.booleans())
-def test_a_walk_finds_the_records_that_the_format_finds(data: bytes, resume: bool) -> None:
-    assert records(segment_of(data), resume=resume) == expected(data, resume=resume)
+@given(data=logs(), until_unwritten=st.booleans())
+def test_a_walk_finds_the_records_that_the_format_finds(data: bytes, until_unwritten: bool) -> None:
+    assert walked(data, until_unwritten=until_unwritten) == expected(data, until_unwritten=until_unwritten)
 
 
 @given(data=logs(), rows=st.integers(1, 4), few=st.integers(1, 3), text_bytes=st.integers(1, 700))
@@ -429,19 +296,34 @@ def test_batch_sizes_do_not_change_the_records(data: bytes, rows: int, few: int,
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("ROWS", rows), ("FEW_ROWS", few), ("TEXT_BYTES", text_bytes)):
             patch.setattr(commit_log_records, name, value)
-        assert records(segment_of(data), resume=True) == expected(data, resume=True)
+        assert walked(data) == expected(data)
 
 
-def test_all_gaps_are_noted() -> None:
-    data, at, gaps = b"", [], []
-    for number in range(10):
-        gaps.append((len(data), len(data) + 1 + number))
-        data += b"\xff" * (1 + number)
-        at.append(len(data))
-        data += raw_record(len(data), b"t")
-    assert walked_in(segment_of(data), 0, len(data), resume=True) == (at, len(data), gaps)
-    torn = walked_in(segment_of(data + b"\xff" * 20), 0, len(data) + 20, resume=True)
-    assert torn == (at, len(data), [*gaps, (len(data), len(data) + 20)])
+def test_a_copy_of_a_record_inside_a_body_is_no_record() -> None:
+    first = encode(0, "orders", 0, 0, 0)
+    inside_at = len(first) + 88 + 10
+    body = b"0123456789" + encode(9, "forged", 0, 0, inside_at) + b"tail"
+    data = first + encode(1, "orders", 0, 1, len(first), body=body) + bytes(500)
+    assert first_record(segment_of(data), inside_at, len(data)) == inside_at
+    assert [record.at for record in walked(data).records] == [0, len(first)]
+
+
+def test_a_range_holds_the_records_that_begin_in_it() -> None:
+    data = log_of({"topic": f"t{number}"} for number in range(20))
+    at = [record.at for record in expected(data).records]
+    found = walked(data, at[5], at[12])
+    assert ([record.at for record in found.records], found.end, found.gaps) == (at[5:12], at[12], [])
+    assert walked(data, len(data)) == ([], len(data), [])
+
+
+def test_texts_of_the_largest_size_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest, data = 0xFFFF, b""
+    for topic, properties in ((255, largest), (largest, largest), (0, largest), (largest, 0), (1, 1)):
+        data += raw_record(len(data), b"t" * topic, b"p" * properties, b"body", v2=topic > 255)
+    for room in (commit_log_records.TEXT_BYTES, 2 * largest + 2):
+        monkeypatch.setattr(commit_log_records, "TEXT_BYTES", room)
+        assert walked(data) == expected(data)
+        assert len(walked(data).records) == 5
 
 
 @pytest.mark.parametrize(
@@ -456,5 +338,5 @@ def test_all_gaps_are_noted() -> None:
 def test_bytes_that_look_like_a_record_at_every_offset_are_passed_over(head: bytes) -> None:
     torn = b"\xff" * 8 + head * (300_000 // len(head))
     record = encode(1, "topic", 0, 0, len(torn))
-    found = walked_in(segment_of(torn + record), 0, len(torn) + len(record), resume=True)
-    assert found == ([len(torn)], len(torn) + len(record), [(0, len(torn))])
+    found = walked(torn + record)
+    assert ([one.at for one in found.records], found.gaps) == ([len(torn)], [(0, len(torn))])

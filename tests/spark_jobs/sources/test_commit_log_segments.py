@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.formats.commit_log_record import decode
-from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources import commit_log_segments
+from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import (
     LARGEST_SHARE,
@@ -17,10 +17,8 @@ from spark_jobs.sources.commit_log_segments import (
     LogPlan,
     bundled,
     filler_size,
-    find_segments,
     plan_log,
     read_safe_end,
-    require_log_folder,
     share,
 )
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, segment_path, tear
@@ -73,9 +71,9 @@ def test_with_consume_queues_only_the_end_of_the_log_is_walked(tmp_path: Path, m
     written = make_store(tmp_path, 200)
     walks: list[int] = []
 
-    def walk(segment: Segment, start: int, stop: int, *, resume: bool) -> RecordWalk:
+    def walk(segment: Segment, start: int, stop: int, **more: bool) -> RecordWalk:
         walks.append(segment.base + start)
-        return RecordWalk(segment, start, stop, resume=resume)
+        return RecordWalk(segment, start, stop, **more)
 
     monkeypatch.setattr(commit_log_segments, "RecordWalk", walk)
     monkeypatch.setattr(commit_log_segments, "TAIL_BYTES", 300)
@@ -154,15 +152,6 @@ def test_a_missing_segment_does_not_end_a_log(tmp_path: Path) -> None:
     assert {found.base for found in plan_log(tmp_path).ranges} == others
 
 
-def test_deleted_old_segments_and_foreign_files_are_no_trouble(tmp_path: Path) -> None:
-    make_store(tmp_path, 60)
-    segment_path(tmp_path, 0).unlink()
-    (tmp_path / "commitlog" / "notes.txt").write_text("not a segment")
-    (tmp_path / "commitlog" / "lost+found").mkdir()
-    plan = plan_log(tmp_path)
-    assert (plan.start, plan.foreign_files) == (SEGMENT, ("lost+found", "notes.txt"))
-
-
 def test_segments_made_in_advance_are_not_called_unread(tmp_path: Path) -> None:
     make_store(tmp_path, 5)
     segment_path(tmp_path, 1).write_bytes(bytes(SEGMENT))
@@ -175,15 +164,6 @@ def test_an_empty_store_has_nothing_to_read(tmp_path: Path) -> None:
     assert plan_log(tmp_path).ended_by == "no segment"
     segment_path(tmp_path, 0).write_bytes(b"")
     assert plan_log(tmp_path).ranges == ()
-
-
-def test_a_store_without_a_log_is_distinguished_from_a_folder_that_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(NotAStoreError, match="is not a store"):
-        find_segments(tmp_path)
-    with pytest.raises(NotAStoreError):
-        plan_log(tmp_path / "nowhere")
-    (tmp_path / "glassmq").write_text("1")
-    assert find_segments(tmp_path) == ([], ())
 
 
 def test_a_requested_range_is_used_unchanged(tmp_path: Path) -> None:
@@ -206,13 +186,6 @@ def test_fillers_are_distinguished_from_torn_space(tmp_path: Path) -> None:
     tear(tmp_path, last + size, 8)
     assert filler_size(path, 0, last + size, SEGMENT) == 0
     assert filler_size(str(tmp_path / "gone"), 0, 0, 8) is None
-
-
-def test_a_machine_that_does_not_see_the_store_does_not_take_it_for_empty(tmp_path: Path) -> None:
-    (tmp_path / "commitlog").mkdir()
-    require_log_folder(str(tmp_path / "commitlog" / "00000000000000000000"))
-    with pytest.raises(NotAStoreError, match=r"does not see .* on storage that they share"):
-        require_log_folder(str(tmp_path / "elsewhere" / "commitlog" / "00000000000000000000"))
 
 
 def test_each_core_reads_one_part_of_a_small_log_and_several_of_a_large_one() -> None:

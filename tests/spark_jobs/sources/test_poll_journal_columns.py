@@ -10,7 +10,7 @@ import pytest
 from broker_core.formats import poll_journal
 from broker_core.formats.poll_journal import BlockEncoder, JournalEntry, decode_blocks, decode_entries, decode_header
 from spark_jobs.sources import poll_journal_columns
-from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, arrow_schema, entry_type, record_batches
+from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, TABLE, entry_type, record_batches
 from tests.broker_core.formats.test_poll_journal import with_schema
 from tests.conftest import PROJECT
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
@@ -69,40 +69,14 @@ def test_every_column_is_what_the_format_reads(tmp_path: Path) -> None:
     }
 
 
-def test_fields_that_do_not_apply_are_null(tmp_path: Path) -> None:
-    (path,) = make_journal(tmp_path, map(entry, range(4)))
-    at_once, woken, released, committed = rows_of(path.read_bytes())
-    assert {name for name, value in at_once.items() if value is None} == {"cause", "wake_us"}
-    assert {name for name, value in woken.items() if value is None} == set()
-    assert {name for name, value in released.items() if value is None} == {
-        "status",
-        "next_offset",
-        "wake_us",
-        "oldest_store_ms",
-        "latency_ms",
-    }
-    assert {name for name, value in committed.items() if value is None} == {
-        "cause",
-        "status",
-        "protocol",
-        "messages",
-        "bytes",
-        "held_us",
-        "wake_us",
-        "granted_ms",
-        "oldest_store_ms",
-        "latency_ms",
-    }
-
-
 def test_batches_have_the_schema_that_spark_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poll_journal_columns, "BATCH_ROWS", 25)
     (path,) = make_journal(tmp_path, map(entry, range(100)))
     names = ("group", "at_ms", "latency_ms")
     batches = list(record_batches(path.read_bytes(), names))
     assert [batch.num_rows for batch in batches] == [30, 30, 30, 10]
-    assert all(batch.schema.equals(arrow_schema(names)) for batch in batches)
-    assert [str(field.type) for field in arrow_schema(names)] == ["string", "int64", "int64"]
+    assert all(batch.schema.equals(TABLE.arrow(names)) for batch in batches)
+    assert [str(field.type) for field in TABLE.arrow(names)] == ["string", "int64", "int64"]
     assert pa.Table.from_batches(batches)["at_ms"].to_pylist() == [BEGIN_MS + 1000 * number for number in range(100)]
 
 

@@ -62,7 +62,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/job.py": (),
         "spark_jobs/lake/notes.py": (),
         "spark_jobs/lake/report_lake.py": ("lake_for", "lake_notes"),
-        "spark_jobs/lake/sync.py": ("compact", "sync"),
+        "spark_jobs/lake/sync.py": ("compact", "fill"),
         "spark_jobs/no_journal.py": (),
         "spark_jobs/output/notes.py": (),
         "spark_jobs/output/result.py": ("compute",),

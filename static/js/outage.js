@@ -1,4 +1,5 @@
-/** The red banner of every page while the engine, or the web server, does not answer. It asks /readyz every 3 s. */
+/** The red banner of every page while the engine, or the web server, does not answer. It asks /readyz every 3 s. When the
+ * banner goes, the document gets the event `outage-over`, for pages that ask for their content once. */
 
 import { withBroker } from "./brokers.js";
 import { setText } from "./dom.js";
@@ -42,8 +43,10 @@ async function look() {
   const since = answeredAt();
   const text = outageText(status, problem, since === null ? null : dateTime(since), own !== null);
   if (status === 200) remember();
+  const isOver = !banner.hidden && !text;
   setText(banner, text);
   banner.hidden = !text;
+  if (isOver) document.dispatchEvent(new Event("outage-over"));
 }
 
 async function watch() {

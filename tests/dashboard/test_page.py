@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -504,6 +505,24 @@ def test_a_page_says_that_the_engine_does_not_answer(open_page: OpenPage, path: 
     )
     page.unroute("**/readyz*")
     expect(banner).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/messages/7F00", "/api/v1/messages/7F00?"),
+        ("/messages?topic=orders", "/api/v1/messages?"),
+        ("/groups/billing/dead-letters", "/api/v1/messages?"),
+    ],
+)
+def test_a_page_that_got_no_answer_asks_again_after_an_outage(open_page: OpenPage, path: str, asked: str) -> None:
+    page = open_page("idle", path="/topics")
+    for pattern in ("readyz*", "api/v1/messages*/**", "api/v1/messages?**", "api/v1/groups/**"):
+        page.route(f"**/{pattern}", lambda route: route.fulfill(status=503, body="{}"))
+    page.goto(urljoin(page.url, path))
+    expect(page.locator('[data-part="outage"]')).to_be_visible()
+    with page.expect_request(lambda request: asked in request.url):
+        page.unroute("**/readyz*")
 
 
 def test_ctrl_k_leads_to_a_group_and_to_a_page(open_page: OpenPage) -> None:

@@ -112,5 +112,6 @@ const resend = dialog("resend-dialog", {
 
 part("resend-all").addEventListener("click", () => preview(0, null));
 part("older").addEventListener("click", load);
+document.addEventListener("outage-over", () => { if (list.total === null) load(); });
 brokerPicker(part, (path) => requestOfAll("GET", path), { all: false });
 load();

@@ -128,4 +128,5 @@ part("more").addEventListener("click", () => {
 });
 part("refresh").addEventListener("click", load);
 part("consume").addEventListener("click", () => consume.open(shown.message));
+document.addEventListener("outage-over", () => { if (shown.message === null) load(); });
 load();

@@ -251,6 +251,7 @@ part("filter").addEventListener("input", () => {
   writeQuery({ filter: part("filter").value.trim() });
   show();
 });
+document.addEventListener("outage-over", () => { if (search.query !== null && !search.isAnswered && search.following === null) begin(); });
 part("older").addEventListener("click", () => load().catch((error) => showProblem(error.message)));
 const readFilter = () => { part("filter").value = new URLSearchParams(location.search).get("filter") ?? ""; };
 window.addEventListener("popstate", () => {

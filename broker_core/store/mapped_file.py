@@ -94,7 +94,7 @@ class MappedFile:
                 _ = self.buffer
             self._files.allocate(self.path, self.allocated, target)
             if chunk and self._mapping is not None:
-                start = max(0, self.allocated - chunk)  # the block that needs the space may begin before its end
+                start = max(0, max(self.allocated, end - chunk) - chunk)  # what needs the space may begin before it
                 self._mapping.expect_writes(*((0, self.size) if self.scattered else (start, target)))
             self.allocated = target
 

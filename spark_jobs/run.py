@@ -1,4 +1,4 @@
-"""One run of a report, from the store to the folder of its files. Knows Spark and no Django."""
+"""One run of a report, from the store to the folder of its files. Needs Spark, and no settings of Django."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress

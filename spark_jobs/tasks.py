@@ -26,18 +26,11 @@ def run_report(run_id: int) -> None:
 
 
 @shared_task(name=RUN_SCHEDULED_TASK, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
-def run_scheduled(
-    report: str,
-    last_hours: int | None = None,
-    topic: str | None = None,
-    consumer_group: str | None = None,
-    broker: str | None = None,
-) -> None:
-    """Start the run of a schedule, unless a run of the report is under way."""
-    about = Parameters(last_hours, topic, consumer_group, broker)
+def run_scheduled(report: str, **about: Any) -> None:
+    """Start the run of a schedule, unless a run of the report is under way. ``about``: fields of ``Parameters``."""
     try:
         runs.require_report(report)
-        runs.start_run(report, parameters_at(report, timezone.now(), about), requested_by="schedule")
+        runs.start_run(report, parameters_at(report, timezone.now(), Parameters(**about)), requested_by="schedule")
     except (runs.RunActiveError, runs.UnknownReportError, runs.UnknownBrokerError, runs.NoWorkerError) as error:
         logger.warning("The schedule's run of %s did not start: %s", report, error)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from asgiref.sync import sync_to_async
 from msgspec import Meta, convert, to_builtins
+from msgspec.structs import asdict
 
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
@@ -293,7 +294,7 @@ def schedule_view(schedule: schedules.Schedule) -> ScheduleView:
         when=schedule.when,
         enabled=schedule.enabled,
         last_run_ms=_ms(schedule.last_run),
-        parameters=ScheduleParameters(**schedule.parameters._asdict()),
+        parameters=ScheduleParameters(**asdict(schedule.parameters)),
     )
 
 

@@ -9,6 +9,7 @@ import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from celery.schedules import crontab
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -28,7 +29,7 @@ FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
 
 
-class Parameters(NamedTuple):
+class Parameters(msgspec.Struct, frozen=True, omit_defaults=True):
     """Restricts the runs of an entry to the ``last_hours`` before them, a topic, a group, a broker; None is all."""
 
     last_hours: int | None = None
@@ -38,15 +39,14 @@ class Parameters(NamedTuple):
 
     def encode(self) -> str:
         """The keyword arguments of the task, as django-celery-beat keeps them."""
-        return json.dumps({name: value for name, value in self._asdict().items() if value is not None})
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def decode(cls, text: str) -> "Parameters":
         """The parameters of an entry. Other keyword arguments, which the admin allows, are ignored."""
         try:
-            arguments = json.loads(text)
-            return cls(**{name: arguments[name] for name in cls._fields if name in arguments})
-        except (ValueError, TypeError):
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError:
             return cls()
 
 
@@ -89,10 +89,11 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
     (UTC) and compares it with the day before, and any other report covers all stored data.
     """
     now_ms = int(now.timestamp() * 1000)
-    parameters: dict[str, Any] = {"topic": about.topic, "consumer_group": about.consumer_group, "broker": about.broker}
-    if about.last_hours is not None:
+    parameters = msgspec.structs.asdict(about)
+    last_hours = parameters.pop("last_hours")
+    if last_hours is not None:
         to_ms = now_ms // MINUTE_MS * MINUTE_MS
-        return parameters | {"from_ms": to_ms - about.last_hours * HOUR_MS, "to_ms": to_ms}
+        return parameters | {"from_ms": to_ms - last_hours * HOUR_MS, "to_ms": to_ms}
     if REPORTS[report].is_daily:
         today = now_ms // DAY_MS * DAY_MS
         return parameters | {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
@@ -213,7 +214,7 @@ def _save(report: str, task: PeriodicTask, fields: set[str] | None = None) -> No
     """
     entry = described(task)
     if entry.cron is not None and (fields is None or "name" in fields):
-        about = [f"{name} {value}" for name, value in entry.parameters._asdict().items() if value is not None]
+        about = [f"{name} {value}" for name, value in msgspec.structs.asdict(entry.parameters).items() if value]
         name = ", ".join([f"Report {report}", entry.cron, *about])
         task.name = (
             name if len(name) <= LONGEST_NAME else f"{name[:180]} {hashlib.sha256(name.encode()).hexdigest()[:16]}"

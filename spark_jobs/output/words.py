@@ -121,7 +121,6 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
     """What long polling saves."""
     if not total["requests"]:
         return []
-    others = [_instead(total, "each second", "1s"), _instead(total, "every 100 ms", "100ms")]
     return [
         f"Consumers made {many(total['requests'], 'request')}"
         + (
@@ -129,18 +128,19 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
             if total["delay_p50_us"] is not None
             else "."
         ),
-        *(
-            f"Asking {every} they would have made at most {requests:,}, "
-            f"{requests / total['requests']:,.1f} times as many"
-            + (f", and half of the messages would have been {us(delay)} late or more." if delay is not None else ".")
-            for every, requests, delay in others
-        ),
+        _instead(total, "each second", "1s"),
+        _instead(total, "every 100 ms", "100ms"),
         f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else "",
     ]
 
 
-def _instead(total: Total, every: str, name: str) -> tuple[str, int, Any]:
-    return every, total["requests"] + total[f"saved_requests_{name}"], total[f"delay_{name}_p50_us"]
+def _instead(total: Total, every: str, name: str) -> str:
+    requests, delay = total["requests"] + total[f"saved_requests_{name}"], total[f"delay_{name}_p50_us"]
+    late = f", and half of the messages would have been {us(delay)} late or more." if delay is not None else "."
+    return (
+        f"Asking {every} they would have made at most {requests:,}, "
+        f"{requests / total['requests']:,.1f} times as many{late}"
+    )
 
 
 def consumer_lag(total: Total, tables: Tables) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.message_store_config import CHANGEABLE, MIB, MessageStoreConfig, rocketmq_name
 from broker_core.properties import parse_properties
@@ -462,9 +463,17 @@ def make_options(values: dict[str, Any]) -> Options:
         raise RequestError(f"option refused: {error}") from error
 
 
+BLACK_LIST = frozenset(("brokerConfigPath", "configBlackList"))
+"""What RocketMQ lets no request change: its default configBlackList. GlassMQ does not have these options."""
+
+
 def change_options(options: Options, changes: dict[str, Any]) -> Options:
     """A copy with ``changes`` (RocketMQ names); RequestError for options that a running broker cannot change."""
     for name in changes:
+        if name in BLACK_LIST:
+            raise RequestError(
+                f"{name} cannot be changed by a request", code=ResponseCode.NO_PERMISSION, pointer=f"/{name}"
+            )
         if name in PYTHON_NAMES and not DESCRIPTIONS[name]["changeable"]:
             raise RequestError(
                 f"{name} cannot be changed while the broker runs; set it in broker.conf and restart", pointer=f"/{name}"

@@ -66,6 +66,13 @@ def test_only_changeable_options_change() -> None:
         change_options(Options(), {"longPollingEnable": "perhaps"})
 
 
+@pytest.mark.parametrize("name", ["brokerConfigPath", "configBlackList"])
+def test_what_no_request_may_change(name: str) -> None:
+    with pytest.raises(RequestError, match=name) as refused:
+        change_options(Options(), {"longPollingEnable": False, name: "x"})
+    assert refused.value.code == 16
+
+
 def test_every_option_is_described() -> None:
     assert set(DESCRIPTIONS) == set(PYTHON_NAMES)
     assert all(len(entry["description"]) > 10 for entry in DESCRIPTIONS.values())

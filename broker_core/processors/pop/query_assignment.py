@@ -24,7 +24,8 @@ from broker_core.consumers.message_request_mode_manager import MessageRequestMod
 from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.errors import NotFoundError, RequestError
 from broker_core.processors.context import Context, Request
-from broker_core.topics import validate_group, validate_topic
+from broker_core.processors.subscription_group import find_or_create_group
+from broker_core.topics import validate_group
 
 Allocate = Callable[[list[MessageQueue], list[str], str], list[MessageQueue]]
 
@@ -90,11 +91,13 @@ def set_message_request_mode(context: Context, request: Request, now: Now) -> Re
     context.require_writable()
     if command.topic.startswith(retry_topic("")):
         raise RequestError("retry topic is not allowed to set mode", code=ResponseCode.NO_PERMISSION)
+    context.topics.require(command.topic)
+    group = find_or_create_group(context, validate_group(command.consumer_group), now).group_name
     mode = MessageRequestMode(
-        consumer_group=validate_group(command.consumer_group),
+        consumer_group=group,
         mode=command.mode,
         pop_share_queue_num=max(0, command.share_queues),
-        topic=validate_topic(command.topic),
+        topic=command.topic,
     )
     context.request_modes.put(mode)
     return Done()

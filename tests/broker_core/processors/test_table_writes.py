@@ -21,9 +21,8 @@ def test_changed_tables_are_written_once() -> None:
     bench = Bench()
     names(bench)
     assert names(bench) == []
-    bench.call(c.SetMessageRequestMode(topic="orders", consumer_group="g", mode="POP"))
-    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     bench.send("orders", b"x")
+    bench.call(c.SetMessageRequestMode(topic="orders", consumer_group="g", mode="POP"))
     assert names(bench) == ["topics", "subscriptionGroup", "messageRequestMode"]
     assert names(bench) == []
 
@@ -58,6 +57,8 @@ def test_offsets_of_pops_are_written_when_their_check_points_are_on_the_disk() -
 
 def test_a_table_that_the_disk_refused_is_written_again() -> None:
     bench = Bench()
+    bench.send("orders", b"x")
+    bench.call(c.UpdateSubscriptionGroup(config={"groupName": "g"}))
     names(bench)
     bench.call(c.SetMessageRequestMode(topic="orders", consumer_group="g", mode="POP"))
     work = bench.engine.next_file_work(bench.clock.now())
@@ -68,6 +69,7 @@ def test_a_table_that_the_disk_refused_is_written_again() -> None:
 
 def test_a_stop_writes_what_is_left() -> None:
     bench = Bench()
+    bench.send("orders", b"x")
     bench.call(c.SetMessageRequestMode(topic="orders", consumer_group="g", mode="POP"))
     bench.take(bench.engine.close(bench.clock.now()))
     again = Bench(files=bench.files, clock=bench.clock)

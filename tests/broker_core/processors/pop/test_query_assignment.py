@@ -101,3 +101,8 @@ def test_modes_that_are_refused(bench: Bench) -> None:
     wrong = c.SetMessageRequestMode(topic="%RETRY%g", consumer_group="g", mode="POP")
     assert failure(bench, wrong).code == 16
     assert failure(bench, c.SetMessageRequestMode(topic="a b", consumer_group="g", mode="POP")).code == 29
+    assert failure(bench, c.SetMessageRequestMode(topic="none", consumer_group="g", mode="POP")).code == 17
+    bench.call(c.UpdateBrokerConfig(changes={"autoCreateSubscriptionGroup": False}))
+    unknown = c.SetMessageRequestMode(topic="orders", consumer_group="nobody", mode="POP")
+    assert failure(bench, unknown).code == 26
+    assert bench.context.request_modes.get("orders", "nobody") is None

@@ -8,7 +8,9 @@ word. ``tests/golden/mqadmin.json`` is what RocketMQ 5.4.0 prints; this module, 
 
 import json
 import re
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.compat import java_program
@@ -20,8 +22,13 @@ BROKER_NAME = "broker-a"
 SUMMED_SECONDS = 60
 TOPIC, GROUP, OTHER_GROUP, PRODUCERS = "mqadmin-topic", "mqadmin-group", "mqadmin-group-2", "mqadmin-producers"
 
+TOPICS = ("mqadmin-list-1", "mqadmin-list-2")
+GROUPS = ("mqadmin-groups-1", "mqadmin-groups-2")
+"""Those that are made from a list in a file."""
+
 SUMS = ("statsAll", "-t", TOPIC)
 SENT = 6
+ENDLESS_SECONDS = 8
 
 STORY: tuple[tuple[str, ...], ...] = (
     ("updateTopic", "-b", "{broker}", "-t", TOPIC, "-r", "2", "-w", "2"),
@@ -88,9 +95,25 @@ STORY: tuple[tuple[str, ...], ...] = (
     ("producerConnection", "-g", PRODUCERS, "-t", TOPIC),
     ("resetOffsetByTime", "-g", GROUP, "-t", TOPIC, "-s", "0"),
     ("consumerProgress", "-g", GROUP),
+    ("setConsumeMode", "-b", "{broker}", "-t", TOPIC, "-g", GROUP, "-m", "POP", "-q", "2"),
     ("deleteSubGroup", "-b", "{broker}", "-g", OTHER_GROUP),
     ("deleteTopic", "-c", "DefaultCluster", "-t", TOPIC),
     ("topicRoute", "-t", TOPIC),
+    ("sendMsgStatus", "-b", BROKER_NAME, "-s", "64", "-c", "3"),
+    ("@seconds", str(ENDLESS_SECONDS), "clusterRT", "-c", "DefaultCluster", "-a", "5", "-s", "64", "-i", "1"),
+    ("updateOrderConf", "-t", TOPIC, "-m", "put", "-v", f"{BROKER_NAME}:2"),
+    ("updateOrderConf", "-t", TOPIC, "-m", "get"),
+    ("updateOrderConf", "-t", TOPIC, "-m", "delete"),
+    ("updateTopicList", "-b", "{broker}", "-f", "{folder}/topics.json"),
+    ("topicRoute", "-t", TOPICS[1], "-l"),
+    ("updateSubGroupList", "-b", "{broker}", "-f", "{folder}/groups.json"),
+    ("getConsumerConfig", "-g", GROUPS[1]),
+    ("exportMetadata", "-c", "DefaultCluster", "-f", "{folder}"),
+    ("exportConfigs", "-c", "DefaultCluster", "-f", "{folder}"),
+    ("exportMetrics", "-c", "DefaultCluster", "-f", "{folder}"),
+    ("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true"),
+    *(("deleteTopic", "-c", "DefaultCluster", "-t", topic) for topic in TOPICS),
+    *(("deleteSubGroup", "-b", "{broker}", "-g", group) for group in GROUPS),
 )
 
 OWN_TOPICS = re.compile(rf"^(%RETRY%)?{TOPIC[:7]}\S*$")
@@ -160,6 +183,14 @@ def printed_by(mqadmin: Program, *command: str) -> str:
     return str(line["out"]) + (f"\n{line['failure']}" if line["failure"] else "")
 
 
+def write_lists(folder: Path) -> None:
+    """The files of updateTopicList and updateSubGroupList."""
+    topics = [{"topicName": name, "readQueueNums": 3, "writeQueueNums": 3, "perm": 6} for name in TOPICS]
+    groups = [{"groupName": name, "retryMaxTimes": 4} for name in GROUPS]
+    (folder / "topics.json").write_text(json.dumps(topics))
+    (folder / "groups.json").write_text(json.dumps(groups))
+
+
 def complete_sums(mqadmin: Program) -> str:
     """What statsAll prints once its sums contain all messages sent and consumed; empty before.
 
@@ -180,9 +211,14 @@ def own_lines(command: str, lines: list[str]) -> list[str]:
     )
 
 
+def name_of(command: Sequence[str]) -> str:
+    """The name of mqadmin's command."""
+    return command[2] if command[0] == "@seconds" else command[0]
+
+
 def normalised(command: tuple[str, ...], printed: str) -> list[str]:
     """What is left when everything that may differ has been replaced."""
-    name = command[0]
+    name = name_of(command)
     for pattern, word in REPLACED:
         printed = pattern.sub(word, printed)
     lines = [" ".join(line.split()) for line in printed.strip().splitlines()]
@@ -194,6 +230,10 @@ def normalised(command: tuple[str, ...], printed: str) -> list[str]:
         return sorted(word for line in lines if (word := line.split(" ")[0].rstrip(":")) in RUNTIME)
     if name == "getNamesrvConfig":
         return sorted(line.split(" ")[0] for line in lines if line.startswith("listenPort"))
+    if name == "sendMsgStatus":
+        return [re.sub(r"(rt=|queueId=|queueOffset=)\d+", r"\1<n>", line) for line in lines]
+    if name == "clusterRT":
+        return sorted(set(lines))
     if name == "producer":
         return sorted(line for line in lines if "<client id>" in line)
     if name == "clusterList":
@@ -222,9 +262,13 @@ def without_inflight(printed: str) -> str:
 def run(namesrv: str, broker: str) -> dict[str, list[str]]:
     """The story against one broker: what is printed, normalised, by number and command. @ commands are left out."""
     lines: dict[str, list[str]] = {}
-    names = {"broker": broker, "id": "", "offset_id": ""}
     sums, consumes, stopped = "", False, False
-    with java_program.start_program("mqadmin", "--namesrv", namesrv) as mqadmin:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        java_program.start_program("mqadmin", "--namesrv", namesrv) as mqadmin,
+    ):
+        names = {"broker": broker, "id": "", "offset_id": "", "folder": folder}
+        write_lists(Path(folder))
         for number, words in enumerate(STORY):
             command = tuple(word.format(**names) for word in words)
             if command == SUMS:
@@ -241,9 +285,10 @@ def run(namesrv: str, broker: str) -> dict[str, list[str]]:
                 Path(body).unlink(missing_ok=True)
             if command[0] == "@send":
                 names["id"], names["offset_id"] = printed.split()
-            elif not command[0].startswith("@"):
+            elif command[0] == "@seconds" or not command[0].startswith("@"):
                 if stopped and command[0] == "consumerProgress":
                     printed = without_inflight(printed)
+                printed = printed.replace(folder, "<folder>")
                 lines[f"{number:02} {' '.join(words)}"] = normalised(command, printed)
     return lines
 

@@ -20,7 +20,7 @@ def test_the_page_has_every_feature_and_every_case_of_the_programs() -> None:
     assert all(row and row[4] == row[5] != "0" for row in rows), "every case holds at GlassMQ"
     named = set(re.findall(r"`([^`]+)`", lists))
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (PROGRAMS / "java").rglob("*Cases.java"))
-    in_programs = set(re.findall(r'cases\.add(?:Slow)?\("([a-z0-9_]+\.[a-z0-9_]*[a-z0-9])"', sources))
+    in_programs = set(re.findall(r'cases\.add(?:Slow|Alone)?\("([a-z0-9_]+\.[a-z0-9_]*[a-z0-9])"', sources))
     assert len(in_programs) > 100 and in_programs <= named
 
 

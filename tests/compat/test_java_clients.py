@@ -35,17 +35,29 @@ BINARY = (
 
 NOT_FOR_4 = (
     *(
+        "admin.cluster",
+        "admin.consumers",
+        "admin.dead_letters",
+        "admin.groups",
+        "admin.messages",
+        "admin.options",
+        "admin.producers",
+        "admin.statistics",
+        "admin.topics",
+        "admin.topics_named_after_cluster_and_broker",
         "batch_queue.auto_batch",
         "batch_queue.each_message_is_consumed",
         "batch_queue.one_message_comes_back",
         "codes.clients",
         "codes.name_server",
         "codes.offsets",
+        "codes.permissions",
         "codes.pull",
         "codes.queries",
         "codes.send",
         "codes.send_back",
         "codes.send_batch",
+        "codes.subscriptions",
         "codes.unknown_requests",
         "group.members_by_38",
         "group.queues_shared_by_the_broker",
@@ -54,6 +66,14 @@ NOT_FOR_4 = (
         "group.reset_while_online_to_a_time",
         "group.reset_while_online_to_the_beginning",
         "group.unregister_producer",
+        "hold.group_may_not_consume_any_more",
+        "hold.member_no_longer_subscribes",
+        "hold.pop_from_a_topic_that_may_not_be_read_any_more",
+        "hold.pop_of_a_group_that_may_not_consume_any_more",
+        "hold.push_consumer_waits_until_its_group_may_consume",
+        "hold.queue_may_not_be_read_any_more",
+        "hold.topic_is_deleted",
+        "hold.topic_may_not_be_read_any_more",
         "lite.commit_and_continue",
         "orderly.locks",
         "pop.failed_message_comes_back",
@@ -125,22 +145,44 @@ def test_a_message_between_the_first_questions_of_a_new_group(server: Address) -
     assert row["detail"] == ("0 [0, 1]" if is_glassmq else "22 [1]")
 
 
+ALONE = {
+    "hold.short_polling": {"longPollingEnable": ("false", "true"), "shortPollingTimeMills": ("2000", "1000")},
+    "transaction.not_supported": {"rejectTransactionMessage": ("true", "false")},
+    "codes.system_busy": {"waitTimeMillsInSendQueue": ("1", "10000")},
+    "codes.no_new_groups": {"autoCreateSubscriptionGroup": ("false", "true")},
+}
+"""Cases that need options with other values: name -> (value of the case, value before and after it)."""
+
+
 @contextmanager
-def changed_option(server: Address, name: str, value: str, default: str) -> Iterator[None]:
-    """An option of the broker with another value."""
+def changed_options(server: Address, options: dict[str, tuple[str, str]]) -> Iterator[None]:
+    """Options of the broker with other values: name -> (value meanwhile, value afterwards)."""
     host, port = server.broker.rsplit(":", 1)
 
-    async def change(to: str) -> None:
+    async def change(which: int) -> None:
+        lines = "".join(f"{name}={values[which]}\n" for name, values in options.items())
         client = RemotingClient(host, int(port))
-        answer = await client.invoke(RequestCode.UPDATE_BROKER_CONFIG, {}, f"{name}={to}\n".encode(), timeout_s=30)
+        answer = await client.invoke(RequestCode.UPDATE_BROKER_CONFIG, {}, lines.encode(), timeout_s=30)
         await client.close()
         assert answer.code == 0, answer.remark
 
-    asyncio.run(change(value))
+    asyncio.run(change(0))
     try:
         yield
     finally:
-        asyncio.run(change(default))
+        asyncio.run(change(1))
+
+
+@pytest.mark.covers("short-polling")
+def test_cases_of_other_options(server: Address, everything: bool) -> None:
+    if not everything:
+        pytest.skip("takes half a minute; --compat runs it")
+    needs(java_program.classes)
+    rows: list[dict[str, Any]] = []
+    for name, options in ALONE.items():
+        with changed_options(server, options):
+            rows += java_program.run("cases", "--namesrv", server.namesrv, name)
+    assert_all_hold(rows, len(ALONE), "Java 5.4.0")
 
 
 @pytest.mark.covers("members-reset")
@@ -150,7 +192,7 @@ def test_members_can_be_told_of_a_reset(server: Address, everything: bool) -> No
         pytest.skip("takes 20 s; --compat runs it")
     needs(java_program.classes)
     names = ("group.reset_while_online_to_the_beginning", "group.reset_while_online_to_a_time")
-    with changed_option(server, "useServerSideResetOffset", "false", "true"):
+    with changed_options(server, {"useServerSideResetOffset": ("false", "true")}):
         assert_all_hold(java_program.run("cases", "--namesrv", server.namesrv, *names), len(names))
 
 

@@ -206,6 +206,7 @@ def test_a_wrong_option_in_broker_conf_is_refused_by_name(tmp_path: Path) -> Non
     assert "fileReservedTime" in sentence
 
 
+@pytest.mark.covers("slave-role")
 def test_the_configuration_of_a_slave_is_refused(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerName=broker-a\nbrokerId=1\nbrokerRole=SLAVE\n")

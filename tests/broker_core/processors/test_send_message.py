@@ -62,6 +62,7 @@ def test_offset_message_ids_lead_back_to_the_record() -> None:
     assert message.offset_message_id.startswith("7F000001")
 
 
+@pytest.mark.covers("send-perm")
 def test_a_send_to_a_topic_without_write_permission_is_refused() -> None:
     bench = Bench()
     bench.call(c.UpdateAndCreateTopic(topic="readonly", perm=4))

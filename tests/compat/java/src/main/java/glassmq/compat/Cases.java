@@ -9,6 +9,7 @@ import java.util.Map;
 final class Cases {
     private final Map<String, Case> all = new LinkedHashMap<>();
     private final List<String> slow = new ArrayList<>();
+    private final List<String> alone = new ArrayList<>();
 
     static Cases all() {
         Cases cases = new Cases();
@@ -27,6 +28,8 @@ final class Cases {
         QueryCases.addTo(cases);
         TransportCases.addTo(cases);
         CodeCases.addTo(cases);
+        HoldCases.addTo(cases);
+        AdminCases.addTo(cases);
         return cases;
     }
 
@@ -42,11 +45,19 @@ final class Cases {
         slow.add(name);
     }
 
+    /** A case for a broker with other options: it is run only when its whole name is given. */
+    void addAlone(String name, Case test) {
+        add(name, test);
+        alone.add(name);
+    }
+
     /** Names that contain one of the words; all of them when there are none. */
     List<String> chosen(List<String> words, boolean withSlow) {
         List<String> chosen = new ArrayList<>();
         for (String name : all.keySet()) {
-            if (words.stream().anyMatch(name::contains) || words.isEmpty() && (withSlow || !slow.contains(name))) {
+            boolean isWanted = alone.contains(name) ? words.contains(name)
+                : words.stream().anyMatch(name::contains) || words.isEmpty() && (withSlow || !slow.contains(name));
+            if (isWanted) {
                 chosen.add(name);
             }
         }

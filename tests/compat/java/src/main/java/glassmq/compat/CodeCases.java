@@ -1,8 +1,15 @@
 package glassmq.compat;
 
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -26,8 +33,14 @@ final class CodeCases {
     private static final int ROUTE = 105;
     private static final int SEND_V2 = 310;
     private static final int SEND_BATCH = 320;
-    /** For {@code expect}: what is not understood is either refused, or left out of what is stored. */
+    /** For {@code expect}, success or the code: what is not understood is left out of what is stored, or refused. */
     private static final int DROPPED_OR_ILLEGAL = -13;
+    /** RocketMQ stores a message for a topic without permission to write: it leaves the check to its clients. */
+    private static final int STORED_OR_FORBIDDEN = -16;
+    private static final int SYSTEM_BUSY = 2;
+    private static final int SENDERS = 16;
+    /** Messages of a batch that takes some milliseconds to store. */
+    private static final int BATCH = 10_000;
 
     private final World world;
     private final String topic;
@@ -51,17 +64,18 @@ final class CodeCases {
         cases.add("codes.send_back", world -> new CodeCases(world).sendBack());
         cases.add("codes.name_server", world -> new CodeCases(world).nameServer());
         cases.add("codes.unknown_requests", world -> new CodeCases(world).unknown());
+        cases.add("codes.permissions", world -> new CodeCases(world).permissions());
+        cases.add("codes.subscriptions", world -> new CodeCases(world).subscriptions());
+        cases.addAlone("codes.no_new_groups", world -> new CodeCases(world).noNewGroups());
+        cases.addAlone("codes.system_busy", world -> new CodeCases(world).systemBusy());
     }
 
     private RemotingCommand call(String address, int code, Map<String, String> fields, byte[] body) throws Exception {
-        RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
-        request.setExtFields(new HashMap<>(fields));
-        request.setBody(body);
-        return world.api().getRemotingClient().invokeSync(address, request, World.API_MILLIS);
+        return world.call(address, code, fields, body);
     }
 
     /** Fields out of {@code base}, with {@code changes} as name, value, name, value; a value of null takes it out. */
-    private static Map<String, String> with(Map<String, String> base, String... changes) {
+    static Map<String, String> with(Map<String, String> base, String... changes) {
         Map<String, String> fields = new HashMap<>(base);
         for (int i = 0; i < changes.length; i += 2) {
             if (changes[i + 1] == null) {
@@ -77,7 +91,7 @@ final class CodeCases {
     private void expect(String what, Integer expected, RemotingCommand answer) {
         seen.put(what, answer.getCode());
         boolean right = expected == null || answer.getCode() == expected
-            || expected == DROPPED_OR_ILLEGAL && (answer.getCode() == 0 || answer.getCode() == 13);
+            || expected < 0 && (answer.getCode() == 0 || answer.getCode() == -expected);
         if (!right) {
             wrong.put(what + ", " + answer.getRemark(), answer.getCode());
         }
@@ -271,6 +285,12 @@ final class CodeCases {
         RemotingCommand bad = call(broker, HEARTBEAT, Map.of(), "{".getBytes());
         seen.put("heartbeat that is no JSON", bad.getCode());
         Check.that(bad.getCode() != 0, "a heartbeat that is no JSON was taken");
+        String group = world.name("g");
+        expect("mode of a group", 0, call(broker, Requests.SET_MODE, Map.of(), Requests.popMode(group, topic)));
+        expect("mode for an unknown topic", 17,
+            call(broker, Requests.SET_MODE, Map.of(), Requests.popMode(group, "no-such-topic")));
+        expect("mode for a retry topic", 16,
+            call(broker, Requests.SET_MODE, Map.of(), Requests.popMode(group, "%RETRY%" + group)));
         return done();
     }
 
@@ -305,6 +325,106 @@ final class CodeCases {
         expect("KV list", 0, call(null, 219, Map.of("namespace", space), null));
         expect("delete KV", 0, call(null, 102, Map.of("namespace", space, "key", "k"), null));
         return done() + " " + text;
+    }
+
+    /** What a topic or a group does not permit: NO_PERMISSION. */
+    private String permissions() throws Exception {
+        byte[] body = {'x'};
+        byte[] batch = {0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'x', 0, 0};
+        Map<String, String> toBatch = short_(with(sendFields(), "batch", "true"));
+        String group = world.name("g");
+        expect("update of the topic", 0, call(broker, Requests.UPDATE_TOPIC, Requests.topic(topic, 2, 4), null));
+        expect("pull from a topic that is only read", 19, call(broker, PULL, pullFields(group), null));
+        expect("send to it", STORED_OR_FORBIDDEN, call(broker, SEND, sendFields(), body));
+        expect("V2 of it", STORED_OR_FORBIDDEN, call(broker, SEND_V2, short_(sendFields()), body));
+        expect("batch", STORED_OR_FORBIDDEN, call(broker, SEND_BATCH, toBatch, batch));
+        expect("update of the topic", 0, call(broker, Requests.UPDATE_TOPIC, Requests.topic(topic, 2, 2), null));
+        expect("send to a topic that is only written", 0, call(broker, SEND, sendFields(), body));
+        expect("pull from it", 16, call(broker, PULL, pullFields(group), null));
+        expect("pop from it", 16, call(broker, Requests.POP, Requests.pop(group, topic, 0), null));
+        expect("update of the topic", 0, call(broker, Requests.UPDATE_TOPIC, Requests.topic(topic, 2, 6), null));
+        expect("update of the group", 0, call(broker, Requests.UPDATE_GROUP, Map.of(),
+            Requests.group(group, "consumeEnable", false)));
+        expect("pull of a group that may not consume", 16, call(broker, PULL, pullFields(group), null));
+        expect("its pop", 16, call(broker, Requests.POP, Requests.pop(group, topic, 0), null));
+        return done();
+    }
+
+    /** Pulls by the subscription that the broker has from heartbeats, and expressions that are none. */
+    private String subscriptions() throws Exception {
+        String group = world.name("g");
+        String client = world.name("c");
+        String other = world.topic(1);
+        Map<String, String> fields = with(pullFields(group), "sysFlag", "0", "subscription", null);
+        expect("heartbeat", 0, call(broker, HEARTBEAT, Map.of(), Requests.heartbeat(client, group, "CLUSTERING", topic)));
+        expect("a member's pull", 19, call(broker, PULL, fields, null));
+        expect("a later subscription", 25, call(broker, PULL, with(fields, "subVersion", "9000000000000000"), null));
+        expect("a topic without a subscription", 24, call(broker, PULL, with(fields, "topic", other), null));
+        expect("tags without a tag", 23, call(broker, PULL,
+            with(pullFields(group), "subscription", "||"), null));
+        Map<String, String> reading = Map.of("group", group, "topic", topic, "readable", "false");
+        expect("reading is forbidden", 0, call(broker, Requests.FORBID, reading, null));
+        expect("a pull then", 16, call(broker, PULL, fields, null));
+        expect("reading is allowed", 0, call(broker, Requests.FORBID, with(reading, "readable", "true"), null));
+        expect("a pull then", 19, call(broker, PULL, fields, null));
+        expect("goodbye", 0, call(broker, UNREGISTER, Map.of("clientID", client, "consumerGroup", group), null));
+        expect("a group without members", 24, call(broker, PULL, fields, null));
+        String everybody = world.name("g");
+        expect("update of a group", 0, call(broker, Requests.UPDATE_GROUP, Map.of(),
+            Requests.group(everybody, "consumeBroadcastEnable", false)));
+        expect("heartbeat for broadcasting", 0, call(broker, HEARTBEAT, Map.of(),
+            Requests.heartbeat(client, everybody, "BROADCASTING", topic)));
+        expect("a group that may not broadcast", 16, call(broker, PULL, with(fields, "consumerGroup", everybody), null));
+        return done();
+    }
+
+    /** With autoCreateSubscriptionGroup=false. */
+    private String noNewGroups() throws Exception {
+        String group = world.name("g");
+        expect("pull of an unknown group", 26, call(broker, PULL, pullFields(group), null));
+        expect("pop of an unknown group", 26, call(broker, Requests.POP, Requests.pop(group, topic, 0), null));
+        expect("message sent back by it", 26, call(broker, SEND_BACK, Map.of("offset", "0", "group", group,
+            "delayLevel", "1", "originMsgId", "x", "originTopic", topic, "unitMode", "false"), null));
+        expect("its commit", 26, call(broker, UPDATE_OFFSET, Map.of("consumerGroup", group, "topic", topic,
+            "queueId", "0", "commitOffset", "0"), null));
+        expect("its mode", 26, call(broker, Requests.SET_MODE, Map.of(), Requests.popMode(group, topic)));
+        expect("update of the group", 0, call(broker, Requests.UPDATE_GROUP, Map.of(),
+            Requests.group(group, "consumeEnable", true)));
+        expect("pull of the group", 19, call(broker, PULL, pullFields(group), null));
+        return done();
+    }
+
+    /** With waitTimeMillsInSendQueue=1: what waits longer is refused, and not stored. */
+    private String systemBusy() throws Exception {
+        byte[] one = {0, 0, 0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'x', 0, 0};
+        ByteBuffer batch = ByteBuffer.allocate(BATCH * one.length);
+        while (batch.hasRemaining()) {
+            batch.put(one);
+        }
+        Map<String, String> fields = short_(with(sendFields(), "batch", "true"));
+        long stored = 0;
+        int refused = 0;
+        ExecutorService senders = Executors.newFixedThreadPool(SENDERS);
+        world.atEnd(senders::shutdownNow);
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(Check.PATIENCE);
+        while (refused == 0) {
+            Check.that(System.nanoTime() < end, "not one of " + stored / BATCH + " batches was refused");
+            List<Future<RemotingCommand>> answers = new ArrayList<>();
+            for (int i = 0; i < SENDERS; i++) {
+                answers.add(senders.submit(() -> call(broker, SEND_BATCH, fields, batch.array())));
+            }
+            for (Future<RemotingCommand> answer : answers) {
+                int code = answer.get().getCode();
+                Check.that(code == 0 || code == SYSTEM_BUSY, "answer " + code + ", " + answer.get().getRemark());
+                stored += code == 0 ? BATCH : 0;
+                refused += code == 0 ? 0 : 1;
+            }
+        }
+        Map<String, String> place = Map.of("topic", topic, "queueId", "0");
+        String expected = String.valueOf(stored);
+        Check.until(stored + " messages", Check.PATIENCE,
+            () -> expected.equals(call(broker, MAX_OFFSET, place, null).getExtFields().get("offset")));
+        return refused + " batches refused, " + stored / BATCH + " stored";
     }
 
     private String unknown() throws Exception {

@@ -18,7 +18,7 @@ import java.util.concurrent.TimeoutException;
  *
  * <pre>
  * cases   --namesrv A [--parallel 8] [--slow 1] [WORD...]   each case: name, ok, detail, seconds
- * member  --namesrv A --group G --topic T [--orderly 1]     a push consumer, until it reads a line or is killed
+ * member  --namesrv A --group G --topic T [--tags X] [--orderly 1]   a push consumer, until it reads a line or is killed
  * replier --namesrv A --topic T --asks U                    replies to T with the reply to its own request to U, until it is killed
  * mqadmin --namesrv A                                       commands from the standard input, see Mqadmin
  * outage  --namesrv A                                       see Outage

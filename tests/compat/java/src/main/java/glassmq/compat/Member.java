@@ -73,7 +73,7 @@ final class Member {
     static void run(Arguments arguments) throws Exception {
         World world = new World(arguments.text("namesrv"), "member");
         DefaultMQPushConsumer consumer = world.newPushConsumer(arguments.text("group"));
-        consumer.subscribe(arguments.text("topic"), "*");
+        consumer.subscribe(arguments.text("topic"), arguments.text("tags", "*"));
         if (arguments.number("orderly", 0) == 1) {
             consumer.registerMessageListener(orderly(arguments.text("listener", "well")));
         } else {

@@ -31,6 +31,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
  * @send TOPIC QUEUE TAG KEY BODY            by that producer: "id offset-id"
  * @consumer GROUP TOPIC                     starts one, and waits until the topic's messages are consumed and committed
  * @stop                                     ends all of them
+ * @seconds N COMMAND...                     one of mqadmin's that does not end by itself: interrupts it after N s
  * </pre>
  */
 final class Mqadmin {
@@ -52,16 +53,18 @@ final class Mqadmin {
             Mqadmin mqadmin = new Mqadmin(world);
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 List<String> command = JSON.parseArray(line, String.class);
-                if (command.get(0).startsWith("@")) {
+                if (command.get(0).equals("@seconds")) {
+                    stock(command.subList(2, command.size()), Integer.parseInt(command.get(1)));
+                } else if (command.get(0).startsWith("@")) {
                     Json.print("arguments", command, "out", mqadmin.own(command), "failure", "");
                 } else {
-                    stock(command);
+                    stock(command, COMMAND_SECONDS);
                 }
             }
         }
     }
 
-    private static void stock(List<String> command) throws Exception {
+    private static void stock(List<String> command, int seconds) throws Exception {
         PrintStream before = System.out;
         PrintStream beforeErrors = System.err;
         ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -77,10 +80,10 @@ final class Mqadmin {
             Thread thread = new Thread(running, "mqadmin");
             thread.setDaemon(true);
             thread.start();
-            awaitDone(running, thread);
+            awaitDone(running, thread, seconds);
         } catch (TimeoutException e) {
             running.cancel(true);
-            failure = "not done in " + COMMAND_SECONDS + " s";
+            failure = "not done in " + seconds + " s";
         } finally {
             System.setOut(before);
             System.setErr(beforeErrors);
@@ -94,8 +97,8 @@ final class Mqadmin {
         Json.print("arguments", command, "out", out.toString(StandardCharsets.UTF_8), "failure", failure);
     }
 
-    private static void awaitDone(FutureTask<Void> running, Thread thread) throws Exception {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(COMMAND_SECONDS);
+    private static void awaitDone(FutureTask<Void> running, Thread thread, int seconds) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         while (true) {
             try {
                 running.get(50, TimeUnit.MILLISECONDS);

@@ -3,6 +3,7 @@ package glassmq.compat;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -20,6 +21,7 @@ final class TransactionCases {
         cases.add("transaction.compressed", TransactionCases::compressed);
         cases.addSlow("transaction.checked", TransactionCases::checked);
         cases.addSlow("transaction.listener_throws", TransactionCases::throwing);
+        cases.addAlone("transaction.not_supported", TransactionCases::notSupported);
     }
 
     /** What the listener says to a body at first, and what when it is asked; asked messages are kept. */
@@ -49,6 +51,24 @@ final class TransactionCases {
         world.atEnd(producer::shutdown);
         producer.start();
         return producer;
+    }
+
+    /** With rejectTransactionMessage=true. */
+    private static String notSupported(World world) throws Exception {
+        String topic = world.topic(1);
+        Listener listener = new Listener();
+        TransactionMQProducer producer = producer(world, listener);
+        try {
+            Object sent = producer.sendMessageInTransaction(World.message(topic, "tag", 0),
+                LocalTransactionState.COMMIT_MESSAGE);
+            throw new AssertionError("not refused, but answered " + sent);
+        } catch (MQClientException e) {
+            Check.that(e.getCause() instanceof MQClientException, "not the failure of a send: " + e.getCause());
+            Check.same("code", 16, ((MQClientException) e.getCause()).getResponseCode());
+        }
+        world.send(topic, "tag", 1, 1);
+        Check.same("what is stored", "1", Inbox.body(world.read(world.onlyQueue(topic), 0, 1).get(0)));
+        return null;
     }
 
     private static Inbox consume(World world, String topic) throws Exception {

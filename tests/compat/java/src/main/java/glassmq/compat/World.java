@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
@@ -21,6 +22,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /** What one case works with: names of its own, and clients that end with it. Not for several threads at once. */
 final class World implements AutoCloseable {
@@ -151,6 +153,14 @@ final class World implements AutoCloseable {
     /** The stock client's own calls, request by request. */
     MQClientAPIImpl api() throws MQClientException {
         return producer().getDefaultMQProducerImpl().getMqClientFactory().getMQClientAPIImpl();
+    }
+
+    /** One request, whatever is in it. {@code address} null: to the name server; {@code body} null: none. */
+    RemotingCommand call(String address, int code, Map<String, String> fields, byte[] body) throws Exception {
+        RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
+        request.setExtFields(new HashMap<>(fields));
+        request.setBody(body);
+        return api().getRemotingClient().invokeSync(address, request, API_MILLIS);
     }
 
     /** The address of the one broker that has the topic. */

@@ -146,6 +146,7 @@ def test_a_message_between_the_first_questions_of_a_new_group(server: Address) -
 
 
 ALONE = {
+    "hold.broker_may_not_be_read_any_more": {"brokerPermission": ("6", "6")},
     "hold.short_polling": {"longPollingEnable": ("false", "true"), "shortPollingTimeMills": ("2000", "1000")},
     "transaction.not_supported": {"rejectTransactionMessage": ("true", "false")},
     "codes.system_busy": {"waitTimeMillsInSendQueue": ("1", "10000")},

@@ -1,5 +1,6 @@
 package glassmq.compat;
 
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.FutureTask;
@@ -35,6 +36,7 @@ final class HoldCases {
         cases.add("hold.pop_of_a_group_that_may_not_consume_any_more", HoldCases::poppingGroupIsDisabled);
         cases.add("hold.pop_from_a_topic_that_may_not_be_read_any_more", HoldCases::poppedTopicIsNotReadable);
         cases.addSlow("hold.as_long_as_it_asks", HoldCases::asLongAsItAsks);
+        cases.addAlone("hold.broker_may_not_be_read_any_more", HoldCases::brokerIsNotReadable);
         cases.addAlone("hold.short_polling", HoldCases::shortPolling);
     }
 
@@ -110,6 +112,16 @@ final class HoldCases {
         change(world, topic, Requests.UPDATE_TOPIC, Requests.topic(topic, 1, 2, 6), null);
         world.producer().send(World.message(topic, "tag", 0), last);
         Check.same("code", INVALID_PARAMETER, answer(pull));
+        return null;
+    }
+
+    /** Leaves brokerPermission at 2. */
+    private static String brokerIsNotReadable(World world) throws Exception {
+        String topic = world.topic(1);
+        FutureTask<Integer> pull = heldPull(world.pullConsumer(world.name("g")), world.onlyQueue(topic));
+        change(world, topic, Requests.UPDATE_OPTIONS, Map.of(), "brokerPermission=2\n".getBytes(StandardCharsets.UTF_8));
+        world.send(topic, "tag", 0, 1);
+        Check.same("code", NO_PERMISSION, answer(pull));
         return null;
     }
 

@@ -9,6 +9,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 /** Fields and bodies of single requests, for {@code World.call}. */
 final class Requests {
     static final int PULL = 11;
+    static final int UPDATE_OPTIONS = 25;
     static final int HEARTBEAT = 34;
     static final int UPDATE_TOPIC = 17;
     static final int UPDATE_GROUP = 200;

@@ -292,18 +292,14 @@ def _table(store: Path, file: str, name: str) -> dict[str | int, Any]:
 def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, Any]:
     """What was read of the log, and what could not be read. ``torn_bytes`` are neither records nor filler."""
     records = {segment["segment"]: segment for segment in segments}
-    stops: dict[int, tuple[str, int, int]] = {}
-    for part in plan.ranges:
-        first = stops.get(part.base, (part.path, part.start, 0))[1]
-        stops[part.base] = (part.path, first, part.stop)
-    torn, gone = {}, []
-    for base, (path, start, stop) in stops.items():
-        of_records = records.get(base, {"bytes": 0, "end": start})
-        filler = filler_size(path, base, of_records["end"], stop)
+    spans, torn, gone = plan.spans, dict[int, int](), []
+    for span in spans:
+        of_records = records.get(span.base, {"bytes": 0, "end": span.start})
+        filler = filler_size(span, of_records["end"])
         if filler is None:
-            gone.append(Path(path).name)
+            gone.append(Path(span.path).name)
         else:
-            torn[base] = stop - start - of_records["bytes"] - filler
+            torn[span.base] = span.stop - span.start - of_records["bytes"] - filler
     messages = sum(segment["messages"] for segment in segments)
     size = sum(segment["bytes"] for segment in segments)
     return {
@@ -312,7 +308,7 @@ def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, An
         "ended_by": plan.ended_by,
         "messages": messages,
         "mean_size": size / messages if messages else 0.0,
-        "segments_read": len(stops) - len(gone),
+        "segments_read": len(spans) - len(gone),
         "segments_outside": plan.segments_outside,
         "segments_gone": gone,
         "segments_unread": list(plan.segments_unread),

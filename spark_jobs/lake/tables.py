@@ -6,6 +6,8 @@ them in Spark's tasks: Spark itself needs Java packages for that, which are not 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +20,6 @@ from spark_jobs.lake.storage import Location, filesystem_of, is_local
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
 from spark_jobs.lake.tasks import Done, LakeFile, LogWork, Work, carry_out_in_spark
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
-from spark_jobs.sources.commit_log_segments import bundled
 from spark_jobs.sources.source_options import SourceTable
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
@@ -49,11 +50,11 @@ def fill(
 
 
 def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
-    """Carry works out, those of a bundle in one task; each file of the journal has a task of its own."""
+    """Carry works out, the ranges of the log by their tasks; each file of the journal has a task of its own."""
     of_log = [work for work in works if isinstance(work, LogWork)]
     bundles: list[Sequence[Work]] = [
         *([work] for work in works if not isinstance(work, LogWork)),
-        *bundled(of_log, lambda work: work.range.stop - work.range.start),
+        *(list(together) for _, together in groupby(of_log, key=attrgetter("range.task"))),
     ]
     encoded = [msgspec.json.encode(bundle) for bundle in bundles]
     numbers = spark.range(0, len(bundles), 1, len(bundles))

@@ -128,7 +128,7 @@ def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatc
 def write_log(work: LogWork) -> LogDone:
     """Write a range of the log into a file for each day (UTC) of store time. NotAStoreError if it sees no log."""
     schema = schema_of("messages", work.with_bodies)
-    segment, (_, base, start, end) = open_segment(work.range), work.range
+    segment, (_, base, start, end, _) = open_segment(work.range), work.range
     if segment is None:
         return LogDone(start, end, [], gone=True)
     walk = RecordWalk(segment, start - base, end - base)

@@ -102,9 +102,8 @@ def batch_slices(lengths: Longs) -> Iterator[slice]:
 
 def read_columns(segment: Segment, headers: Headers, names: Sequence[str]) -> dict[str, pa.Array]:
     """These columns of the records. Addresses and topics are dictionaries, since there are few different ones."""
-    buffer, topics = segment.buffer, pa.nulls(0)
-    if "topic" in names or "due_ts" in names:
-        topics = read_topics(segment, headers)
+    buffer = segment.buffer
+    topics = read_topics(segment, headers) if "topic" in names or "due_ts" in names else None
     properties = [PROPERTIES[name] for name in names if name in PROPERTIES]
     values = read_properties(segment, headers, properties) if properties else {}
 

@@ -1,7 +1,7 @@
 """The parts of a log that reports lack: damaged bytes, missing segments, and records with implausible fields."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> LogDamage:
     Reads the ``torn_segments`` (by their base) and those beside a missing one again, whole.
     """
     torn = set(torn_segments)
-    spans = _spans(plan.ranges)
+    spans = plan.spans
     found: list[Damage] = []
     left_out = Counter[str]()
     last_ms: int | None = None
@@ -58,17 +58,6 @@ def find_damage(plan: LogPlan, torn_segments: Iterable[int]) -> LogDamage:
     if not spans and plan.end > plan.start:
         found.append(Damage(plan.start, plan.end, None, None))
     return LogDamage(found, left_out)
-
-
-def _spans(ranges: Sequence[LogRange]) -> list[LogRange]:
-    """The ranges of a plan, one for each segment."""
-    found: list[LogRange] = []
-    for part in ranges:
-        if found and found[-1].base == part.base:
-            found[-1] = found[-1]._replace(stop=part.stop)
-        else:
-            found.append(part)
-    return found
 
 
 def _gaps(span: LogRange, bounds: Bounds, left_out: Counter[str]) -> tuple[tuple[int, int] | None, list[Damage]]:

@@ -11,9 +11,9 @@ record and that of the next segment, unless the clock was set back. CLOCK_SLACK_
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
@@ -33,16 +33,18 @@ CLOCK_SLACK_MS = 3_600_000
 TAIL_BYTES = 1024 * 1024
 """Bytes before the last record that a consume queue has, from which on records are walked to find the log's end."""
 
-_Piece = TypeVar("_Piece")
-
 
 class LogRange(NamedTuple):
-    """Bytes [start, stop) of one segment, as global offsets; ``start`` is where a record begins."""
+    """Bytes [start, stop) of one segment, as global offsets; ``start`` is where a record begins.
+
+    ``task``: the number of the task that reads it. Several ranges may have the same one.
+    """
 
     path: str
     base: int
     start: int
     stop: int
+    task: int = 0
 
 
 class LogPlan(NamedTuple):
@@ -67,6 +69,17 @@ class LogPlan(NamedTuple):
     log_end: int
     segments_outside: int
     """Segments that are not read because their messages were stored before or after the window."""
+
+    @property
+    def spans(self) -> list[LogRange]:
+        """What is read of each segment, as one range."""
+        found: list[LogRange] = []
+        for part in self.ranges:
+            if found and found[-1].base == part.base:
+                found[-1] = found[-1]._replace(stop=part.stop)
+            else:
+                found.append(part)
+        return found
 
 
 def read_safe_end(store: str | os.PathLike[str]) -> safe_end.SafeEnd | None:
@@ -131,7 +144,7 @@ def plan_log(
     wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes
     ranges: list[LogRange] = []
     for segment in known[low:high]:
-        ranges.extend(split(segment, max(start, segment.base), min(end, segment.limit), wanted))
+        ranges.extend(split(segment, max(start, segment.base), min(end, segment.limit), first_offset, wanted))
     return LogPlan(
         os.fspath(store),
         tuple(ranges),
@@ -208,48 +221,36 @@ def last_dispatched(store: str | os.PathLike[str], start: int, stop: int) -> int
     return max((offset for offset in ends if start <= offset < stop), default=-1)
 
 
-def split(file: SegmentFile, start: int, stop: int, split_bytes: int) -> list[LogRange]:
-    """[start, stop) of one segment in pieces of about ``split_bytes``, each beginning with a record."""
+def split(file: SegmentFile, start: int, stop: int, begin: int, split_bytes: int) -> list[LogRange]:
+    """[start, stop) of one segment, cut at the first record behind each multiple of ``split_bytes`` from ``begin`` on.
+
+    A task reads what lies between two cuts, in one segment or in several.
+    """
     cuts, segment = [start], Segment.open(file.path, file.base)
-    for wanted in range(start + split_bytes, stop, split_bytes):
+    for wanted in range(start + split_bytes - (start - begin) % split_bytes, stop, split_bytes):
         at = first_record(segment, wanted - segment.base, stop - segment.base)
         if at is None:
             break
         if cuts[-1] < segment.base + at < stop:
             cuts.append(segment.base + at)
-    return [LogRange(file.path, file.base, low, high) for low, high in zip(cuts, [*cuts[1:], stop], strict=True)]
+    return [
+        LogRange(file.path, file.base, low, high, (low - begin) // split_bytes)
+        for low, high in zip(cuts, [*cuts[1:], stop], strict=True)
+    ]
 
 
 def share(size: int, cores: int) -> int:
     """The bytes of a log of ``size`` bytes that one task reads, so that all cores have about as many tasks."""
     tasks = cores * max(1, -(-size // (cores * LARGEST_SHARE)))
-    return max(SMALLEST_SHARE, -(-size // tasks))
+    return max(SMALLEST_SHARE, -(-size // max(1, min(tasks, size // SMALLEST_SHARE))))
 
 
-def bundled(ranges: Iterable[_Piece], size: Callable[[_Piece], int]) -> list[list[_Piece]]:
-    """Ranges of the log by the task that reads them: what is left of a segment, or begins the last one, goes with the
-    range before it, up to an eighth of the largest one. So little is not worth a task."""
-    pieces = list(ranges)
-    least = max(map(size, pieces), default=0) // 8
-    found: list[list[_Piece]] = []
-    added = 0
-    for piece in pieces:
-        if found and added + size(piece) < least:
-            found[-1].append(piece)
-            added += size(piece)
-        else:
-            found.append([piece])
-            added = 0
-    return found
-
-
-def filler_size(path: str, base: int, end: int, stop: int) -> int | None:
-    """Bytes of [end, stop), behind a segment's last record, that are its filler; None when the segment is gone."""
-    try:
-        segment = Segment.open(path, base)
-    except FileNotFoundError:
+def filler_size(span: LogRange, end: int) -> int | None:
+    """Bytes of a span behind the ``end`` of its last record that are filler; None when the segment is gone."""
+    segment = open_segment(span)
+    if segment is None:
         return None
-    return stop - end if end < stop and is_blank_at(segment, end - segment.base) else 0
+    return span.stop - end if end < span.stop and is_blank_at(segment, end - segment.base) else 0
 
 
 def open_segment(part: LogRange) -> Segment | None:

@@ -12,6 +12,8 @@ Options: ``start`` and ``end`` (global offsets of records; without ``end``: wher
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import DEFAULT_COLUMNS, TABLE, record_batches
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.commit_log_records import RecordWalk
-from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, bundled, open_segment, plan_log
+from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, open_segment, plan_log
 from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
@@ -59,8 +61,8 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
 
     def partitions(self) -> list[InputPartition]:
         plan = plan_log(self._store, start=self._start, end=self._end, split_bytes=self._split_bytes)
-        bundles = bundled(plan.ranges, lambda found: found.stop - found.start)
-        return [InputPartition((tuple(plan.bounds), [*map(tuple, bundle)])) for bundle in bundles]
+        tasks = groupby(plan.ranges, key=attrgetter("task"))
+        return [InputPartition((tuple(plan.bounds), [*map(tuple, ranges)])) for _, ranges in tasks]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The split's records. A segment that retention has deleted since the plan was made is read as empty."""

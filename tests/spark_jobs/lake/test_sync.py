@@ -241,7 +241,7 @@ def test_a_segment_reported_gone_that_exists_fails_the_fill(tmp_path: Path, writ
 
     def blind(works: Sequence[Work]) -> list[Done]:
         return [
-            LogDone(*work.range[2:], [], gone=True) if isinstance(work, LogWork) else carry_out(work) for work in works
+            LogDone(*work.range[2:4], [], gone=True) if isinstance(work, LogWork) else carry_out(work) for work in works
         ]
 
     with pytest.raises(LakeError, match="the machine that was to read them did not find them"):

@@ -15,7 +15,7 @@ from spark_jobs.sources.commit_log_segments import (
     LARGEST_SHARE,
     SMALLEST_SHARE,
     LogPlan,
-    bundled,
+    LogRange,
     filler_size,
     plan_log,
     read_safe_end,
@@ -142,6 +142,16 @@ def test_splits_begin_with_records_and_leave_nothing_out(tmp_path: Path) -> None
         assert [r.stop for r in plan.ranges] == [*[r.start for r in plan.ranges][1:], written.end]
 
 
+def test_tasks_read_equal_parts_of_the_log_whatever_its_segments(tmp_path: Path) -> None:
+    written = make_store(tmp_path, 300)
+    for tasks in (1, 2, 3, 7):
+        share = -(-written.end // tasks)
+        found = [(part.task, part.start) for part in plan_log(tmp_path, split_bytes=share).ranges]
+        assert found == sorted(found)
+        assert {task for task, _ in found} == set(range(tasks))
+        assert all(start // share == task for task, start in found)
+
+
 def test_a_missing_segment_does_not_end_a_log(tmp_path: Path) -> None:
     written = make_store(tmp_path, 60)
     segment_path(tmp_path, 1).unlink()
@@ -180,12 +190,13 @@ def test_fillers_are_distinguished_from_torn_space(tmp_path: Path) -> None:
         for (_, _, offset, size), after in zip(written.records, written.records[1:], strict=False)
         if after[2] >= SEGMENT
     )
-    path = str(segment_path(tmp_path, 0))
-    assert filler_size(path, 0, last + size, SEGMENT) == SEGMENT - last - size
-    assert filler_size(path, 0, SEGMENT, SEGMENT) == 0
+    span = LogRange(str(segment_path(tmp_path, 0)), 0, 0, SEGMENT)
+    assert filler_size(span, last + size) == SEGMENT - last - size
+    assert filler_size(span, SEGMENT) == 0
     tear(tmp_path, last + size, 8)
-    assert filler_size(path, 0, last + size, SEGMENT) == 0
-    assert filler_size(str(tmp_path / "gone"), 0, 0, 8) is None
+    assert filler_size(span, last + size) == 0
+    segment_path(tmp_path, 0).unlink()
+    assert filler_size(span, 0) is None
 
 
 def test_each_core_reads_one_part_of_a_small_log_and_several_of_a_large_one() -> None:
@@ -205,25 +216,6 @@ def test_no_core_reads_more_than_the_others(size: int, cores: int) -> None:
     assert SMALLEST_SHARE <= found <= max(LARGEST_SHARE, SMALLEST_SHARE)
     tasks = -(-size // found)
     assert tasks <= cores or tasks % cores == 0 or found == SMALLEST_SHARE
-
-
-def test_small_pieces_are_read_together_with_the_piece_before() -> None:
-    def sizes(*pieces: int) -> list[list[int]]:
-        return bundled(pieces, lambda size: size)
-
-    assert sizes() == []
-    assert sizes(0) == [[0]]
-    assert sizes(100, 100, 12) == [[100], [100], [12]]
-    assert sizes(100, 100, 11) == [[100], [100, 11]]
-    assert sizes(100, 5, 6, 5, 100) == [[100, 5, 6], [5], [100]]
-    assert sizes(3, 100, 3) == [[3], [100, 3]]
-
-
-@given(st.lists(st.integers(0, 1000), max_size=30))
-def test_bundles_hold_every_piece_once_and_are_none_much_larger_than_the_largest_piece(pieces: list[int]) -> None:
-    found = bundled(pieces, lambda size: size)
-    assert [piece for bundle in found for piece in bundle] == pieces
-    assert all(len(bundle) == 1 or sum(bundle[1:]) < max(pieces) / 8 for bundle in found)
 
 
 HOUR = 3_600_000

@@ -118,13 +118,13 @@ def reader_of(store: Path, **options: str) -> CommitLogReader:
     return CommitLogReader(StructType().add("physical_offset", LongType()), {"path": str(store), **options})
 
 
-def test_small_ranges_are_read_with_the_one_before(tmp_path: Path) -> None:
+def test_the_ranges_of_a_task_are_read_together(tmp_path: Path) -> None:
     written = make_store(tmp_path, 200, segment=1 << 15)
     assert written.end < 2 << 15
     publish_end(tmp_path, next(at for _, _, at, _ in written.records if at > (1 << 15) + 1000))
     reader = reader_of(tmp_path)
     (part,) = reader.partitions()
-    assert [begin for _, _, begin, _ in part.value[1]] == [0, 1 << 15]
+    assert [begin for _, _, begin, *_ in part.value[1]] == [0, 1 << 15]
     found = [row["physical_offset"] for batch in reader.read(part) for row in batch.to_pylist()]
     assert found == [at for _, _, at, _ in written.records if at <= (1 << 15) + 1000]
     parts = reader_of(tmp_path, split_bytes="8000").partitions()

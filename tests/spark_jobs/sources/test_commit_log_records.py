@@ -168,6 +168,7 @@ def test_the_smallest_record_is_found_at_the_very_end() -> None:
     data = b"\xda" * 7 + record
     assert first_record(segment_of(data), 0, len(data)) == first_record(segment_of(data), 7, len(data)) == 7
     assert first_record(segment_of(data), 8, len(data)) is None
+    assert walked(data, 7) == ([(7, b"", b"")], len(data), [])
 
 
 def test_a_record_of_another_place_is_none() -> None:

@@ -23,7 +23,7 @@ class Groups(Model, frozen=True, kw_only=True, gc=False):
     `state` is about progress alone. `problems` are the ids of the group's verdicts with the severity error or warning,
     the worst first, and `severity` is that of the first one, null without problems. Not among them are what a broker
     causes for all its groups, what is wrong with single queues of a group with more than 500, and, with several
-    brokers, what depends on the allocation of queues or on topics that the broker does not have.
+    brokers, missing topics, filters that no message passes, and what depends on the allocation of queues.
     """
 
     seq: int

@@ -13,7 +13,7 @@ class GetConsumerGroups(Command, frozen=True):
     ``limit`` 0. -> ConsumerGroups
 
     ``alone``: the members have their queues at this broker only. Otherwise nothing is concluded from their shares of
-    the queues, nor from topics that this broker does not have.
+    the queues, from topics that this broker does not have, nor from filters that no message passed here.
     """
 
     after: str = ""

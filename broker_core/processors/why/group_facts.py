@@ -4,6 +4,7 @@ Nearly all of it is read when somebody asks, from one group's rows and from the 
 """
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 
 from msgspec import structs
 
@@ -62,18 +63,20 @@ def get_group_facts(context: Context, request: Request, now: Now) -> Steps[Reply
     detail = yield from group_detail(context, group, frozenset(), context.events.seq, now)
     recent = yield from recent_messages(context, detail)
     delayed = yield from _delayed(context, detail, now)
-    return facts_about(context, detail, condition(context, now), recent, delayed, now)
+    topics = dict.fromkeys(queue.topic for queue in detail.queues)
+    return facts_about(context, detail, topics, condition(context, now), recent, delayed, now)
 
 
 def facts_about(
     context: Context,
     detail: ConsumerGroupDetail,
+    topics: Collection[str],
     broker: BrokerCondition,
     recent: list[RecentMessages],
     delayed: list[DelayedMessages],
     now: Now,
 ) -> GroupFacts:
-    """The facts of a group: the given ones, and those that need no look at messages."""
+    """The facts of a group: the given ones, and those that need no look at messages. ``topics`` are its queues'."""
     group = detail.group
     info, config = context.consumers.get(group), context.subscription_groups.get(group)
     changed_ns = info.changed_ns if info is not None else 0
@@ -100,9 +103,9 @@ def facts_about(
         disagreements=_disagreements(context, group),
         windows=list(_windows(context, group)),
         recent=recent,
-        returned=_returned(context, detail, now),
+        returned=_returned(context, group, topics, now),
         delayed=delayed,
-        unacknowledged=unacknowledged_pops(context, group, (queue.topic for queue in detail.queues), now),
+        unacknowledged=unacknowledged_pops(context, group, topics, now),
     )
 
 
@@ -302,9 +305,9 @@ def _tag(properties: bytes) -> str:
 # --- Messages that came back ---------------------------------------------------------------------------------------
 
 
-def _returned(context: Context, detail: ConsumerGroupDetail, now: Now) -> ReturnedMessages:
-    returned = returned_messages(context, detail.group, (queue.topic for queue in detail.queues), now)
-    return structs.replace(returned, tries=_tries(context, detail.group)) if returned.returned else returned
+def _returned(context: Context, group: str, topics: Iterable[str], now: Now) -> ReturnedMessages:
+    returned = returned_messages(context, group, topics, now)
+    return structs.replace(returned, tries=_tries(context, group)) if returned.returned else returned
 
 
 def _tries(context: Context, group: str) -> int | None:

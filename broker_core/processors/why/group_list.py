@@ -139,6 +139,7 @@ def _judge(
             dead_letters_from=0,
         ),
     )
-    recent = yield from recent_messages(context, detail, undelivered=True)
-    judged = judge([facts_about(context, detail, broker, recent, [], now)])
+    recent = (yield from recent_messages(context, detail, undelivered=True)) if alone else []
+    topics = dict.fromkeys(queue.topic for queue in live.queues)
+    judged = judge([facts_about(context, detail, topics, broker, recent, [], now)])
     return judged if len(live.queues) <= MAX_JUDGED else structs.replace(judged, state=live.state)

@@ -125,6 +125,7 @@ def test_a_filter_that_nothing_passed() -> None:
     pull(bench, 0)
     pull(bench, 3, commit_offset=3, suspend_timeout_ms=30_000)
     assert judged(bench) == ("ok", "warning", ["filter_rejects_all"])
+    assert listed(bench, alone=False).problems == [], "messages of another broker may have passed"
 
 
 def test_messages_are_read_only_where_the_group_received_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +160,17 @@ def test_of_very_many_queues_only_what_the_group_has_in_common_is_judged(monkeyp
     join(bench, "B", topics={"orders": "TagA"}, version=2)
     view = listed(bench)
     assert (view.state, view.severity, view.problems) == ("ok", "error", ["subscriptions_disagree"])
+
+
+def test_messages_that_come_back_to_a_group_with_very_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    first = bench.send("orders", b"4", b"5").messages[0].physical_offset
+    pull(bench, 3)
+    commit(bench, 5)
+    assert bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=first, delay_level=3), "A") == c.Done()
+    assert judged(bench)[2] == ["some_messages_fail"]
+    monkeypatch.setattr(group_list, "MAX_JUDGED", 0)
+    assert judged(bench)[2] == ["some_messages_fail"]
 
 
 # --- Pages and figures ---------------------------------------------------------------------------------------------

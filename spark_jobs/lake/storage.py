@@ -56,7 +56,8 @@ def filesystem_of(location: Location) -> tuple[Any, str]:
 def _s3(url: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
-    filesystem, path = FileSystem.from_uri(url)  # without a region it asks for the bucket's
+    path = url.removeprefix(S3)  # any characters, also those that a URI cannot have
+    filesystem, _ = FileSystem.from_uri(S3 + path.partition("/")[0])  # without a region it asks for the bucket's
     return filesystem, path
 
 

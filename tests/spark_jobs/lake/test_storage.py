@@ -84,7 +84,7 @@ def offsets(lake: Lake) -> list[int]:
 
 
 def test_files_behind_a_url(url: str) -> None:
-    path = joined(url, "x.json")
+    path = joined(url, "a größe.json")
     assert read_at_most(path, 9) is None
     assert read_notes(url, "x") is None
     write_whole(path, b"{}")

@@ -151,7 +151,7 @@ function drawTime(chart, state, rows, box, note) {
   const times = Array.from({ length: count }, (_, index) => (first + index * stepMs) / 1000);
   const stacked = chart.kind === "stack" ? values.map((_, index) => times.map((_, at) => values.slice(index).reduce((sum, one) => sum + one[at], 0))) : values;
   const bars = chart.kind === "stack" && count <= MOST_BARS_OF_TIME;
-  const text = (value) => `${measured(kind, value)}${chart.per_second ? "/s" : ""}`;
+  const text = (value) => `${sums ? write[kind](value) : measured(kind, value)}${chart.per_second ? "/s" : ""}`;
   state.plot = new uPlot({
     width: box.clientWidth, height: HEIGHT, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     // of a single time uPlot would show years

@@ -130,7 +130,7 @@ def polling_savings(total: Total, tables: Tables) -> list[str]:
         ),
         _instead(total, "each second", "1s"),
         _instead(total, "every 100 ms", "100ms"),
-        f"The price: {total['open_pulls']:,.1f} pulls lay open on average." if total["open_pulls"] else "",
+        f"The price: {total['open_pulls']:,} pulls lay open on average." if total["open_pulls"] else "",
     ]
 
 

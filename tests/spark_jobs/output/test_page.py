@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from spark_jobs.output.page import facts, lead, page
 from spark_jobs.reports.shape import Chart
@@ -235,6 +235,39 @@ def test_the_edge_of_a_table_that_can_be_scrolled_is_shaded(tmp_path: Path, them
             "table => table.scrollWidth - table.clientWidth - table.scrollLeft > 30", arg=table.element_handle()
         )
         assert plain not in edges()
+        browser.close()
+
+
+def test_a_measured_duration_of_0_is_less_than_its_unit_and_a_sum_of_nothing_is_0(tmp_path: Path) -> None:
+    headline = SUMMARY["headlines"][0] | {"label": "Half within", "kind": "us", "value": 0}
+    minutes = pa.table(
+        {
+            "broker": ["broker-a"] * 2,
+            "minute_ts": [60_000, 180_000],
+            "topic": ["orders"] * 2,
+            "open_us": [7, 7],
+            "p50_us": [0, 7],
+        }
+    )
+    charts = (
+        Chart("stack", "Open", "by_minute", ("open_us",), split=("topic",)),
+        Chart("time", "Delay", "by_minute", ("p50_us",)),
+    )
+    text = page(SUMMARY | {"headlines": [headline]}, TABLES | {"by_minute": minutes}, charts)
+    (tmp_path / "report.html").write_text(text, encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        opened = browser.new_page()
+        opened.goto((tmp_path / "report.html").as_uri())
+        expect(opened.locator("#headlines .value")).to_have_text("< 1 µs")
+        for chart, share, shown in ((0, 0.5, "0 µs"), (0, 0.2, "7 µs"), (1, 0.5, ""), (1, 0.2, "< 1 µs")):
+            section = opened.locator("#charts section").nth(chart)
+            plot = section.locator(".u-over")
+            plot.scroll_into_view_if_needed()
+            box = plot.bounding_box()
+            assert box is not None
+            plot.hover(position={"x": box["width"] * share, "y": box["height"] / 2})
+            expect(section.locator(".u-series .u-value").nth(1)).to_have_text(shown)
         browser.close()
 
 

@@ -179,6 +179,8 @@ def test_sentences_of_polling_savings() -> None:
     ]
     nothing_came = SAVINGS | {"delay_p50_us": None, "delay_1s_p50_us": None, "delay_100ms_p50_us": None}
     assert "late" not in " ".join(words("polling_savings", nothing_came, {}))
+    few = words("polling_savings", SAVINGS | {"open_pulls": 0.03}, {})
+    assert few[-1] == "The price: 0.03 pulls lay open on average."
 
 
 def test_sentences_of_consumer_lag() -> None:

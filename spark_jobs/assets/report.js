@@ -30,7 +30,9 @@ const called = (column, others = []) => column.replace(UNITS, "").replaceAll("_"
   + (UNITS.test(column) && others.includes(column.replace(UNITS, "")) ? " in time" : "");
 /** What reports call things, which no name from the store is. */
 const OWN = new Set(["stage", "measure", "method", "cause", "how", "fate", "state"]);
-const worded = (column, kind, value) => column === "broker" && value === "*" ? "all" : OWN.has(column) && value ? value.replaceAll("_", " ") : shown(kind, value);
+/** Where bars of a histogram begin and end, which is not measured. */
+const BOUND = /^(from|to)_/;
+const worded = (column, kind, value) => BOUND.test(column) && value !== null ? write[kind](value) : column === "broker" && value === "*" ? "all" : OWN.has(column) && value ? value.replaceAll("_", " ") : shown(kind, value);
 
 function el(tag, options = {}, ...children) {
   const node = document.createElement(tag);

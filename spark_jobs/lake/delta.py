@@ -30,7 +30,10 @@ READ_ON_HOURS = 6
 """How long files that no version uses any more are left to readers of an earlier version: a run of the report worker
 ends within an hour, people's own queries may take longer."""
 
-OVERTAKEN = "Another process has filled the lake of {} meanwhile. The files of this fill are removed."
+OVERTAKEN = (
+    "Another process has filled the lake of {} meanwhile. What this fill had committed before is in the lake; its "
+    "other files are removed. The next fill goes on behind the last commit."
+)
 
 
 class Table:

@@ -4,6 +4,7 @@ import mmap
 import os
 import re
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -46,13 +47,14 @@ def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tup
     segments: list[SegmentFile] = []
     foreign = []
     for path in sorted(folder.iterdir()):
-        if not SEGMENT_NAME.fullmatch(path.name) or not path.is_file():
-            foreign.append(path.name)
-            continue
         try:
-            base, status = int(path.name), path.stat()
+            status = path.stat()
         except FileNotFoundError:  # it was removed this very moment
             continue
+        if not SEGMENT_NAME.fullmatch(path.name) or not S_ISREG(status.st_mode):
+            foreign.append(path.name)
+            continue
+        base = int(path.name)
         if segments:
             segments[-1] = segments[-1]._replace(limit=min(segments[-1].limit, base))
         segments.append(SegmentFile(str(path), base, base + status.st_size, status.st_mtime_ns // 1_000_000))

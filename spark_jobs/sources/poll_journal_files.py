@@ -6,6 +6,7 @@ A file is read whole, never mapped: the broker may cut off what a full disk took
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_ISREG
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -56,14 +57,15 @@ def find_files(store: str | os.PathLike[str]) -> tuple[list[JournalFile], tuple[
         raise NotAStoreError(f"{store} is not a store: it has no {FOLDER} folder, and no commitlog folder.")
     found, foreign = [], []
     for path in sorted(folder.iterdir()):
-        match = FILE_NAME.fullmatch(path.name)
-        if match is None or not path.is_file():
-            foreign.append(path.name)
-            continue
         try:
-            found.append(JournalFile(str(path), int(match[1]), path.stat().st_size))
+            status = path.stat()
         except FileNotFoundError:  # it was removed this very moment
             continue
+        match = FILE_NAME.fullmatch(path.name)
+        if match is None or not S_ISREG(status.st_mode):
+            foreign.append(path.name)
+            continue
+        found.append(JournalFile(str(path), int(match[1]), status.st_size))
     return found, tuple(foreign)
 
 
@@ -113,7 +115,8 @@ def survey(store: str | os.PathLike[str], read: Mapping[str, int] = MappingProxy
             if block.end > behind:
                 entries += block.entries
                 lost += block.lost
-                times += (block.min_ms, block.max_ms) if block.entries else ()
+                if block.entries:
+                    times = [min([*times, block.min_ms]), max([*times, block.max_ms])]
         torn_bytes += len(data) - end
     newest = max(is_closed, default=-1)
     cut_off_files = sum(not closed for number, closed in is_closed.items() if number != newest)

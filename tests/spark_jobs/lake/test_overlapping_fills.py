@@ -15,6 +15,7 @@ from spark_jobs.lake.folders import TABLES, lake_name
 from spark_jobs.lake.lake import find_lake
 from spark_jobs.lake.notes import TORN, Notes, read_notes, write_notes
 from spark_jobs.lake.storage import Location
+from spark_jobs.lake.sync import Filler, Progress
 from spark_jobs.lake.tasks import Done, Work
 from spark_jobs.sources.poll_journal_files import survey
 from tests.spark_jobs import lakes
@@ -74,6 +75,26 @@ def test_without_a_lock_the_slower_fill_takes_nothing_from_the_faster_one(
     assert files_of(tmp_path) == active(tmp_path)
     assert fill(tmp_path)[2:4] == (0, 0)
     assert len(rows(tmp_path, "polls")) == 23
+
+
+def test_without_a_lock_a_fill_that_is_overtaken_behind_its_commit_keeps_what_it_has_committed(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_sync, "locked", lambda *_: nullcontext())
+    real_compact = Filler.compact
+
+    def overtaken(filler: Filler, progress: Progress) -> int:
+        monkeypatch.setattr(Filler, "compact", real_compact)
+        publish_end(tmp_path / "store", written.end)
+        assert fill(tmp_path).messages > 0
+        return filler.compact(progress)
+
+    monkeypatch.setattr(Filler, "compact", overtaken)
+    with pytest.raises(LakeBusyError, match=r"What this fill had committed before is in the lake; its other files are"):
+        fill(tmp_path)
+    assert len(rows(tmp_path)) == len(written.records)
+    assert files_of(tmp_path) == active(tmp_path)
+    assert fill(tmp_path)[2:4] == (0, 0)
 
 
 def test_a_file_of_the_journal_that_the_notes_lack_is_not_read_again(tmp_path: Path, written: Written) -> None:

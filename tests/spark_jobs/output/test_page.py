@@ -202,6 +202,17 @@ def test_the_script_is_valid_javascript(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_measured_0_is_less_than_a_unit_and_the_bound_of_a_bar_is_0(tmp_path: Path) -> None:
+    held = pa.table({"broker": ["broker-a"], "from_us": [0], "to_us": [1], "samples": [2], "p50_us": [0]})
+    (tmp_path / "report.html").write_text(page(SUMMARY, {"by_length": held}, ()), encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        opened = browser.new_page()
+        opened.goto((tmp_path / "report.html").as_uri())
+        assert opened.locator("td").all_inner_texts() == ["broker-a", "0 µs", "1 µs", "2", "< 1 µs"]
+        browser.close()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_edge_of_a_table_that_can_be_scrolled_is_shaded(tmp_path: Path, theme: str) -> None:
     wide = pa.table(

@@ -24,6 +24,7 @@ def test_files_in_their_order_and_what_else_lies_there(tmp_path: Path) -> None:
     for name in ("notes.txt", "7.journal", f"{5:020d}.journal.bak"):
         (tmp_path / "polljournal" / name).write_text("x")
     (tmp_path / "polljournal" / f"{9:020d}.journal").mkdir()
+    (tmp_path / "polljournal" / f"{8:020d}.journal").symlink_to("removed since the folder was listed")
     files, foreign = find_files(tmp_path)
     assert files == [JournalFile(str(path), number, path.stat().st_size) for number, path in enumerate(paths)]
     assert foreign == (f"{5:020d}.journal.bak", f"{9:020d}.journal", "7.journal", "notes.txt")

@@ -114,7 +114,7 @@ class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 async def get_groups(request: Request[GroupsParams]) -> Answer:
     """Groups by name, each with its lag, its state and its problems, in pages."""
     params = request.params
-    alone = len(brokers.ports_of(params.broker)) == 1
+    alone = len(brokers.ports_of("")) == 1  # members also have queues at the brokers that are not asked
     command = commands.GetConsumerGroups(after=params.after, limit=params.limit, alone=alone)
     replies = await brokers.ask_all(params.broker, command, commands.ConsumerGroups)
     pages = ((reply.groups, reply.next is not None) for reply in replies.by_broker.values())

@@ -48,6 +48,16 @@ async def test_groups_are_listed(client: httpx.AsyncClient, port: FakePort) -> N
     assert port.commands == [commands.GetConsumerGroups(limit=10_000, alone=True)]
 
 
+@pytest.mark.parametrize("query", ["", "?broker=broker-a"])
+async def test_of_several_brokers_none_judges_as_if_it_were_alone(
+    client: httpx.AsyncClient, port: FakePort, query: str
+) -> None:
+    port.replies[commands.GetConsumerGroups] = commands.ConsumerGroups(seq=5, groups=[GROUP])
+    set_ports({"broker-a": port, "broker-b": port})
+    assert (await client.get(f"/api/v1/groups{query}")).status_code == 200
+    assert port.commands and {command.alone for command in port.commands} == {False}
+
+
 @pytest.fixture
 def detailed(port: FakePort) -> FakePort:
     port.replies[commands.GetHolds] = commands.Holds(seq=5, total=2, holds=[hold_view()])

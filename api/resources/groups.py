@@ -21,9 +21,10 @@ class Groups(Model, frozen=True, kw_only=True, gc=False):
     """Groups of each broker, by name. `next` is the `after` of the next page, if any.
 
     `state` is about progress alone. `problems` are the ids of the group's verdicts with the severity error or warning,
-    the worst first, and `severity` is that of the first one, null without problems. Not among them are what a broker
-    causes for all its groups, what is wrong with single queues of a group with more than 500, and, with several
-    brokers, missing topics, filters that no message passes, and what depends on the allocation of queues.
+    the worst first, and `severity` is that of the first one, null without problems. What a broker causes for all its
+    groups is not among them. With more than 500 queues or members, neither is what is wrong with single queues, members
+    and filters. With several brokers, neither are missing topics, filters that no message passes, and what depends on
+    the allocation of queues.
     """
 
     seq: int

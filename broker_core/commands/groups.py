@@ -31,8 +31,8 @@ class ConsumerGroupView(Shape, frozen=True):
     ``retrying`` messages that the group sent back wait for their next delivery; None while they are not all counted.
 
     ``problems`` are the ids of the group's verdicts with the severity error or warning, the worst first; ``severity``
-    is that of the first one, None without problems. What a broker causes for all its groups is not among them, and
-    with more than 500 queues what is wrong with single queues.
+    is that of the first one, None without problems. What a broker causes for all its groups is not among them. With
+    more than 500 queues or members, neither is what is wrong with single queues, members and filters.
     """
 
     broker: str

@@ -61,10 +61,11 @@ def _refused(group: Group, explained: set[str]) -> Iterator[Verdict]:
         count, since = sum(entry.count for entry in entries), min(entry.since_ms for entry in entries)
         clients = sorted({entry.client_id or "a client" for entry in entries})
         topics = sorted({entry.topic for entry in entries})
+        refused_ids = {entry.client_id for entry in entries}
         explained.update(
             queue.place
             for queue in group.queues
-            if queue.view.topic in topics and queue.view.assigned_to in {entry.client_id for entry in entries}
+            if queue.view.topic in topics and queue.view.assigned_to in refused_ids
         )
         yield CATALOGUE["pulls_refused"].verdict(
             f"The pulls of {joined(clients)} from {joined(topics)} are refused since {clock(since)}, "
@@ -127,11 +128,12 @@ def _without_members(group: Group) -> Iterator[Verdict]:
 
 
 def _late_heartbeats(group: Group, explained: set[str]) -> Iterator[Verdict]:
+    by_owner = dict(_by_client(group.queues, lambda queue: queue.view.assigned_to))
     for client_id, member in sorted(group.members.items()):
         if member.last_heartbeat_ms is None or group.now_ms - member.last_heartbeat_ms <= LATE_HEARTBEAT_MS:
             continue
         since = group.now_ms - member.last_heartbeat_ms
-        own = [queue for queue in group.queues if queue.view.assigned_to == client_id]
+        own = by_owner.get(client_id, [])
         explained.update(places(own))
         yield CATALOGUE["heartbeat_late"].verdict(
             f"{client_id} has sent no heartbeat for {span(since)}; its process is frozen or its network is cut. "

@@ -24,6 +24,7 @@ from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.processors.why.group_facts import condition, facts_about, recent_messages
 from broker_core.processors.why.live_state import LiveState, Seen, group_names, live_state, look_around
 from broker_core.verdicts.judge import judge
+from broker_core.verdicts.progress import uncommitted_messages
 from broker_core.verdicts.verdict import Verdicts
 from broker_core.walk import Steps, pieces_of
 
@@ -112,9 +113,11 @@ def _judge(
 ) -> Steps[Verdicts]:
     """The verdicts on the group, without those about delayed messages, which are no problem.
 
-    Of a group with very many queues, the state is that of its progress, and verdicts on its queues are left out.
+    Of a group with very many queues or members, the state is that of its progress, and verdicts on its queues, members
+    and filters are left out.
     """
-    info = context.consumers.get(group)
+    info, members = context.consumers.get(group), context.consumers.members(group)
+    is_large = max(len(live.queues), len(members)) > MAX_JUDGED
     subscriptions = dict(info.subscriptions) if info is not None else {}
     retrying = seen.retrying(context, group)
     detail = ConsumerGroupDetail(
@@ -124,9 +127,9 @@ def _judge(
         consume_type=info.consume_type if info is not None else "",
         message_model=info.message_model if info is not None else "",
         consume_from_where=info.consume_from_where if info is not None else "",
-        members=[client_view(context, client) for client in context.consumers.members(group).values()],
+        members=[] if is_large else [client_view(context, client) for client in members.values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-        queues=live.queues if len(live.queues) <= MAX_JUDGED else [],
+        queues=[] if is_large else live.queues,
         queues_total=len(live.queues),
         missing_topics=missing_topics(context, subscriptions) if alone else [],
         retries=GroupRetries(
@@ -141,5 +144,9 @@ def _judge(
     )
     recent = (yield from recent_messages(context, detail, undelivered=True)) if alone else []
     topics = dict.fromkeys(queue.topic for queue in live.queues)
-    judged = judge([facts_about(context, detail, topics, broker, recent, [], now)])
-    return judged if len(live.queues) <= MAX_JUDGED else structs.replace(judged, state=live.state)
+    facts = facts_about(context, detail, topics, broker, recent, [], now)
+    if not is_large:
+        return judge([facts])
+    tried = facts.returned.delivered - sum(map(uncommitted_messages, live.queues))
+    facts = structs.replace(facts, returned=structs.replace(facts.returned, delivered=tried))
+    return structs.replace(judge([facts]), state=live.state)

@@ -153,13 +153,32 @@ def test_what_the_broker_causes_is_not_repeated_at_each_group() -> None:
     assert listed(bench).problems == []
 
 
-def test_of_very_many_queues_only_what_the_group_has_in_common_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [0, 1])
+def test_of_very_many_queues_or_members_only_what_they_have_in_common_is_judged(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     bench = orders()
     commit(bench, 9)
-    monkeypatch.setattr(group_list, "MAX_JUDGED", 0)
     join(bench, "B", topics={"orders": "TagA"}, version=2)
+    bench.tick(46_000)
+    assert {"offset_beyond_end", "heartbeat_late"} < set(listed(bench).problems)
+    monkeypatch.setattr(group_list, "MAX_JUDGED", most)
     view = listed(bench)
     assert (view.state, view.severity, view.problems) == ("ok", "error", ["subscriptions_disagree"])
+    assert view.members == 2
+
+
+@pytest.mark.parametrize("most", [500, 0])
+def test_messages_that_the_group_has_in_hand_prove_nothing(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    bench = orders()
+    sent = bench.send("orders", b"4", b"5").messages  # the pull that is held receives them
+    for message in sent:
+        back = c.ConsumerSendMsgBack(group="g", physical_offset=message.physical_offset, delay_level=3)
+        assert bench.call(back, "A") == c.Done()
+    monkeypatch.setattr(group_list, "MAX_JUDGED", most)
+    assert judged(bench)[2] == ["some_messages_fail"]
+    commit(bench, 5)
+    assert judged(bench)[2] == ["every_message_fails"]
 
 
 def test_messages_that_come_back_to_a_group_with_very_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:

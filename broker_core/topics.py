@@ -376,10 +376,10 @@ class TopicConfigManager:
         self._options = options
 
     def as_table(self) -> dict[str, Any]:
-        """The content of topics.json. Fields that a newer RocketMQ wrote there are kept."""
+        """The content of topics.json, as it is now. Fields that a newer RocketMQ wrote there are kept."""
         return self._rest | {
             "dataVersion": dict(self._version),
-            "topicConfigTable": {name: msgspec.to_builtins(c) for name, c in self._table.items()},
+            "topicConfigTable": self._table.copy(),
         }
 
 

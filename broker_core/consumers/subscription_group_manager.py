@@ -74,7 +74,8 @@ _KNOWN = frozenset(rocketmq_name(name) for name in SubscriptionGroupConfig.__str
 class SubscriptionGroupManager:
     """RocketMQ's SubscriptionGroupManager. ``dirty``: changes are not on the disk yet.
 
-    Unknown members of the file and of a group are preserved.
+    Unknown members of the file and of a group are preserved. A stored SubscriptionGroupConfig is never changed, only
+    replaced.
     """
 
     def __init__(self, options: Options, loaded: dict[str, Any] | None, now: Now) -> None:
@@ -236,11 +237,11 @@ class SubscriptionGroupManager:
         return entry | self._unknown.get(group, {})
 
     def as_table(self) -> dict[str, Any]:
-        """The content of subscriptionGroup.json."""
+        """The content of subscriptionGroup.json, as it is now."""
         return self._rest | {
             "dataVersion": self.data_version,
             "forbiddenTable": self.forbidden,
-            "subscriptionGroupTable": {name: self.entry(name) for name in self._table},
+            "subscriptionGroupTable": self._table | {name: self.entry(name) for name in self._unknown},
         }
 
 

@@ -2,15 +2,19 @@
 
     {"offsetTable":{"T@g":{0:5,1:7}}}
 
-Keys without quotes are read as ``int`` and written without quotes again; a key in quotes is always text.
+Keys without quotes are read as ``int`` and written without quotes again; a key in quotes is always text. A struct is
+written as an object with its fields, which have no such keys.
 """
 
 import json
 import re
 from typing import Any
 
+import msgspec
+
 _STRING_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=[{,])(\s*)(-?\d+)(?=\s*:)')
 _MARK = "\0int:"
+_encode_struct = msgspec.json.Encoder().encode
 
 
 class RocketmqJsonError(ValueError):
@@ -47,6 +51,8 @@ def encode(value: Any) -> str:
         return "[" + ",".join([encode(item) for item in value]) + "]"
     if type(value) is int:
         return str(value)
+    if isinstance(value, msgspec.Struct):  # as text at once: a table may have 20,000 topics or groups
+        return _encode_struct(value).decode()
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,12 +1,14 @@
 """Topics: names by RocketMQ's rules, creation from templates, changes, and the content of topics.json."""
 
 import re
+from typing import Any
 
 import pytest
 
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.errors import NotFoundError, RequestError
+from broker_core.formats import rocketmq_json
 from broker_core.options import Options
 from broker_core.topics import TopicConfigManager, validate_group, validate_topic
 
@@ -15,6 +17,10 @@ NOW = Now(1_700_000_000_000, 0)
 
 def manager(loaded: dict[str, object] | None = None, **options: object) -> TopicConfigManager:
     return TopicConfigManager(Options(**options), loaded, NOW)  # type: ignore[arg-type]
+
+
+def stored(topics: TopicConfigManager) -> dict[Any, Any]:
+    return rocketmq_json.decode(rocketmq_json.encode(topics.as_table()))
 
 
 @pytest.mark.parametrize("name", ["T", "%RETRY%g", "a-b_c|d", "x" * 127])
@@ -91,7 +97,7 @@ def test_a_deleted_topic_is_unknown() -> None:
 
 
 def test_the_table_survives_a_restart_with_unknown_fields() -> None:
-    loaded = {
+    loaded: dict[str, Any] = {
         "dataVersion": {"counter": 7, "stateVersion": 0, "timestamp": 5},
         "fromTheFuture": [1],
         "topicConfigTable": {
@@ -108,11 +114,21 @@ def test_the_table_survives_a_restart_with_unknown_fields() -> None:
         },
     }
     topics = manager(loaded)
-    again = manager(topics.as_table())
+    again = manager(stored(topics))
     config = again.get("T")
     assert config is not None and config.perm == 4 and config.attributes == {"+message.type": "NORMAL"}
     assert again.as_table()["fromTheFuture"] == [1]
     assert again.as_table()["dataVersion"]["counter"] >= 7
+    assert stored(again)["topicConfigTable"]["T"] == loaded["topicConfigTable"]["T"]
+
+
+def test_a_table_that_is_being_written_does_not_change_any_more() -> None:
+    topics = manager()
+    table = topics.as_table()
+    before = rocketmq_json.encode(table)
+    topics.update("t", 4, 4, 6, NOW)
+    assert rocketmq_json.encode(table) == before
+    assert stored(topics)["topicConfigTable"]["t"]["readQueueNums"] == 4
 
 
 def test_changed_topics_are_returned_once() -> None:

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,17 @@ def test_a_table_is_written_as_by_fastjson() -> None:
     assert rocketmq_json.encode({"offsetTable": {"T@g": {0: 5, 1: 7}}, "ok": True, "f": 0.5}) == (
         '{"offsetTable":{"T@g":{0:5,1:7}},"ok":true,"f":0.5}'
     )
+
+
+class Row(msgspec.Struct, rename="camel"):
+    topic_name: str
+    attributes: dict[str, object]
+
+
+def test_a_struct_is_written_as_an_object() -> None:
+    attributes: dict[str, object] = {"a": [1, None, 0.5, 10**30, True, 'ü\n\x1f"\\/'], "0": {}}
+    row = Row("ü", attributes)
+    assert rocketmq_json.encode({"t": {"ü": row}}) == rocketmq_json.encode({"t": {"ü": msgspec.to_builtins(row)}})
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", b"\xff", b'{"a" 1}'])

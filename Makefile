@@ -59,7 +59,7 @@ mutants: .venv/dev-installed .venv/spark-installed ## seed defects one by one in
 
 bench: .venv/dev-installed ## measure: engine, whole tables, running broker, recovery, where the engine runs, dashboards
 	cd benchmarks && ../$(PYTHON) engine_wakeup.py
-	cd benchmarks && ../$(PYTHON) whole_tables.py
+	$(PYTHON) -m benchmarks.whole_tables
 	cd benchmarks && ../$(PYTHON) filters.py
 	cd benchmarks && ../$(PYTHON) web.py
 	cd benchmarks && ../$(PYTHON) recovery.py

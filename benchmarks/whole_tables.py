@@ -1,9 +1,9 @@
 """The longest turn of the engine with 2,000 topics of 1,024 queues, 100,000 held pulls and 2 million offsets.
 
-    python benchmarks/whole_tables.py [--topics N] [--queues N] [--holds N] [--groups N] [--only pops]
+    python -m benchmarks.whole_tables [--topics N] [--queues N] [--holds N] [--groups N] [--only groups|pops]
 
-A second engine has 20,000 groups that all consume one topic of 8 queues. In a third one, groups pop from a topic of
-1,024 queues. ``--only pops`` leaves out the others.
+A second engine has 10,000 groups that all consume one topic of 8 queues. Each has a member on its own connection and a
+held pull. In a third one, groups pop from a topic of 1,024 queues. ``--only`` leaves out the other engines.
 
 A turn is everything that the engine does before the event loop can serve another connection: it includes encoding the
 answer for a web process. For each question about whole tables, and for other work that grows with the tables, the
@@ -18,9 +18,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from common import engine, title
 
+from benchmarks.common import engine, title
 from bridge import wire
+from bridge.event_fanout import EventFanout
+from bridge.history.boards import ASK
+from bridge.limits import Limits
 from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.engine import Engine
@@ -50,17 +53,18 @@ class Bench:
         self._answers: dict[int, asyncio.Future[c.Reply]] = {}
         self._asked = 0
         for name in TURNS:
-            self._time(name)
+            self.time(self.runner, name)
 
-    def _time(self, name: str) -> None:
-        turn: Callable[..., None] = getattr(self.runner, name)
+    def time(self, owner: object, name: str) -> None:
+        """Note each call of a method of ``owner`` as a turn."""
+        turn: Callable[..., None] = getattr(owner, name)
 
         def timed(*arguments: Any) -> None:
             began, began_cpu = time.perf_counter_ns(), time.thread_time_ns()
             turn(*arguments)
             self.note((time.perf_counter_ns() - began) / 1e6, (time.thread_time_ns() - began_cpu) / 1e6)
 
-        setattr(self.runner, name, timed)
+        setattr(owner, name, timed)
 
     def note(self, wall_ms: float, cpu_ms: float) -> None:
         """Note one turn, with all of its time and with the part in which it had the processor."""
@@ -182,8 +186,7 @@ async def run(topics: int, queues: int, holds: int) -> None:
         began = time.perf_counter()
         await fill(bench, topics, queues, holds)
         print(f"  filled in {time.perf_counter() - began:.0f} s, {broker.hold_count:,} holds")
-        print(f"  {'':34} {'longest':>9} {'processor':>9} {'until the':>11}")
-        print(f"  {'work':34} {'turn, ms':>9} {'time, ms':>9} {'answer, ms':>11}   answer")
+        headings()
         await questions(bench, "topic-00000")
         await other_work(bench, topics, queues, holds)
 
@@ -245,36 +248,110 @@ async def other_work(bench: Bench, topics: int, queues: int, holds: int) -> None
 
 
 async def many_groups(groups: int, queues: int) -> None:
-    """One topic that many groups consume."""
-    with engine(mapped_file_size_consume_queue=20_000) as broker:
+    """One topic that many groups consume, each with one member, whose pull is held."""
+    with engine(
+        mapped_file_size_consume_queue=20_000, max_holds=2 * groups, flush_consumer_offset_interval=1000
+    ) as broker:
+        pull_message.MAX_SUSPEND_MS = LONG_MS
         bench = Bench(broker)
         await bench.runner.start()
         freeze()
         await bench.ask(new_topic("shared", queues))
-        for number in range(groups):
-            group, queue_id = f"group-{number:05}", number % queues
-            bench.runner.submit(bench.connection, -1, pull_of(group, queue_id))
-            await bench.ask(
-                c.UpdateConsumerOffset(
-                    group=group, offsets=[c.QueueOffset(topic="shared", queue_id=queue_id, offset=0)]
-                )
-            )
+        members = [Connection(bench._sink) for _ in range(groups)]
+        for number, member in enumerate(members):
+            group = f"group-{number:05}"
+            bench.runner.submit(member, -1, c.OpenConnection(client_id="", protocol="remoting"))
+            bench.runner.submit(member, -2, heartbeat_of(group))
+            offsets = [c.QueueOffset(topic="shared", queue_id=one, offset=0) for one in range(queues)]
+            await bench.ask(c.UpdateConsumerOffset(group=group, offsets=offsets))
         await send_to_all_queues(bench, "shared", queues)
-        print(f"  {groups:,} groups")
+        for number, member in enumerate(members):
+            bench.runner.submit(member, -3, pull_of(f"group-{number:05}", number % queues, 16))
+        await bench.idle(lambda: broker.hold_count == groups)
+        await written(bench)
+        print(f"  {groups:,} groups, {broker.hold_count:,} holds, {len(broker.topics.names()):,} topics")
         for command in (
             c.GetConsumerGroups(),
             c.GetConsumerGroups(limit=100),
             c.GetConsumerGroups(limit=100, after=f"group-{groups // 2:05}"),
             c.QueryTopicConsumeByWho(topic="shared"),
             c.QueryCorrectionOffset(topic="shared"),
-            c.GetMetrics(max_groups=1000, max_topics=1000),
+            c.GetMetrics(estimate=True),
+            c.GetMetrics(after=""),
             c.GetHistorySample(),
+            ASK,
             c.GetGroupFacts(group="group-00000"),
+            c.GetSubscriptionGroups(),
+            c.GetTopicConfigs(),
+            c.GetClients(),
         ):
             fields = ", ".join(str(value) for value in msgspec.structs.astuple(command) if value not in ("", [], None))
             await bench.measure(f"{type(command).__name__} {fields}", lambda asked=command: bench.ask(asked))  # type: ignore[misc]
+        await changes_of_groups(bench, members)
         await bench.measure("delete the topic of all groups", lambda: delete(bench, "shared"))
         await bench.runner.stop()
+
+
+async def changes_of_groups(bench: Bench, members: list[Connection]) -> None:
+    broker, groups = bench.runner.engine, len(members)
+
+    async def heartbeats() -> None:
+        for number, member in enumerate(members):
+            bench.runner.submit(member, -5, heartbeat_of(f"group-{number:05}"))
+        await bench.idle(lambda: not bench.runner.backlog)
+
+    async def join() -> None:
+        member = Connection(bench._sink)
+        bench.runner.submit(member, -1, c.OpenConnection(client_id="", protocol="remoting"))
+        bench.runner.submit(member, -2, heartbeat_of("one-more"))
+        await bench.idle(lambda: "one-more" in broker._context.consumers)
+        await written(bench)
+
+    async def commit() -> None:
+        offsets = [c.QueueOffset(topic="shared", queue_id=0, offset=1)]
+        await bench.ask(c.UpdateConsumerOffset(group="group-00000", offsets=offsets))
+        await written(bench)
+
+    await bench.measure("each group sends a heartbeat", heartbeats)
+    await bench.measure("a new group joins", join)
+    await bench.measure("write consumerOffset.json", commit)
+    await bench.measure("the periodic check", lambda: asyncio.sleep(6))
+    fanout = EventFanout(broker, SystemClock(), Limits(), lambda delta, _: delta and len(wire.encode_delta(delta)))
+    bench.time(fanout, "_on_timer")
+    fanout.watch(deltas=True, events=False)
+    sent = c.SendMessage(topic="shared", messages=[c.OutgoingMessage(body=b"x", queue_id=0)])
+    await bench.measure(
+        f"a message wakes {broker.hold_count // 8:,} groups", lambda: asyncio.gather(bench.ask(sent), asyncio.sleep(1))
+    )
+    fanout.stop()
+    gone = members[groups // 2 :]
+
+    async def leave() -> None:
+        for member in gone:
+            bench.runner.submit(member, 0, c.CloseConnection())
+        await bench.idle(lambda: not bench.runner.backlog and broker.next_deadline() != 0)
+
+    await bench.measure(f"members of {len(gone):,} groups leave", leave)
+
+
+async def written(bench: Bench) -> None:
+    """Until all changed tables are written."""
+    broker, runner = bench.runner.engine, bench.runner
+    context = broker._context
+    await asyncio.sleep(0.3)
+    await bench.idle(
+        lambda: (
+            not (context.topics.dirty or context.subscription_groups.dirty or context.offsets.dirty)
+            and runner._file_work is None
+        )
+    )
+
+
+def heartbeat_of(group: str) -> c.HeartBeat:
+    subscriptions = [c.SubscriptionData(topic="shared"), c.SubscriptionData(topic=f"%RETRY%{group}")]
+    return c.HeartBeat(
+        client_id=group, protocol="remoting", consumers=[c.ConsumerData(group=group, subscriptions=subscriptions)]
+    )
 
 
 async def pops(queues: int) -> None:
@@ -316,8 +393,16 @@ def pop_of(group: str, **more: Any) -> c.PopMessage:
     return c.PopMessage(topic="popped", consumer_group=group, client_id="c", **more)
 
 
-def pull_of(group: str, queue_id: int) -> c.PullMessage:
-    return c.PullMessage(topic="shared", queue_id=queue_id, queue_offset=0, consumer_group=group, client_id=group)
+def pull_of(group: str, queue_id: int, offset: int) -> c.PullMessage:
+    return c.PullMessage(
+        topic="shared",
+        queue_id=queue_id,
+        queue_offset=offset,
+        suspend_timeout_ms=LONG_MS,
+        consumer_group=group,
+        client_id=group,
+        protocol="remoting",
+    )
 
 
 async def send_to_all_queues(bench: Bench, topic: str, queues: int) -> None:
@@ -352,21 +437,30 @@ async def close(bench: Bench, connection: Connection) -> None:
         await asyncio.sleep(0)
 
 
+def headings() -> None:
+    print(f"  {'':34} {'longest':>9} {'processor':>9} {'until the':>11}")
+    print(f"  {'work':34} {'turn, ms':>9} {'time, ms':>9} {'answer, ms':>11}   answer", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--topics", type=int, default=2000)
     parser.add_argument("--queues", type=int, default=1024)
     parser.add_argument("--holds", type=int, default=100_000)
-    parser.add_argument("--groups", type=int, default=20_000)
-    parser.add_argument("--only", choices=["pops"])
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--only", choices=["groups", "pops"])
     arguments = parser.parse_args()
     if arguments.only is None:
         title(f"Longest turns: {arguments.topics:,} topics of {arguments.queues:,} queues, {arguments.holds:,} holds")
         asyncio.run(run(arguments.topics, arguments.queues, arguments.holds))
+    if arguments.only in (None, "groups"):
+        title(f"Longest turns with {arguments.groups:,} groups")
+        headings()
         asyncio.run(many_groups(arguments.groups, 8))
-    title("Longest turns with pops")
-    print(f"  {'work':34} {'turn, ms':>9} {'time, ms':>9} {'answer, ms':>11}   answer")
-    asyncio.run(pops(arguments.queues))
+    if arguments.only in (None, "pops"):
+        title("Longest turns with pops")
+        headings()
+        asyncio.run(pops(arguments.queues))
 
 
 if __name__ == "__main__":

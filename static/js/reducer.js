@@ -1,8 +1,8 @@
 /**
  * The page's state of the broker, built from the frames of /ws/v1/events. Pure: no clock, no DOM, no socket.
  * `reduce(state, frame, receivedAt)` returns a new state and does not change the old one, except that both have the same
- * Map of holds: to copy 10,000 rows ten times a second would be 20 MB of garbage a second. `holdsChanges` counts its
- * changes. The same file runs in the page and under `node --test`.
+ * Maps of holds and queues: to copy 10,000 rows ten times a second would be 20 MB of garbage a second. `holdsChanges` and
+ * `queuesChanges` count their changes. The same file runs in the page and under `node --test`.
  *
  * A value that the broker has not sent yet is null, never 0.
  */
@@ -33,6 +33,7 @@ export function initialState() {
     holdsChanges: 0,
     holdsTotal: null,
     queues: new Map(),
+    queuesChanges: 0,
     queuesTotal: null,
     wakeups: [],
     counters: null,
@@ -83,6 +84,7 @@ function applySnapshot(state, frame, receivedAt) {
     watchedSinceMs: silent ? frame.wall_ms : base.watchedSinceMs,
     history: silent ? [] : base.history,
     queues: withQueues(new Map(), silent ? new Map() : base.queues, frame.queues, frame.wall_ms),
+    queuesChanges: base.queuesChanges + 1,
     queuesTotal: frame.queues_total,
     wakeups: mergeWakeups(base.wakeups, frame.wakeups),
     positions: frame.positions ?? null,
@@ -106,18 +108,19 @@ function applyDelta(state, delta, receivedAt) {
 }
 
 function applyKnownDelta(state, delta, receivedAt) {
-  const changed = changeHolds(state.holds, delta.holds);
-  const queues = changedQueues(state.queues, delta.queues, delta.wall_ms);
-  const added = queues.size - state.queues.size;
+  const changedHolds = changeHolds(state.holds, delta.holds);
+  const knownQueues = state.queues.size;
+  const changedQueues = changeQueues(state.queues, delta.queues, delta.wall_ms);
+  const added = state.queues.size - knownQueues;
   const total = delta.holds?.total ?? state.holdsTotal;
   const next = {
     ...state,
     ...clock(state, delta.wall_ms, receivedAt),
     seq: Math.max(state.seq, delta.seq_to),
-    holdsChanges: state.holdsChanges + changed,
+    holdsChanges: state.holdsChanges + changedHolds,
     holdsTotal: total,
-    queues,
-    queuesTotal: state.queuesTotal === null ? null : Math.max(state.queuesTotal + added, queues.size),
+    queuesChanges: state.queuesChanges + changedQueues,
+    queuesTotal: state.queuesTotal === null ? null : Math.max(state.queuesTotal + added, state.queues.size),
     wakeups: mergeWakeups(state.wakeups, delta.wakeups ?? []),
     dropped: state.dropped + (delta.dropped ?? 0),
     needsSnapshot: total !== null && isOutOfStep(state.holds.size, total, delta.dropped ?? 0),
@@ -151,11 +154,11 @@ function changeHolds(holds, { added = [], removed = [] } = {}) {
   return added.length + removed.length;
 }
 
-function changedQueues(queues, change, wallMs) {
-  if (!change || (!change.changed?.length && !change.removed?.length)) return queues;
-  const next = withQueues(new Map(queues), queues, change.changed ?? [], wallMs);
-  for (const [topic, queueId] of change.removed ?? []) next.delete(queueKey(topic, queueId));
-  return next;
+/** -> how many queues were changed or removed. */
+function changeQueues(queues, { changed = [], removed = [] } = {}, wallMs) {
+  withQueues(queues, queues, changed, wallMs);
+  for (const [topic, queueId] of removed) queues.delete(queueKey(topic, queueId));
+  return changed.length + removed.length;
 }
 
 /** Adds `views` to `into`, with recent max offsets: `samples` is [[wallMs, maxOffset], ...], oldest first. */

@@ -36,12 +36,11 @@ function delta(from, to, fields = {}) {
 
 const begun = (fields) => reduce(initialState(), snapshot(fields), 49_000);
 
-/** Deep-frozen states show at once when a reduction writes into what it was given. States share the Map of holds. */
+/** Deep-frozen states show at once when a reduction writes into what it was given. States share the Maps of holds and
+ * queues, but not what is in them. */
 function frozen(state) {
   for (const value of Object.values(state)) if (Array.isArray(value)) Object.freeze(value);
-  for (const method of ["set", "delete", "clear"]) {
-    state.queues[method] = () => assert.fail("the old state's queues was changed");
-  }
+  for (const value of [...state.holds.values(), ...state.queues.values()]) Object.freeze(value);
   return Object.freeze(state);
 }
 
@@ -93,10 +92,14 @@ describe("a delta", () => {
   });
 
   test("updates and removes queues", () => {
-    const moved = reduce(frozen(begun()), delta(11, 12, { queues: { changed: [queue(9)], removed: [] } }), 49_200);
+    const before = begun();
+    const moved = reduce(frozen(before), delta(11, 12, { queues: { changed: [queue(9)], removed: [] } }), 49_200);
     assert.equal(moved.queues.get("orders@0").max_offset, 9);
+    assert.equal(moved.queuesChanges, before.queuesChanges + 1);
     const gone = reduce(frozen(moved), delta(13, 13, { queues: { changed: [], removed: [["orders", 0]] } }), 49_300);
     assert.equal(gone.queues.size, 0);
+    assert.equal(gone.queuesChanges, moved.queuesChanges + 1);
+    assert.equal(reduce(frozen(gone), delta(14, 14), 49_400).queuesChanges, gone.queuesChanges);
   });
 
   test("as a heartbeat (seq_from = seq_to + 1) changes only the clock", () => {

@@ -55,19 +55,23 @@ export function holdsPanel({ isOwn }) {
         el("span", { class: "pull-offset" }, offsetOf(hold)), isPop(hold) ? "" : " / ", cells.max),
       cell(`mono quiet filter-cell${hold.filter.length > FILTER_FITS ? " long" : ""}`, hold.filter, hold.filter || "*"),
       cell("age-cell", null, el("span", { class: "age" }, cells.track, cells.left)));
-    Object.assign(row, { parts: cells, hold });
+    Object.assign(row, { parts: cells, hold, queue: queueKey(hold.topic, hold.queue_id) });
     row.toggleAttribute("data-own", isOwn(hold));
     ages.add(row, latest);
     return row;
   }
 
+  /** Shows what can change while the pull is held. Most rows have not changed since the last drawing. */
   function update(row, hold) {
-    const queue = latest.state.queues.get(queueKey(hold.topic, hold.queue_id));
+    const queue = latest.state.queues.get(row.queue);
     const end = queue ? queue.max_offset : hold.queue_max_offset;
+    const isSelected = hold.id === chosen.selected;
+    if (row.end === end && row.isSelected === isSelected) return;
+    Object.assign(row, { end, isSelected });
     setText(row.parts.max, isPop(hold) ? "" : count(end));
     row.toggleAttribute("data-behind", !isPop(hold) && end > hold.pull_from_offset);
-    row.toggleAttribute("data-selected", hold.id === chosen.selected);
-    setAttribute(row.parts.name, "aria-pressed", hold.id === chosen.selected);
+    row.toggleAttribute("data-selected", isSelected);
+    setAttribute(row.parts.name, "aria-pressed", isSelected);
   }
 
   /** A row stays for a moment after its hold ended, in the colour of the cause. */
@@ -115,8 +119,9 @@ export function holdsPanel({ isOwn }) {
   function render(view) {
     latest = view;
     const { state } = view;
-    if (drawn.holds !== state.holds || drawn.changes !== state.holdsChanges || drawn.queues !== state.queues) {
-      drawn = { holds: state.holds, changes: state.holdsChanges, queues: state.queues };
+    const changes = state.holdsChanges + state.queuesChanges;
+    if (drawn.holds !== state.holds || drawn.queues !== state.queues || drawn.changes !== changes) {
+      drawn = { holds: state.holds, queues: state.queues, changes };
       collectMatching(state.holds);
       const shown = firstOf(matching, chosen.limit, byChoice);
       const focused = document.activeElement.closest?.("[data-hold-id]");
@@ -241,6 +246,12 @@ function offsetOf(hold) {
   return hold.waits_for ? plural(hold.waits_for.messages, "{0} ack missing", "{0} acks missing") : "pop";
 }
 
+/** A time left, to the second or tenth of a second that is shown of it; -1 if there is none. */
+function shownTime(ms) {
+  const step = ms >= 60_000 ? 1000 : 100;
+  return ms < 0 ? -1 : Math.floor(ms / step) * step;
+}
+
 /**
  * Updates the ages on the broker's clock, ten times a second. Only visible rows are updated, so that a thousand holds
  * cost no more than a screen of them.
@@ -256,9 +267,12 @@ function ageBars(scroller) {
 
   function show(row, now) {
     const { suspended_at_ms: from, deadline_ms: to } = row.hold;
-    const left = to - now;
-    setText(row.parts.left, left >= 60_000 ? span(left) : left >= 0 ? seconds(left) : t("due"));
-    row.toggleAttribute("data-due", left < 0);
+    const left = shownTime(to - now);
+    if (row.left !== left) {
+      row.left = left;
+      setText(row.parts.left, left >= 60_000 ? span(left) : left >= 0 ? seconds(left) : t("due"));
+      row.toggleAttribute("data-due", left < 0);
+    }
     const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, to - from)));
     const percent = Math.round(share * 100); // a finer step is less than a pixel
     if (row.percent === percent) return;

@@ -15,7 +15,8 @@ const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.que
 export function queuesPanel() {
   const { part } = panel("queues");
   const chosen = { word: "", system: false };
-  let drawn = null;
+  const matching = [];
+  let drawn = {};
   let latest = null;
   let tickedAt = 0;
   let order = [];
@@ -33,7 +34,9 @@ export function queuesPanel() {
     return row;
   }
 
+  /** Shows a queue that has changed. Its rate and age also change with time: see `tick`. */
   function update(row, queue) {
+    if (row.queue === queue) return;
     const cells = row.parts;
     const previous = row.getAttribute("data-max-offset");
     row.queue = queue;
@@ -61,22 +64,34 @@ export function queuesPanel() {
   function render(view) {
     latest = view;
     const { state } = view;
-    if (drawn === state.queues) return;
-    drawn = state.queues;
+    if (drawn.queues === state.queues && drawn.changes === state.queuesChanges) return;
+    drawn = { queues: state.queues, changes: state.queuesChanges };
     flashes = 0;
-    const all = inOrder(state.queues);
-    const visible = all.filter((queue) => chosen.system || !isSystemTopic(queue.topic, queue.broker));
-    const matching = chosen.word ? visible.filter((queue) => queue.key.toLowerCase().includes(chosen.word)) : visible;
+    const visible = collectMatching(state.queues);
     rows.show(matching, (queue) => queue.key);
-    showCounts(state, all.length - visible.length, visible.length, matching.length);
+    showCounts(state, state.queues.size - visible, visible, matching.length);
   }
 
-  /** The queues by name. They are sorted only when a queue came or went. */
+  /** Fills `matching`, one array for all drawings, by name. -> the number of queues without those that are hidden. */
+  function collectMatching(queues) {
+    let visible = 0;
+    let found = 0;
+    inOrder(queues).forEach((key) => {
+      const queue = queues.get(key);
+      if (!chosen.system && isSystemTopic(queue.topic, queue.broker)) return;
+      visible += 1;
+      if (!chosen.word || key.toLowerCase().includes(chosen.word)) matching[found++] = queue;
+    });
+    matching.length = found;
+    return visible;
+  }
+
+  /** The keys of the queues by name. They are sorted only when a queue came or went. */
   function inOrder(queues) {
     if (order.length !== queues.size || order.some((key) => !queues.has(key))) {
       order = [...queues.values()].sort(byName).map(({ key }) => key);
     }
-    return order.map((key) => queues.get(key));
+    return order;
   }
 
   function showCounts(state, system, visible, matching) {
@@ -93,7 +108,7 @@ export function queuesPanel() {
   }
 
   function redraw() {
-    drawn = null;
+    drawn = {};
     if (latest) render(latest);
   }
 

@@ -1,6 +1,7 @@
 """All consume queues of a store."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,12 @@ class ConsumeQueueStore:
             for topic in names:
                 if (topic in self.batch_topics) is not (folder == self._batch_folder):
                     continue  # queues of a kind that the topic does not have: they are not up to date
+                # A stop while messages were moved to batch consume queues did not flush these.
+                is_flushed = clean and not (topic in topics and topic in batch_topics)
                 for name in self._files.names(folder / topic):
                     if name.isdigit():
                         queue = self._add(topic, int(name))
-                        steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=clean)]
+                        steps += [f"{topic}@{name}: {step}" for step in queue.recover(clean=is_flushed)]
                         if not queue.is_batch:
                             self._load_ext(topic, int(name))
         self._replaced = self.batch_topics.intersection(topics, batch_topics)
@@ -137,8 +140,9 @@ class ConsumeQueueStore:
         """Remove the files of queues that batch consume queues have replaced, once all of these are on the disk."""
         while self._replaced:
             topic = self._replaced.pop()
-            self.removed_folders.take(self._folder / topic)
-            self.removed_folders.take(self._ext_folder / topic)
+            with suppress(OSError):  # the next start tries it again
+                self.removed_folders.take(self._folder / topic)
+                self.removed_folders.take(self._ext_folder / topic)
 
     def _configured_topics(self) -> dict[str, bool]:
         """Whether each topic of topics.json has batch consume queues. The engine complains if its form is wrong."""

@@ -397,6 +397,30 @@ def test_a_stop_while_messages_are_moved_loses_none(monkeypatch: pytest.MonkeyPa
     assert texts(pull(again, 0, queue_id=1)) == expected and texts(pull(again, 0)) == list(enumerate("yz"))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_power_cut_after_a_stop_while_messages_are_moved_loses_none(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("broker_core.store.slave.follower_store.MESSAGES_MOVED_MAX", 300)
+    leader, bench = made(mapped_file_size_commit_log=1 << 16), follower(seed=seed)
+    for _ in range(1000):
+        leader.send(TOPIC, b"x", queue_id=1)
+    log = log_of(leader)
+    append(bench, blocks_of(log))
+    bench.call(c.ReplicateTables(topics=[{"topicName": TOPIC, "attributes": {"queue.type": "BatchCQ"}}]))
+    bench.tick(10_000)
+    bench.file_work()
+    batch(leader, "y", "z")
+    for block in blocks_of(log_of(leader), len(log)):
+        bench.call(c.AppendToCommitLog(offset=block.offset, data=block.data, store_timestamp=block.store_timestamp))
+    bench.engine.close(bench.clock.now())
+    assert bench.context.store.dispatched_offset < bench.context.store.appended_offset
+    bench.files.crash()
+    again = Bench(files=bench.files, mapped_file_size_commit_log=1 << 16, follows=True)
+    found = [record.queue_offset for at in range(0, 1000, 32) for record in records(pull(again, at, queue_id=1))]
+    assert found == list(range(1000)) and texts(pull(again, 0)) == list(enumerate("yz"))
+
+
 def test_a_topic_may_be_deleted_while_its_messages_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     expected, bench = moved_in_part(monkeypatch, queue_id=0)
     bench.context.store.delete_topic(TOPIC)
@@ -424,8 +448,8 @@ def test_a_power_cut_before_topics_json_is_written_loses_nothing() -> None:
             again = Bench(files=again.files)
 
 
-def test_queues_of_the_wrong_kind_are_not_read_and_are_removed() -> None:
-    """An older GlassMQ made ordinary queues from the log of a RocketMQ broker with batches."""
+def with_stale_queues() -> Bench:
+    """A stopped broker whose topic has ordinary queues too."""
     bench = three(made())
     bench.tick(10_000)
     bench.file_work()
@@ -433,8 +457,31 @@ def test_queues_of_the_wrong_kind_are_not_read_and_are_removed() -> None:
     stale = ROOT / "consumequeue" / TOPIC / "0"
     bench.files.make_folders(stale)
     bench.files.write(stale / f"{0:020d}", struct.pack(">qiq", 0, 100, 0) + bytes(19_980))
+    return bench
+
+
+def test_queues_of_the_wrong_kind_are_not_read_and_are_removed() -> None:
+    """An older GlassMQ made ordinary queues from the log of a RocketMQ broker with batches."""
+    bench = with_stale_queues()
     again = Bench(files=bench.files)
     assert texts(pull(again, 0)) == EVERYTHING
     assert TOPIC not in again.files.names(ROOT / "consumequeue")
     again.file_work()
     assert again.files.names(ROOT / "deleted") == []
+
+
+def test_a_broker_starts_although_the_disk_refuses_to_remove_queues_of_the_wrong_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*paths: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    bench = with_stale_queues()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.files, "rename", refuse)
+        patch.setattr(bench.files, "remove_folder", refuse)
+        again = Bench(files=bench.files)
+        assert texts(pull(again, 0)) == EVERYTHING
+        assert TOPIC in again.files.names(ROOT / "consumequeue")
+        again.files.kill()
+    assert TOPIC not in Bench(files=bench.files).files.names(ROOT / "consumequeue")

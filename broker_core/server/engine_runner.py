@@ -52,6 +52,7 @@ WEIGHTS: dict[type[Command], int] = {
     commands.ChangeInvisibleTime: 16,
     commands.ViewMessage: 8,
     commands.HeartBeat: 32,
+    commands.CloseConnection: 8,
     commands.DeleteTopic: 128,
     commands.UpdateAndCreateTopic: 8,
     commands.GetQueues: 128,

@@ -177,6 +177,17 @@ async def test_pulls_weigh_more_than_sends(fields: dict[str, Any], weight: int) 
         assert all(isinstance(answer, c.Pulled) for answer in answers)
 
 
+async def test_thousands_of_clients_that_leave_at_once_do_so_in_several_turns() -> None:
+    async with running() as client:
+        await client.ask(send("orders", b"warm"))
+        before, members = client.calls, [Connection(client.sink) for _ in range(MAX_BATCH)]
+        for number, member in enumerate(members):
+            client.answers[-number] = asyncio.get_running_loop().create_future()
+            client.runner.submit(member, -number, c.CloseConnection())
+        await asyncio.gather(*client.answers.values())
+        assert client.calls - before >= WEIGHTS[c.CloseConnection]
+
+
 async def test_a_send_weighs_what_it_brings_and_has_a_turn_however_much_that_is() -> None:
     async with running() as client:
         await client.ask(send("orders", b"warm"))

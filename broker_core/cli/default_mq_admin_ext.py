@@ -1,7 +1,7 @@
 """RocketMQ's requests for administrators, as calls. They work with GlassMQ and with Apache RocketMQ."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +20,8 @@ CALLS_AT_ONCE = 16
 CALL_SECONDS = 5.0
 LONGEST_TIME_MS = (1 << 63) - 1
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
+POP_RETRY_MARKS = "_+"
+"""Between group and topic in the name of a pop retry topic; the second one with ``enableRetryTopicV2``."""
 SYSTEM_GROUPS = frozenset(
     (
         "DEFAULT_CONSUMER",
@@ -229,13 +231,10 @@ class DefaultMQAdminExt:
             answer = await self.call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
             return list(_decode(answer.body).get("subscriptionGroupTable") or {})
 
-        known = await self.ask_masters(await self.masters(), ask)
-        retried = [
-            topic.removeprefix(RETRY_PREFIX)
-            for topic in await self.fetch_all_topic_list()
-            if topic.startswith(RETRY_PREFIX)
-        ]
-        return sorted({*retried, *(name for names in known for name in names)} - SYSTEM_GROUPS)
+        known = {name for names in await self.ask_masters(await self.masters(), ask) for name in names}
+        topics = set(await self.fetch_all_topic_list())
+        retried = {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}
+        return sorted((known | {name for name in retried if not _is_popped(name, known, topics)}) - SYSTEM_GROUPS)
 
     async def examine_consume_stats(self, group: str) -> dict[MessageQueue, OffsetWrapper]:
         """The group in all queues of the topics that it consumes, sorted; empty if no broker knows any."""
@@ -332,6 +331,14 @@ class DefaultMQAdminExt:
 
         found = await self.ask_masters(await self.topic_masters(topic), ask)
         return [message for messages in found for message in messages]
+
+
+def _is_popped(name: str, groups: Collection[str], topics: Collection[str]) -> bool:
+    """Whether the name is not a group's, but GROUP_TOPIC of a pop retry topic of these groups and topics."""
+    return any(
+        mark in POP_RETRY_MARKS and name[:place] in groups and name[place + 1 :] in topics
+        for place, mark in enumerate(name)
+    )
 
 
 def _messages(answer: RemotingCommand, broker_name: str) -> list[MessageExt]:

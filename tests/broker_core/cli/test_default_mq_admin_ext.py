@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt
+from broker_core.cli.default_mq_admin_ext import DefaultMQAdminExt, _is_popped
 from broker_core.client import MQBrokerException, MQClientException
 from broker_core.codes import RequestCode
 from broker_core.commands import MessageQueue
@@ -37,6 +37,16 @@ async def test_ends_and_offsets_of_queues(admin: DefaultMQAdminExt, broker: Runn
     }
     assert "ends-g" in await admin.consumer_groups()
     assert await admin.search_offset(address, queue, 1) == await admin.max_offset(address, queue) == 0
+
+
+async def test_a_topic_of_popped_messages_is_no_group(admin: DefaultMQAdminExt, broker: RunningBroker) -> None:
+    address = broker.broker_addr
+    await admin.call(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"pop_g"}')
+    for name in ("popped", "%RETRY%pop_g_popped", "%RETRY%pop_g", "%RETRY%pop_g_other"):
+        broker.create_topic(name, 1)
+    found = {name for name in await admin.consumer_groups() if name.startswith("pop_g")}
+    assert found == {"pop_g", "pop_g_other"}
+    assert _is_popped("pop_g+popped", {"pop_g"}, {"popped"})
 
 
 async def test_what_is_unknown_is_empty_or_an_error(admin: DefaultMQAdminExt) -> None:

@@ -3,7 +3,7 @@
     <lakes>/messages        a Delta table, partitioned by date (UTC) and broker
     <lakes>/polls           the same, of the poll journal
     <lakes>/<broker>.json   notes on what was filled from one store (``notes``)
-    <lakes>/<store>.lock    locked while a process fills the lake of a store; empty
+    <lakes>/<broker>.lock   locked while a process fills the lake of one store; empty
 
 A store is a broker of the lake: its folder's name with eight digits of its path. Where another store has taken the
 place of the one that was there, it is another broker, ``…-2``, ``…-3``.

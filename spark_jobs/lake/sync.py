@@ -91,17 +91,19 @@ class Synced(NamedTuple):
 
 
 class Filler:
-    """A fill of one broker: its tables and notes as they change. The fill has the lock of the store's lake."""
+    """A fill of one broker: its tables and notes as they change. The fill has the broker's lock.
 
-    def __init__(self, wanted: Wanted) -> None:
-        lake, self.begin = find_lake(wanted.lakes, wanted.store), log_begin(wanted.store)
-        broker = lake.broker if lake else next_broker(wanted.lakes, wanted.store)
-        if lake is None and broker != lake_name(wanted.store):
-            logger.warning("%s is another store than those that were there; its broker is %s.", wanted.store, broker)
+    LakeBusyError if the broker ``is_new``, and another process has taken its name.
+    """
+
+    def __init__(self, wanted: Wanted, broker: str, *, is_new: bool) -> None:
         self.wanted = wanted
         self.broker = broker
+        self.begin = log_begin(wanted.store)
         self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
         noted = read_notes(wanted.lakes, broker)
+        if is_new and noted is not None:
+            raise LakeBusyError(OVERTAKEN.format(broker))
         if noted is None:
             noted = Notes(wanted.store, host=gethostname())
             write_notes(wanted.lakes, broker, noted)
@@ -238,8 +240,12 @@ class Filler:
 def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
     """Fill the lake. NotAStoreError; LakeBusyError; LakeError; OSError if a disk refuses."""
     log_begin(wanted.store)  # before a folder is made for what is no store
-    with locked(wanted.lakes, lake_name(wanted.store)):
-        return fill(Filler(wanted), run_tasks, now_ms, progress)
+    lake = find_lake(wanted.lakes, wanted.store)
+    broker = lake.broker if lake else next_broker(wanted.lakes, wanted.store)
+    if lake is None and broker != lake_name(wanted.store):
+        logger.warning("%s is another store than those that were there; its broker is %s.", wanted.store, broker)
+    with locked(wanted.lakes, broker):
+        return fill(Filler(wanted, broker, is_new=lake is None), run_tasks, now_ms, progress)
 
 
 def fill(filler: Filler, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -144,6 +144,24 @@ def test_a_reader_during_a_fill_misses_no_file_of_the_journal_that_the_tables_ha
     assert opened == [*TABLES, "notes"]
 
 
+def test_of_two_first_fills_only_one_takes_the_name_of_the_broker(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = lake_sync.locked
+
+    def overtaken(lakes: Location, broker: str) -> AbstractContextManager[None]:
+        """Another process fills the lake between the choice of the name and the lock."""
+        monkeypatch.setattr(lake_sync, "locked", real)
+        assert fill(tmp_path).messages == 40
+        return real(lakes, broker)
+
+    monkeypatch.setattr(lake_sync, "locked", overtaken)
+    with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
+        fill(tmp_path)
+    assert fill(tmp_path)[2:4] == (0, 0)
+    assert len(rows(tmp_path)) == 40
+
+
 def move_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lake_module, lake_sync):
         monkeypatch.setattr(module, "gethostname", lambda: "elsewhere")
@@ -164,6 +182,29 @@ def test_another_machines_store_of_the_same_path_is_another_broker(
     assert find_lake(tmp_path / "lakes", store) is None
     other = fill(tmp_path)
     assert (other.broker, other.gap_bytes) == (f"{first.broker}-2", 0)
+
+
+def test_another_machines_store_of_the_same_path_does_not_wait(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two containers with equal paths that share a lake, and whose schedules fill it at the same minute."""
+    first, store = fill(tmp_path), tmp_path / "store"
+    publish_end(store, written.end)
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        done = run_here(works)
+        store.rename(tmp_path / "of the first")
+        make_store(store, 5, step_ms=7)
+        with monkeypatch.context() as elsewhere:
+            move_to_another_machine(elsewhere)
+            other = fill(tmp_path)
+        assert (other.broker, other.messages) == (f"{first.broker}-2", 5)
+        store.rename(tmp_path / "of the other")
+        (tmp_path / "of the first").rename(store)
+        return done
+
+    assert fill(tmp_path, run).broker == first.broker
+    assert len(rows(tmp_path)) == len(written.records)
 
 
 def test_two_machines_that_begin_at_the_same_moment_are_told_apart(tmp_path: Path, written: Written) -> None:

@@ -3,7 +3,6 @@
 Reads the notes that every fill writes. Does not import pyspark.
 """
 
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +72,10 @@ class LakeState(NamedTuple):
         return str(Status.QUEUED if status == Status.WAITING else status)
 
 
+_kept: dict[tuple[str, Path], tuple[float, StoredNotes]] = {}
+"""When the notes of a lake in S3 were read last, in seconds, and what they say; by broker and store."""
+
+
 def read_stored(broker: str = "") -> StoredNotes:
     """The notes on the lake of a broker, or of the first one. UnknownBrokerError.
 
@@ -83,7 +86,11 @@ def read_stored(broker: str = "") -> StoredNotes:
     broker, store = runs.stores(broker)[0]
     if is_local(settings.GLASSMQ_LAKE_DIR):
         return _read_stored(broker, store)
-    return _read_once(broker, store, timezone.now().timestamp() // KEPT_S)
+    read_at, stored = _kept.get((broker, store), (0.0, None))
+    if stored is None or not 0 <= timezone.now().timestamp() - read_at < KEPT_S:  # negative: the clock was set back
+        stored = _read_stored(broker, store)
+        _kept[broker, store] = timezone.now().timestamp(), stored  # calls that wait for a slow S3 are answered at once
+    return stored
 
 
 def _read_stored(broker: str, store: Path) -> StoredNotes:
@@ -99,12 +106,6 @@ def _read_stored(broker: str, store: Path) -> StoredNotes:
     except (OSError, ImportError) as error:  # a lake in S3; what reads it comes with Spark's packages
         problem = f"The lake in {settings.GLASSMQ_LAKE_DIR} cannot be read: {error}."
     return StoredNotes(broker, store, known, path, notes, problem)
-
-
-@lru_cache(maxsize=32)
-def _read_once(broker: str, store: Path, period: float) -> StoredNotes:
-    """The same, for all calls within a period of KEPT_S, which has this number."""
-    return _read_stored(broker, store)
 
 
 def lake_state(stored: StoredNotes) -> LakeState:

@@ -81,9 +81,9 @@ def require_packages(master: str) -> None:
     for package in (*PACKAGES, *CONNECT_PACKAGES * is_connect(master)):
         if find_spec(package) is None:
             raise NoSparkError(
-                f"{package} is not installed here. A broker that runs installs it in the background, "
-                f"and says on its Reports page how far that is; without one, `{sys.executable} -m pip install "
-                "--require-hashes -r requirements/base.txt -r requirements/spark.txt` does."
+                f"{package} is not installed here. A running broker installs it in the background, and its Reports "
+                f"page shows how far that is. Without a broker, this command installs it: `{sys.executable} -m pip "
+                "install --require-hashes -r requirements/base.txt -r requirements/spark.txt`."
             )
 
 

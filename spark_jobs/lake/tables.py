@@ -4,21 +4,19 @@ Spark reads the active files of the Delta tables, as delta-rs lists them, never 
 them in Spark's tasks: Spark itself needs Java packages for that, which are not part of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
-from pyarrow import dataset
 
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.storage import Location, filesystem_of, is_local
+from spark_jobs.lake.storage import Location, is_local
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake.tasks import Done, LakeFile, LogWork, Work, carry_out_in_spark
+from spark_jobs.lake.tasks import Done, LakeFile, LogWork, Work, carry_out_in_spark, read_remote
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.source_options import SourceTable
 from spark_jobs.spark.session import parallelism
@@ -26,11 +24,6 @@ from spark_jobs.spark.small_tables import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-SMALL_FILE = 8 << 20
-"""Files in an S3 of at most so many bytes are fetched as a whole."""
-ROWS = 65_536
-"""Rows of a batch that a task reads from behind a URL."""
 
 
 def fill(
@@ -102,39 +95,3 @@ def _read(
     if to_ms is not None:
         rows = rows.where(F.col(time) < to_ms)
     return rows.select(*columns)
-
-
-def read_remote(
-    paths: Sequence[str],
-    schema: pa.Schema,
-    window: tuple[str, int | None, int | None],
-    numbers: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, batches of ``schema`` out.
-
-    Bodies and properties that were left out are null. Row groups without a row of the ``window`` (column, from, to)
-    are not fetched.
-    """
-    time, from_ms, to_ms = window
-    wanted = None if from_ms is None else dataset.field(time) >= from_ms
-    if to_ms is not None:
-        below = dataset.field(time) < to_ms
-        wanted = below if wanted is None else wanted & below
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            file = _open_remote(paths[number])
-            yield from file.to_batches(schema, schema.names, wanted, batch_size=ROWS, batch_readahead=1)
-
-
-def _open_remote(path: str) -> dataset.Fragment:
-    """A Parquet file. A small one is fetched by one call.
-
-    That takes less time than a call for each column. The S3 client also tries it again when the S3 is busy; it does
-    not repeat a call for fewer bytes than the S3's error message has.
-    """
-    filesystem, inside = filesystem_of(path)
-    parquet = dataset.ParquetFileFormat()
-    with filesystem.open_input_file(inside) as file:
-        if file.size() <= SMALL_FILE:
-            return parquet.make_fragment(pa.BufferReader(file.read()))
-    return parquet.make_fragment(inside, filesystem=filesystem)

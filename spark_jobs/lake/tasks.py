@@ -1,7 +1,8 @@
-"""The tasks of a lake. Each writes Parquet files from a range of the commit log or a file of the poll journal.
+"""What Spark's tasks do for a lake: fill it, and read it behind a URL.
 
-pyarrow writes them where the log is read: none of the data goes through Java. The files are in the folders of a Delta
-table, but belong to it only when the driver commits them (see ``sync``).
+A task that fills writes Parquet files from a range of the commit log or a file of the poll journal. pyarrow writes them
+where the log is read: none of the data goes through Java. The files are in the folders of a Delta table, but belong to
+it only when the driver commits them (see ``sync``).
 """
 
 import socket
@@ -36,6 +37,10 @@ GROUP_ROWS = 262_144
 """Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
 MOST_DATES = 64
 """Files that a task has open at once, because a log may have any number of days."""
+SMALL_FILE = 8 << 20
+"""Files in an S3 of at most so many bytes are fetched as a whole."""
+ROWS = 65_536
+"""Rows of a batch that a task reads from behind a URL."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -246,3 +251,39 @@ def draft_of(below: str, file: Any, time: str) -> LakeFile:
     day = date.fromisoformat(below.partition("/")[0].removeprefix("date="))
     rows, offsets = file.metadata.num_rows, smallest_and_largest("physical_offset")
     return LakeFile(below, day, rows, file.size, *smallest_and_largest(time), *offsets)
+
+
+def read_remote(
+    paths: Sequence[str],
+    schema: pa.Schema,
+    window: tuple[str, int | None, int | None],
+    numbers: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, batches of ``schema`` out.
+
+    Bodies and properties that were left out are null. Row groups without a row of the ``window`` (column, from, to)
+    are not fetched.
+    """
+    time, from_ms, to_ms = window
+    wanted = None if from_ms is None else dataset.field(time) >= from_ms
+    if to_ms is not None:
+        below = dataset.field(time) < to_ms
+        wanted = below if wanted is None else wanted & below
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            file = _open_remote(paths[number])
+            yield from file.to_batches(schema, schema.names, wanted, batch_size=ROWS, batch_readahead=1)
+
+
+def _open_remote(path: str) -> dataset.Fragment:
+    """A Parquet file. A small one is fetched by one call.
+
+    That takes less time than a call for each column. The S3 client also tries it again when the S3 is busy; it does
+    not repeat a call for fewer bytes than the S3's error message has.
+    """
+    filesystem, inside = filesystem_of(path)
+    parquet = dataset.ParquetFileFormat()
+    with filesystem.open_input_file(inside) as file:
+        if file.size() <= SMALL_FILE:
+            return parquet.make_fragment(pa.BufferReader(file.read()))
+    return parquet.make_fragment(inside, filesystem=filesystem)

@@ -15,7 +15,7 @@ from spark_jobs.lake import delta
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.notes import read_notes
 from spark_jobs.lake.storage import files_of, joined, lake_location, read_at_most, remove_file, write_whole
-from spark_jobs.lake.tables import read_remote
+from spark_jobs.lake.tasks import read_remote
 from spark_jobs.sources.commit_log_columns import TABLE
 from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.journals import entry, make_journal

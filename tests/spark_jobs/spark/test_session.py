@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import pytest
+from pyspark import cloudpickle
 
 from spark_jobs.errors import NoSparkError, PassingError
+from spark_jobs.lake.tasks import carry_out_in_spark, read_remote
+from spark_jobs.sources.commit_log_source import CommitLogSource
+from spark_jobs.sources.poll_journal_source import PollJournalSource
 from spark_jobs.spark import session
 from tests.conftest import PROJECT
 
@@ -43,19 +47,20 @@ def test_only_a_server_takes_what_speaks_to_it(monkeypatch: pytest.MonkeyPatch) 
         session.require_packages("sc://m")
 
 
-def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", [CommitLogSource, PollJournalSource, carry_out_in_spark, read_remote])
+def test_tasks_get_the_modules_that_they_import(function: object, tmp_path: Path) -> None:
     with ZipFile(session.pack_sources(tmp_path)) as archive:
         archive.extractall(tmp_path / "sent")
-    code = "import spark_jobs.sources.commit_log_source as s; print(s.__file__)"
+    code = "import pickle, sys; print(sys.modules[pickle.load(sys.stdin.buffer).__module__].__file__)"
     said = subprocess.run(
         [sys.executable, "-c", code],
+        input=cloudpickle.dumps(function),
         cwd=tmp_path / "sent",
         capture_output=True,
-        text=True,
         check=True,
         env={"PATH": "/usr/bin:/bin"},
     )
-    assert str(tmp_path / "sent") in said.stdout
+    assert str(tmp_path / "sent") in said.stdout.decode()
     assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
 
 

@@ -134,10 +134,18 @@ class Table:
         self._delta.update_incremental()
         return int(done["numFilesRemoved"])
 
-    def drop_before(self, broker: str, day: date) -> None:
-        """Remove a broker's rows of the days before that one."""
-        self._delta.delete(f"broker = '{broker}' and date < '{day.isoformat()}'")
+    def drop_before(self, broker: str, day: date, rows: int) -> None:
+        """Remove a broker's rows of the days before that one. The commit counts them: so many are dropped once."""
+        total = Transaction(dropped_application(broker), self.dropped_rows(broker) + rows)
+        self._delta.delete(
+            f"broker = '{broker}' and date < '{day.isoformat()}'",
+            commit_properties=CommitProperties(app_transactions=[total]),
+        )
         self._delta.update_incremental()
+
+    def dropped_rows(self, broker: str) -> int:
+        """How many rows of a broker were dropped in all."""
+        return self.version_of(dropped_application(broker)) or 0
 
     def vacuum(self) -> None:
         """Delete files that no version of the last READ_ON_HOURS uses, including those of killed writers."""
@@ -166,6 +174,11 @@ class Table:
         files = [root / path for path in paths]
         for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
             sync_to_disk(folder)
+
+
+def dropped_application(broker: str) -> str:
+    """Delta's application identifier whose version is the number of a broker's dropped rows."""
+    return f"{broker}/dropped"
 
 
 def delta_schema(table: str) -> Schema:

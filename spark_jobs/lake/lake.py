@@ -7,6 +7,8 @@ from enum import Enum
 from socket import gethostname
 from typing import NamedTuple
 
+import msgspec
+
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.delta import Table
 from spark_jobs.lake.folders import TABLES, brokers
@@ -21,7 +23,7 @@ from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_in, nam
 class Lake(NamedTuple):
     """What the lake in ``folder`` has of a broker.
 
-    ``position``: all bytes of the log below it were read, or are in the notes' ``gaps``; None before the first commit.
+    ``position``: all bytes of the log below it were read, or are missing and noted so; None before the first commit.
     ``journal``: up to which byte each file of the poll journal was read, by ``poll_journal_files.name_of``.
     """
 
@@ -86,10 +88,16 @@ def load(
         end = polls.version_of(journal_application(broker, name)) if polls else None
         if end is not None:
             journal[name] = end
+    noticed = notes.as_of(position or 0, journal)
+    noticed.dropped = msgspec.structs.replace(
+        notes.dropped,
+        messages=messages.dropped_rows(broker) if messages else 0,
+        polls=polls.dropped_rows(broker) if polls else 0,
+    )
     return Lake(
         os.fspath(lakes),
         broker,
-        notes.as_of(position or 0, journal),
+        noticed,
         position,
         journal,
         messages.files(broker) if messages else [],

@@ -170,12 +170,13 @@ class Filler:
             for name, table in self.tables.items()
         }
         if any(gone.values()):
-            known = self.notes.dropped
-            self.notes.dropped = Dropped(begin_of(day), known.messages + gone["messages"], known.polls + gone["polls"])
-            self._write_notes()
+            self.notes.dropped = msgspec.structs.replace(self.notes.dropped, before_ms=begin_of(day))
+            self._write_notes()  # before the rows are gone, so that no report lacks them without a note
             for name, table in self.tables.items():
                 if gone[name]:
-                    table.drop_before(self.broker, day)
+                    table.drop_before(self.broker, day, gone[name])
+            counts = (table.dropped_rows(self.broker) for table in self.tables.values())
+            self.notes.dropped = Dropped(begin_of(day), *counts)
         return gone["messages"]
 
     def compact(self, progress: Progress) -> int:

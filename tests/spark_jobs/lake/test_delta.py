@@ -104,10 +104,13 @@ def test_days_are_dropped_for_one_broker(tmp_path: Path, table: Table) -> None:
     drafts = [draft(tmp_path, f"{day.day}", day.day * 10, day=day) for day in days]
     table.append("a", drafts, {"a": (None, 1)}, 7)
     table.append("b", [draft(tmp_path, "b", 0, broker="b", day=days[0])], {"b": (None, 1)}, 7)
-    table.drop_before("a", days[1])
+    table.drop_before("a", days[1], 5)
     assert [file.day for file in table.files("a")] == days[1:]
     assert [file.day for file in table.files("b")] == days[:1]
     assert table.retired_bytes("a") == drafts[0].size
+    assert (table.dropped_rows("a"), table.dropped_rows("b")) == (5, 0)
+    table.drop_before("a", days[2], 7)
+    assert table.dropped_rows("a") == 12
 
 
 def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, table: Table) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from pyarrow import parquet
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake import sync as lake_sync
-from spark_jobs.lake.delta import DAY_MS
+from spark_jobs.lake.delta import DAY_MS, Table
 from spark_jobs.lake.folders import TABLES, lake_name, notes_path
 from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.notes import DELETED, TORN, Dropped, Missing, Notes
+from spark_jobs.lake.notes import DELETED, TORN, Dropped, Missing, Notes, read_notes
 from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
 from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
 from spark_jobs.sources import commit_log_segments
@@ -460,3 +461,28 @@ def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) ->
     assert keep_one_day()[2:4] == (0, 0)
     assert lake_of(tmp_path).notes.dropped == Dropped(before_ms, old, 0)
     assert lake_of(tmp_path).notes.retired_bytes > 0
+
+
+@pytest.mark.parametrize("moment", ["before the commit", "behind the commit"])
+def test_a_fill_that_fails_while_it_drops_days_counts_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    make_store(tmp_path / "store", 60, step_ms=HOUR)
+    fill(tmp_path)
+    now = NOW + 60 * HOUR
+    old = sum(NOW + HOUR * number < (now // DAY_MS - 1) * DAY_MS for number in range(60))
+    real = Table.drop_before
+
+    def fail(table: Table, broker: str, day: date, rows: int) -> None:
+        if moment == "behind the commit":
+            real(table, broker, day, rows)
+        raise LakeError("as if")
+
+    monkeypatch.setattr(Table, "drop_before", fail)
+    with pytest.raises(LakeError, match="as if"):
+        fill(tmp_path, keep_days=1, now_ms=now)
+    monkeypatch.setattr(Table, "drop_before", real)
+    assert lake_of(tmp_path).notes.dropped.messages == (0 if moment == "before the commit" else old)
+    fill(tmp_path, keep_days=1, now_ms=now)
+    notes = read_notes(tmp_path / "lakes", lake_of(tmp_path).broker)
+    assert notes is not None and notes.dropped.messages == lake_of(tmp_path).notes.dropped.messages == old

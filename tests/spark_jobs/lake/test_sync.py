@@ -155,6 +155,7 @@ def test_a_log_is_read_behind_its_damage(tmp_path: Path) -> None:
     assert (done.messages, done.position, done.torn_bytes) == (59, written.end, written.records[torn][3])
     assert done[8:11] == ("unwritten space", 0, "")
     assert lake_of(tmp_path).notes.amounts[TORN] == written.records[torn][3]
+    assert fill(tmp_path).torn_bytes == 0, "of this fill"
 
 
 def test_a_log_whose_last_record_is_damaged_is_read_on_when_it_grows(tmp_path: Path) -> None:

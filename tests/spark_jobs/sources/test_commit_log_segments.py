@@ -55,6 +55,14 @@ def test_zeros_in_a_segment_that_others_follow_are_damage(tmp_path: Path) -> Non
     assert plan_log(tmp_path)[2:5] == (0, written.end, "unwritten space")
 
 
+def test_zeros_in_the_last_segment_are_the_space_that_is_left(tmp_path: Path) -> None:
+    _, _, offset, size = make_store(tmp_path, 20, segment=1 << 20).records[11]
+    data = bytearray(segment_path(tmp_path, 0).read_bytes())
+    data[offset : offset + size] = bytes(size)
+    segment_path(tmp_path, 0).write_bytes(data)
+    assert plan_log(tmp_path)[2:5] == (0, offset, "unwritten space")
+
+
 def dispatch(store: Path, written: Written) -> None:
     """Write consume queues of all records, each in files of eight units, as preallocated as RocketMQ's."""
     units: dict[tuple[str, int], list[bytes]] = {}

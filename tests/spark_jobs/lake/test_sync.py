@@ -319,6 +319,7 @@ def test_gaps_of_a_journal_are_noted_once_whatever_its_numbers() -> None:
 def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
         fill(tmp_path)
+    assert not (tmp_path / "lakes").exists()
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     assert fill(tmp_path).messages == 0
     make_store(tmp_path / "made later", 5)

@@ -7,8 +7,10 @@
 which draws in software here. Goals: 60 frames a second, with at most one core for the renderer's process, and less than
 150 MB. A frame is an interval of requestAnimationFrame. On a busy machine frames come late because others have the
 processor; so the processor time of the page's main thread is printed too (Chromium's own figures, by thread time), and
-the longest tasks. Memory is the JavaScript heap and the renderer's share of the machine's memory (PSS), both after a
-garbage collection, and the most that the renderer had before.
+the longest tasks. Memory is the JavaScript heap after a garbage collection, and the renderer's share of the machine's
+memory (PSS), the most of the run and after a collection. The renderer's own memory, drawn tiles included, is printed
+apart from that of files. The files are Chromium's program, fonts and ICU data. All its processes share them, so another
+Chromium on the machine makes this figure smaller.
 
 ``engine`` sends as fast as one connection can, in turn without dashboards and with so many. A dashboard here reads the
 live page's WebSocket and sends the page's periodic requests. Goal: less than 5 % of the send throughput. The engine's
@@ -26,7 +28,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from playwright.sync_api import CDPSession, Page, sync_playwright
@@ -162,9 +164,18 @@ def used_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def pss_mb(pid: int) -> float:
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) / 1000
+class Memory(NamedTuple):
+    """A process's share of the machine's memory (PSS) in MB."""
+
+    own: float
+    files: float
+
+
+def memory_of(pid: int) -> Memory:
+    """Each kind of PSS of a process, by the kernel's ``smaps_rollup``, which counts in KiB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    mb = {name: int(size) * 1024 / 1e6 for name, size, *_ in (line.split() for line in lines)}
+    return Memory(mb["Pss_Anon:"] + mb["Pss_Shmem:"], mb["Pss_File:"])
 
 
 def words_of(pid: int) -> list[str]:
@@ -209,10 +220,10 @@ def measure_page(arguments: argparse.Namespace) -> None:
 def show_page(page: Page, session: CDPSession, pid: int, seconds: float) -> None:
     page.evaluate(RECORD_FRAMES)
     before, used, began = thread_times(session), used_s(pid), time.perf_counter()
-    most_mb = 0.0
+    most = memory_of(pid)
     while time.perf_counter() - began < seconds:
         page.wait_for_timeout(1000)
-        most_mb = max(most_mb, pss_mb(pid))
+        most = max(most, memory_of(pid))
     after, took, share = thread_times(session), time.perf_counter() - began, used_s(pid) - used
     record = page.evaluate("window.recordedFrames")
     frames = [later - at for at, later in zip(record["at"], record["at"][1:], strict=False)]
@@ -230,10 +241,13 @@ def show_page(page: Page, session: CDPSession, pid: int, seconds: float) -> None
     print(f"  tasks of more than 50 ms: {len(record['long'])}, the longest {longest:.0f} ms")
     print(f"  renderer's process: {100 * share / took:.0f} % of a core  (goal: 100 %)")
     session.send("HeapProfiler.collectGarbage")
-    heap, settled_mb = thread_times(session)["JSHeapUsedSize"] / 1e6, pss_mb(pid)
+    heap, settled = thread_times(session)["JSHeapUsedSize"] / 1e6, memory_of(pid)
     print(
-        f"  memory: JavaScript heap {heap:.1f} MB; renderer's PSS {settled_mb:.0f} MB, before the garbage collection "
-        f"{most_mb:.0f} MB at most  (goal: {PAGE_MB} MB)"
+        f"  memory: the renderer's own {most.own:.0f} MB at most, {settled.own:.0f} MB after a garbage collection  "
+        f"(goal: {PAGE_MB} MB); JavaScript heap {heap:.1f} MB"
+    )
+    print(
+        f"  files of Chromium: {most.files:.0f} MB; with them {sum(most):.0f} MB at most, {sum(settled):.0f} MB after"
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 END_GRACE_S = 5.0
+_is_ending = threading.Event()
 Say = Callable[[dict[str, Any]], None]
 StartSpark = Callable[[bool], "AbstractContextManager[SparkSession]"]
 """Starts Spark, unless it has started; the argument says whether little is read (``get_session``)."""
@@ -126,7 +127,7 @@ JOBS: dict[str, Callable[[dict[str, Any], StartSpark, Progress], dict[str, Any]]
 
 
 def carry_out(order: dict[str, Any], say: Say) -> None:
-    """Carry out one job, and send its result or its error."""
+    """Carry out one job, and send its result or its error. SystemExit if the process is ending."""
     progress = ProgressLines(say)
 
     @contextmanager
@@ -140,6 +141,8 @@ def carry_out(order: dict[str, Any], say: Say) -> None:
     try:
         say({"done": JOBS[order["job"]](order["arguments"], start_spark, progress)})
     except Exception as error:
+        if _is_ending.is_set():  # pyspark asks Java once more while it cleans up, and its error replaces SystemExit
+            sys.exit()
         logger.exception("The job %s failed.", order["job"])
         say({"failed": sentence(error), "passing": is_passing(error)})
 
@@ -158,10 +161,15 @@ def on_terminate(*_: object) -> None:
     """End Java first, because the job's clean-up would otherwise wait for the tasks that still run.
 
     A second signal changes nothing: a parent that terminates this process often closes the connection as well, and
-    `read_orders` then sends one in the middle of the clean-up.
+    `read_orders` then sends one in the middle of the clean-up. A clean-up that takes longer than END_GRACE_S is
+    abandoned.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _is_ending.set()
     end_java()
+    abandon = threading.Timer(END_GRACE_S, os._exit, (0,))
+    abandon.daemon = True
+    abandon.start()
     sys.exit()
 
 

@@ -6,6 +6,7 @@ import sys
 from contextlib import nullcontext
 from multiprocessing import Pipe
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,21 @@ def test_a_report_is_carried_out_and_its_progress_sent(spark: "SparkSession", tm
     assert steps == sorted(steps)
     assert answers[0] == {"progress": (0, "starting Spark")}
     assert (tmp_path / "out" / "summary.json").exists()
+
+
+def test_an_error_of_the_clean_up_is_no_answer_of_a_process_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clean_up(*_: object) -> dict[str, Any]:
+        spark_child._is_ending.set()
+        raise ConnectionRefusedError("no Java")
+
+    monkeypatch.setattr(spark_child, "_is_ending", Event())
+    monkeypatch.setitem(spark_child.JOBS, "cleans up", clean_up)
+    answers: list[dict[str, Any]] = []
+    with pytest.raises(SystemExit):
+        carry_out(order(tmp_path, "cleans up"), answers.append)
+    assert answers == []
 
 
 def test_the_lake_is_filled_from_all_stores_for_a_round(spark: "SparkSession", tmp_path: Path) -> None:

@@ -76,7 +76,9 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
 
     def do(job: str, watching: Watching | None = None, *, url: str = server.url, **arguments: Any) -> dict[str, Any]:
         if job == "report":
-            arguments["stores"] = [("a", str(arguments.pop("store")))]
+            brokers = "abcdefgh" if watching else "a"  # each has a task, and so there is a middle
+            arguments["stores"] = [(name, str(arguments["store"])) for name in brokers]
+            del arguments["store"]
         order = {
             "job": job,
             "master": url,

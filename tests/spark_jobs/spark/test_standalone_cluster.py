@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torture
 
 RECORDS = 500
-SEGMENT = 8192
-"""Small, so that there are some ten splits, and time to lose something in the middle."""
+BROKERS = "abcdefgh"
+"""All have the same store. Each has a task, so that there is time to lose something in the middle."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def process(cluster: SparkCluster) -> Iterator[SparkProcess]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores") / "store"
-    make_store(folder, RECORDS, segment=SEGMENT)
+    make_store(folder, RECORDS)
     return folder
 
 
@@ -60,9 +60,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(spark: "SparkSession", store: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the same report makes without a cluster."""
     folder = tmp_path_factory.mktemp("local") / "run"
-    run_report(
-        Job("throughput", (BrokerStore("a", store),), folder), spark, timezone.now, lambda percent, doing, until=0: None
-    )
+    stores = tuple(BrokerStore(name, store) for name in BROKERS)
+    run_report(Job("throughput", stores, folder), spark, timezone.now, lambda percent, doing, until=0: None)
     return tables_of(folder)
 
 
@@ -77,7 +76,11 @@ def run(
             "job": "report",
             "master": cluster.url,
             "scratch": str(tmp_path / "scratch"),
-            "arguments": {"report": "throughput", "stores": [("a", str(store))], "folder": str(tmp_path / "run")},
+            "arguments": {
+                "report": "throughput",
+                "stores": [(name, str(store)) for name in BROKERS],
+                "folder": str(tmp_path / "run"),
+            },
         }
         return process.run(order, tmp_path / "log", watching)
 
@@ -94,7 +97,7 @@ def test_the_result_is_the_one_without_a_cluster(
     run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
 ) -> None:
     watching = Watching()
-    assert run(watching)["done"]["messages"] == RECORDS
+    assert run(watching)["done"]["messages"] == RECORDS * len(BROKERS)
     assert tables_of(tmp_path / "run") == expected
     assert watching.steps == sorted(watching.steps)
     cluster.wait_for_executors("one", "two")
@@ -106,7 +109,7 @@ def test_an_executor_that_dies_in_the_middle_changes_nothing(
     watching = Watching(lambda: kill_executor(cluster))
     answer = run(watching)
     assert watching.is_done
-    assert answer["done"]["messages"] == RECORDS
+    assert answer["done"]["messages"] == RECORDS * len(BROKERS)
     assert tables_of(tmp_path / "run") == expected
 
 
@@ -118,7 +121,7 @@ def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_who
     assert watching.is_done
     assert answer == {"gone": -signal.SIGKILL}
     assert not (tmp_path / "run" / SUMMARY).exists()
-    assert run(Watching())["done"]["messages"] == RECORDS
+    assert run(Watching())["done"]["messages"] == RECORDS * len(BROKERS)
     assert tables_of(tmp_path / "run") == expected
 
 
@@ -128,7 +131,7 @@ def test_a_machine_that_dies_in_the_middle_changes_nothing(
     watching = Watching(lambda: cluster.kill("two"))
     answer = run(watching)
     assert watching.is_done
-    assert answer["done"]["messages"] == RECORDS
+    assert answer["done"]["messages"] == RECORDS * len(BROKERS)
     assert tables_of(tmp_path / "run") == expected
 
 

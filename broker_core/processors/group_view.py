@@ -5,7 +5,6 @@ by the clients' default strategy, applied only to the queues of this broker, and
 """
 
 from collections.abc import Iterable, Set
-from typing import Literal
 
 from broker_core.clock import Now
 from broker_core.commands import (
@@ -30,9 +29,11 @@ from broker_core.processors.retry_message import DLQ_PREFIX, RETRY_PREFIX
 from broker_core.processors.why.live_state import (
     POLLING_MS,
     LastPop,
+    QueueState,
     last_pop,
     polling_ms,
     progress_fields,
+    queue_state,
 )
 from broker_core.topics import PERM_READ
 from broker_core.verdicts.clients import LATE_HEARTBEAT_MS
@@ -46,8 +47,6 @@ LOOKED_AT = 2000
 
 EXPLAINED = 50
 """Queues of a piece whose state is explained."""
-
-State = Literal["held", "polling", "not_polling", "unassigned", "not_known"]
 
 
 def get_consumer_group(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -197,17 +196,9 @@ def _queue(
     row = context.pulls.row(group, topic, queue_id)
     last = context.pulls.last_pull(group, topic, queue_id)
     ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last and last.mono_ns != UNKNOWN_NS else None
-    state: State = "unassigned"
-    if context.store.follows:
-        state = "not_known" if subscribed else "unassigned"
-    elif held is not None:
-        state = "held"
-    elif (popped is not None and popped.ms_ago < POLLING_MS) or (
-        last is not None and ago_ms is not None and ago_ms < polling_ms(last, online)
-    ):
-        state = "polling"
-    elif subscribed:
-        state = "not_polling"
+    is_polled = popped is not None and popped.ms_ago < POLLING_MS
+    is_polled |= last is not None and ago_ms is not None and ago_ms < polling_ms(last, online)
+    state = queue_state(context, subscribed, held is not None, is_polled)
     offset = context.offsets.query(group, topic, queue_id)
     at = group_queue_offset(context, topic, queue_id, offset or 0, now)
     lag, lag_ms = (at.lag, at.lag_ms) if offset is not None else (None, None)
@@ -246,7 +237,7 @@ def _why(
     group: str,
     topic: str,
     queue_id: int,
-    state: State,
+    state: QueueState,
     owner: str | None,
     held: PullRequest | None,
     last: LastPull | None,
@@ -315,7 +306,7 @@ def _late_heartbeat(context: Context, group: str, owner: str | None, now: Now) -
 
 
 def _why_not_held(
-    state: State,
+    state: QueueState,
     owner: str | None,
     nobody: str,
     last: LastPull | None,

@@ -190,7 +190,7 @@ def _queues(
                 assigned_to=owners[queue_id] if owners else None,
                 polled_by=popped.client_id if popped else row.client_id if row is not None and is_pulled else None,
                 polled_ms_ago=popped.ms_ago if popped else _ms_ago(row.mono_ns, now) if row is not None else None,
-                state=_state(context, is_subscribed, is_held, is_polled),
+                state=queue_state(context, is_subscribed, is_held, is_polled),
                 offset=offset,
                 pull_offset=row.pull_offset if row is not None and is_pulled else None,
                 min_offset=at.min_offset,
@@ -202,7 +202,7 @@ def _queues(
             )
 
 
-def _state(context: Context, is_subscribed: bool, is_held: bool, is_polled: bool) -> QueueState:
+def queue_state(context: Context, is_subscribed: bool, is_held: bool, is_polled: bool) -> QueueState:
     """The state of a queue, as ``GroupQueueView`` has it."""
     if context.store.follows:
         return "not_known" if is_subscribed else "unassigned"

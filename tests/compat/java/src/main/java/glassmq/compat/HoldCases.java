@@ -56,6 +56,12 @@ final class HoldCases {
         return held(() -> Check.refusal(() -> consumer.pullBlockIfNotFound(queue, "*", 0, 32)));
     }
 
+    /** A pop that is held; its result is the code of the answer. */
+    private static FutureTask<Integer> heldPop(World world, String group, String topic) throws Exception {
+        String broker = world.brokerOf(topic);
+        return held(() -> world.call(broker, Requests.POP, Requests.pop(group, topic, 9000), null).getCode());
+    }
+
     private static <T> T answer(FutureTask<T> held) throws Exception {
         return held.get(ANSWER_SECONDS, TimeUnit.SECONDS);
     }
@@ -158,9 +164,7 @@ final class HoldCases {
     private static String poppingGroupIsDisabled(World world) throws Exception {
         String topic = world.topic(1);
         String group = world.name("g");
-        String broker = world.brokerOf(topic);
-        FutureTask<Integer> pop = held(
-            () -> world.call(broker, Requests.POP, Requests.pop(group, topic, 9000), null).getCode());
+        FutureTask<Integer> pop = heldPop(world, group, topic);
         change(world, topic, Requests.UPDATE_GROUP, Map.of(), Requests.group(group, "consumeEnable", false));
         world.send(topic, "tag", 0, 1);
         Check.same("code", NO_PERMISSION, answer(pop));
@@ -169,10 +173,7 @@ final class HoldCases {
 
     private static String poppedTopicIsNotReadable(World world) throws Exception {
         String topic = world.topic(1);
-        String group = world.name("g");
-        String broker = world.brokerOf(topic);
-        FutureTask<Integer> pop = held(
-            () -> world.call(broker, Requests.POP, Requests.pop(group, topic, 9000), null).getCode());
+        FutureTask<Integer> pop = heldPop(world, world.name("g"), topic);
         change(world, topic, Requests.UPDATE_TOPIC, Requests.topic(topic, 1, 2), null);
         world.send(topic, "tag", 0, 1);
         Check.same("code", NO_PERMISSION, answer(pop));

@@ -162,9 +162,10 @@ async def test_watchers_get_deltas_and_are_told_of_a_restart(place: Place) -> No
     port = await place.web()
     watcher = NotingWatcher()
     port.watch(watcher, deltas=True, events=True)
-    await port.call(send())
-    await watcher.until(lambda: any(delta.queues for delta in watcher.deltas))
-    await watcher.until(lambda: bool(watcher.events))
+    async with asyncio.timeout(20):  # the next heartbeat asks for deltas and events; what was sent before has none
+        while not (watcher.events and any(delta.queues for delta in watcher.deltas)):
+            await port.call(send())
+            await asyncio.sleep(QUICK.alive_ms / 1000)
     lost_before = len(watcher.lost)
     context_of(place.host.runner.engine).epoch += 1
     await watcher.until(lambda: len(watcher.lost) > lost_before)

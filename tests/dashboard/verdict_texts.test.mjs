@@ -17,6 +17,12 @@ test("every verdict has a sentence from its evidence", () => {
   }
 });
 
+test("refused pulls have the times of the first and of the last one", () => {
+  const { evidence } = SAMPLES.find(({ id }) => id === "pulls_refused");
+  const times = verdictSentence({ id: "pulls_refused", evidence }, "billing", null).match(/\d\d:\d\d:\d\d/g);
+  assert.deepEqual(times.map((time) => time.slice(3)), ["54:10", "04:09"]);
+});
+
 test("a verdict that is not known here keeps the server's words", () => {
   const verdict = { id: "new_one", sentence: "Something new.", advice: "Look.", evidence: {} };
   assert.equal(verdictSentence(verdict, "billing", null), "Something new.");

@@ -429,7 +429,7 @@ TABLE: list[tuple[Situation, str, str]] = [
     (topic_not_in_heartbeat, "stalled", "does not subscribe to topic TOPIC"),
     (heartbeat_not_arrived, "stalled", "is newer than the broker's"),
     (wrong_sql92_expression, "stalled", "'*' is no SQL92 filter"),
-    (sql92_switched_off, "stalled", "refused since 20 ... does not support consumer to filter message by SQL92."),
+    (sql92_switched_off, "stalled", "refused since 20 ... , last at 20 ... does not support consumer to filter"),
     (holds_used_up, "stalled", "holds 1 pulls, its limit;"),
     (rebalancing, "", "10.0.0.2@2 gets TOPIC@0 and has not pulled yet."),
     (catching_up, "catching up", "catches up:"),

@@ -161,16 +161,21 @@ def test_refused_pulls(code: int, advice: str) -> None:
     answer = verdicts(facts(stuck, refused=[refusal(code)]))
     assert answer.state == "stalled" and ids(answer) == ["pulls_refused"], "the reason is said once"
     assert answer.verdicts[0].sentence == (
-        "The pulls of java-1 from orders are refused since 2025-11-23T16:54:10Z, 353 times: group g does not subscribe "
-        "to topic orders."
+        "The pulls of java-1 from orders are refused since 2025-11-23T16:54:10Z, 353 times, last at "
+        "2025-11-23T17:04:09Z: group g does not subscribe to topic orders."
     )
     assert advice in answer.verdicts[0].advice and answer.verdicts[0].advice
     assert answer.verdicts[0].evidence["since_ms"] == NOW_MS - 600_000
 
 
 def test_refusals_for_one_reason_are_one_verdict() -> None:
-    several = [refusal(count=2), refusal(count=3, topic="more"), refusal(16, count=4, reason="group g may not consume")]
+    several = [
+        refusal(count=2, last_ms=NOW_MS - 2000),
+        refusal(count=3, topic="more"),
+        refusal(16, count=4, reason="group g may not consume"),
+    ]
     answer = verdicts(facts(refused=several))
+    assert "5 times, last at 2025-11-23T17:04:09Z: " in answer.verdicts[0].sentence, "the newest refusal of both topics"
     assert [verdict.evidence["count"] for verdict in answer.verdicts if verdict.id == "pulls_refused"] == [5, 4]
 
 

@@ -92,10 +92,7 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     ] = ""
     register_name_server_period: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Period of registration, ms; the effective period is between 10,000 and 60,000.",
-        ),
+        Meta(ge=1, description="Period of registration, ms; the effective period is between 10,000 and 60,000."),
     ] = 30_000
     register_broker_timeout_mills: Annotated[
         int, Meta(ge=1, le=600_000, description="How long a name server may take to answer, ms.")
@@ -137,8 +134,7 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     ] = True
 
     enable_mixed_message_type: Annotated[
-        bool,
-        Meta(description="A topic's attribute message.type may be MIXED.", extra_json_schema=CHANGEABLE),
+        bool, Meta(description="A topic's attribute message.type may be MIXED.", extra_json_schema=CHANGEABLE)
     ] = False
     priority_order_asc: Annotated[
         bool,
@@ -231,6 +227,16 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
             extra_json_schema=CHANGEABLE,
         ),
     ] = True
+    max_hold_time_mills: Annotated[
+        int,
+        Meta(
+            ge=30_000,
+            le=604_800_000,
+            description="How long a pull or a pop is held at most, ms, if it asks for more. HTTP and WebSocket clients "
+            "may ask for 30 s. GlassMQ's own; RocketMQ has no limit.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = 86_400_000
     short_polling_time_mills: Annotated[
         int,
         Meta(

@@ -42,7 +42,6 @@ from broker_core.processors.subscription_group import find_or_create_group
 from broker_core.store.get_message import NO_MATCHED_MESSAGE, GetMessageResult
 from broker_core.topics import PERM_READ, validate_group
 
-MAX_SUSPEND_MS = 24 * 3600 * 1000
 MAX_PULL_BYTES = 16 * 1024 * 1024
 MAX_PULL_MESSAGES = 4096
 EVALUATED_BYTES = 8
@@ -223,7 +222,7 @@ def _granted(context: Context, command: PullMessage) -> int:
     if wanted <= 0:
         return 0
     if options.long_polling_enable:
-        return min(wanted, MAX_SUSPEND_MS)
+        return min(wanted, options.max_hold_time_mills)
     if command.protocol == "remoting":
         return options.short_polling_time_mills
     return min(wanted, options.short_polling_time_mills)

@@ -9,20 +9,14 @@ from broker_core.events import PullHeld
 from broker_core.longpolling.pull_request import Pop, PopRequest
 from broker_core.processors.context import Context, Request, Waking, filter_text
 
-MAX_POLL_MS = 30_000
 MOST_LOOKED_AT = 16
 """How many queues are looked at to find one for which a pop in order waits."""
 POLLING_SIZE = 1024
 """Held pops of a group for one queue, or for all. RocketMQ's popPollingSize."""
 
 
-def poll_time(asked_ms: int) -> int:
-    """How long a pop may be held, ms."""
-    return min(asked_ms, MAX_POLL_MS)
-
-
 def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -> PopRequest | None:
-    """Hold a pop that found nothing. None if too many are held already."""
+    """Hold a pop that found nothing for ``poll_ms``, or maxHoldTimeMills. None if too many are held already."""
     holds, options = context.holds, context.options
     of_client = holds.count_of_connection(request.connection)
     if (
@@ -33,7 +27,7 @@ def hold(context: Context, request: Request, pop: Pop, poll_ms: int, now: Now) -
         return None
     if of_client and holds.is_held(request.connection, request.request_id):
         raise RequestError(f"request {request.request_id} of this connection is held already")
-    granted = poll_time(poll_ms)
+    granted = min(poll_ms, options.max_hold_time_mills)
     held = PopRequest(
         hold_id=holds.next_id(),
         connection=request.connection,

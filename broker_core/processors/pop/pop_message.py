@@ -21,7 +21,7 @@ from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.consumer_manage import commit_offset, require_room
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pop.check_point_log import append, check_point_message, require_loaded
-from broker_core.processors.pop.pop_hold import hold, poll_time, wake_for_rest, wake_next
+from broker_core.processors.pop.pop_hold import hold, wake_for_rest, wake_next
 from broker_core.processors.pop.pop_in_order import hand_out
 from broker_core.processors.pop.pop_look import Found, look, offsets_of, require_queue
 from broker_core.processors.subscription_group import find_or_create_group
@@ -50,7 +50,7 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
         max_msg_nums=command.max_msg_nums,
         invisible_ms=command.invisible_ms,
         from_max=command.from_max,
-        poll_ms=max(0, poll_time(command.poll_ms)),
+        poll_ms=max(0, min(command.poll_ms, context.options.max_hold_time_mills)),
         order=command.order,
         attempt_id=command.attempt_id if command.order else "",
     )
@@ -58,7 +58,7 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
     context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
     context.refused_pulls.pop_succeeded(pop.group, pop.client_id, pop.topic)
     if not found.messages and pop.poll_ms > 0:
-        held = hold(context, request, pop, command.poll_ms, now)
+        held = hold(context, request, pop, pop.poll_ms, now)
         if held is not None:
             if found.is_unfinished:
                 wake_next(context, pop)

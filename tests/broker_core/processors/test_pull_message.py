@@ -33,9 +33,19 @@ def test_codes(status: str, offset: int, code: int) -> None:
 
 
 @pytest.mark.covers("hold-cap")
-@pytest.mark.parametrize(("asked_ms", "granted_ms"), [(3_600_000, 3_600_000), (2**63 - 1, 86_400_000)])
-def test_a_pull_is_held_as_long_as_it_asks_but_no_longer_than_a_day(asked_ms: int, granted_ms: int) -> None:
-    bench = Bench()
+@pytest.mark.parametrize(
+    ("asked_ms", "options", "granted_ms"),
+    [
+        (3_600_000, {}, 3_600_000),
+        (2**63 - 1, {}, 86_400_000),
+        (3_600_000, {"max_hold_time_mills": 30_000}, 30_000),
+        (2**63 - 1, {"max_hold_time_mills": 604_800_000}, 604_800_000),
+    ],
+)
+def test_a_pull_is_held_as_long_as_it_asks_but_no_longer_than_the_option_allows(
+    asked_ms: int, options: dict[str, Any], granted_ms: int
+) -> None:
+    bench = Bench(**options)
     bench.send("orders", b"x")
     request = bench.pull("orders", 1, suspend_timeout_ms=asked_ms)
     bench.tick(granted_ms - 1)

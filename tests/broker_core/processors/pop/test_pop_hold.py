@@ -1,12 +1,14 @@
 """Limits of held pops."""
 
+from typing import Any
+
 import pytest
 
 from broker_core import commands as c
-from broker_core.events import PullHeld
+from broker_core.events import PullAnswered, PullHeld
 from tests.fakes.engine import Bench
 from tests.fakes.members import events, failure
-from tests.fakes.pops import ack_of, pop, popped, take
+from tests.fakes.pops import ack, ack_of, pop, popped, take
 
 
 def waiting(bench: Bench, **more: object) -> int:
@@ -33,13 +35,31 @@ def test_held_pops_of_a_group_for_a_queue_are_limited(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.covers("pop-hold")
-def test_a_wait_is_clamped_to_30_s() -> None:
-    bench = Bench()
+@pytest.mark.covers("hold-cap")
+@pytest.mark.parametrize(
+    ("asked_ms", "options", "granted_ms"),
+    [
+        (3_600_000, {}, 3_600_000),
+        (2**63 - 1, {}, 86_400_000),
+        (3_600_000, {"max_hold_time_mills": 30_000}, 30_000),
+        (2**63 - 1, {"max_hold_time_mills": 604_800_000}, 604_800_000),
+    ],
+)
+def test_a_pop_is_held_as_long_as_it_asks_but_no_longer_than_the_option_allows(
+    asked_ms: int, options: dict[str, Any], granted_ms: int
+) -> None:
+    bench = Bench(**options)
     bench.send("orders", b"old")
-    take(bench)
-    request = waiting(bench, poll_ms=3_600_000)
-    bench.tick(30_004)
+    ack(bench, take(bench))
+    request = waiting(bench, poll_ms=asked_ms)
+    notification = c.Notification(topic="orders", consumer_group="g", poll_ms=asked_ms, protocol="http")
+    (notified,) = bench.submit(notification)
+    bench.tick(granted_ms - 1)
+    assert len(bench.context.holds) == 2
+    bench.tick(8)
     assert popped(bench, request).code == 210
+    assert bench.final(notified) == c.Notified(has_message=False)
+    assert [event.granted_ms for event in events(bench, PullAnswered)][-1] == granted_ms
 
 
 def test_a_request_number_is_held_once() -> None:

@@ -31,6 +31,17 @@ test("a pull whose filter rejected what came, and whose client went away", () =>
   ]);
 });
 
+test("an answer says what the filter passed over when the queue was read, and by what", () => {
+  const answered = { type: "pull_answered", wall_ms: 2000, status: "FOUND", messages: 2, next_begin_offset: "9" };
+  const said = (passed, byBitmap) => texts({ ...answered, passed_over: passed, passed_over_by_bitmap: byBitmap })[0];
+  const start = "answered: FOUND, with 2 messages; its next offset is 9";
+  assert.equal(said(0, 0), start);
+  assert.equal(said(1, 0), `${start}; its filter passed over 1 message`);
+  assert.equal(said(1200, 0), `${start}; its filter passed over 1,200 messages`);
+  assert.equal(said(3, 3), `${start}; its filter passed over 3 messages by bitmap`);
+  assert.equal(said("3", "2"), `${start}; its filter passed over 3 messages, 2 of them by bitmap, the others by their properties`);
+});
+
 test("a pop that was held", () => {
   const pop = { ...held, queue_id: -1, pull_from_offset: "-1", queue_max_offset: "-1" };
   const answered = { type: "pull_answered", wall_ms: 2000, status: "NO_MESSAGE_IN_QUEUE", messages: 0, next_begin_offset: "-1" };

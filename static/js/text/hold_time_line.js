@@ -11,7 +11,7 @@ const STEPS = {
   pull_woken: (e) => [t("woken"), e.cause === "arrival" ? "good" : e.cause === "missed_arrival" ? "bad" : "warn",
     t("after {0}: {1}{2}", micros(Number(e.held_us)), cause(e.cause).means, e.wake_us > 0 ? t("; its answer was ready {0} after the arrival", micros(Number(e.wake_us))) : "")],
   pull_released: (e) => [t("released"), "warn", t("after {0}: {1}", micros(Number(e.held_us)), cause(e.cause).means)],
-  pull_answered: (e) => [t("answered"), e.messages > 0 ? "good" : "calm", plural(Number(e.messages), "{1}, with {0} message{2}", "{1}, with {0} messages{2}", e.status, e.next_begin_offset < 0 ? "" : t("; its next offset is {0}", count(e.next_begin_offset)))],
+  pull_answered: (e) => [t("answered"), e.messages > 0 ? "good" : "calm", plural(Number(e.messages), "{1}, with {0} message{2}", "{1}, with {0} messages{2}", e.status, `${e.next_begin_offset < 0 ? "" : t("; its next offset is {0}", count(e.next_begin_offset))}${skipped(e)}`)],
   messages_delivered: (e) => [t("delivered"), "good", Number(e.latency_ms) // 0: stored in the same turn of the broker, whose events have one time
     ? choose(size(e), "{0}, {1} after it was stored", "{0}, the oldest {1} after it was stored", range(e), millis(Number(e.latency_ms)))
     : choose(size(e), "{0}, as soon as it was stored", "{0}, as soon as they were stored", range(e))],
@@ -20,6 +20,13 @@ const STEPS = {
 /** What of a message its filter has looked at. */
 function rejectedBy(by) {
   return { tags: t("tags"), properties: t("properties"), bitmap: t("bitmap") }[by] ?? by;
+}
+
+/** How many messages the filter rejected when the queue was read, and by what. */
+function skipped({ passed_over: passed, passed_over_by_bitmap: byBitmap }) {
+  if (!Number(passed)) return "";
+  const why = !Number(byBitmap) ? "" : Number(byBitmap) === Number(passed) ? t(" by bitmap") : t(", {0} of them by bitmap, the others by their properties", count(byBitmap));
+  return plural(Number(passed), "; its filter passed over {0} message{1}", "; its filter passed over {0} messages{1}", why);
 }
 
 const size = (e) => Number(e.to_offset) - Number(e.from_offset);

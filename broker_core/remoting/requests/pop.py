@@ -152,21 +152,6 @@ def decode_peek_message(request: RemotingCommand, peer: Peer) -> PeekMessage:
 # --- Acknowledging ----------------------------------------------------------------------------------------------------
 
 
-def read_extra_info(text: str) -> tuple[int, int, bool]:
-    """What an extraInfo says: the check point's start offset, the pop's time in ms, and whether it was a pop in order.
-
-    RequestError (INVALID_PARAMETER) for a text that no pop was answered with. The last word may be missing.
-    """
-    parts = text.split(" ", 4)
-    try:
-        start_offset, pop_time, _, revive_queue = map(int, parts[:4])
-    except ValueError as error:
-        raise RequestError(
-            f"extraInfo {text[:100]!r} is not what a pop was answered with: it has 7 or 8 words, the first 4 numbers"
-        ) from error
-    return start_offset, pop_time, revive_queue == POP_ORDER_REVIVE_QUEUE
-
-
 class AckMessageRequestHeader(Header):
     """RocketMQ's AckMessageRequestHeader."""
 
@@ -177,9 +162,37 @@ class AckMessageRequestHeader(Header):
     offset: Long
 
 
+def read_extra_info(header: AckMessageRequestHeader) -> tuple[int, int, bool]:
+    """What an extraInfo says: the check point's start offset, the pop's time in ms, and whether it was a pop in order.
+
+    RequestError (INVALID_PARAMETER) for a text that no pop was answered with, and for one that names another message
+    than the header does. RocketMQ does not compare them, and acknowledges a message whose extraInfo the client does not
+    have. The last word may be missing. The broker's name is not compared, because the broker may have had another name
+    before its store was adopted.
+    """
+    words = header.extra_info.split(" ")
+    try:
+        start_offset, pop_time, _, revive_queue, kind, _, *place = words[:8]
+        numbers = [int(start_offset), int(pop_time), int(revive_queue), *map(int, place)]
+        if kind not in (NORMAL, RETRY, RETRY_V2) or not place or min(numbers) < 0 or max(numbers) >> 63:
+            raise ValueError(header.extra_info)
+    except ValueError as error:
+        raise RequestError(
+            f"extraInfo {header.extra_info[:100]!r} is not what a pop was answered with: it has 7 or 8 words, and all "
+            "but the broker's name are numbers"
+        ) from error
+    is_retry = header.topic.startswith(f"%RETRY%{header.consumer_group}")
+    if numbers[3:] != [header.queue_id, header.offset][: len(place)] or (kind != NORMAL and not is_retry):
+        raise RequestError(
+            f"extraInfo {header.extra_info[:100]!r} is of another message than {header.offset} of queue "
+            f"{header.queue_id} of topic {header.topic}, which the request names"
+        )
+    return numbers[0], numbers[1], numbers[2] == POP_ORDER_REVIVE_QUEUE
+
+
 def decode_ack_message(request: RemotingCommand, peer: Peer) -> AckMessage:
     header = read_header(AckMessageRequestHeader, request.ext_fields)
-    start_offset, pop_time_ms, order = read_extra_info(header.extra_info)
+    start_offset, pop_time_ms, order = read_extra_info(header)
     return AckMessage(
         consumer_group=header.consumer_group,
         topic=header.topic,
@@ -266,7 +279,7 @@ class ChangeInvisibleTimeRequestHeader(AckMessageRequestHeader):
 
 def decode_change_invisible_time(request: RemotingCommand, peer: Peer) -> ChangeInvisibleTime:
     header = read_header(ChangeInvisibleTimeRequestHeader, request.ext_fields)
-    start_offset, pop_time_ms, order = read_extra_info(header.extra_info)
+    start_offset, pop_time_ms, order = read_extra_info(header)
     return ChangeInvisibleTime(
         consumer_group=header.consumer_group,
         topic=header.topic,

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from broker_core import commands as c
 from tests.fakes.engine import Bench
 from tests.fakes.members import failure
-from tests.fakes.pops import ack, ack_of, bodies, change, restart, take
+from tests.fakes.pops import ack, ack_of, bodies, change, change_of, restart, take
 
 
 def test_an_acknowledgement_counts_once() -> None:
@@ -66,6 +67,38 @@ def test_another_group_acknowledges_nothing() -> None:
     )
     assert bench.call(command) == c.Acknowledged(messages=0, late=[0])
     assert bench.context.check_points.messages == 1
+
+
+@pytest.mark.parametrize("wrong", [{"start_offset": 1}, {"pop_time_ms": 1}, {"start_offset": 2**63 - 1}])
+@pytest.mark.parametrize("order", [False, True])
+def test_an_acknowledgement_with_a_wrong_start_or_pop_time_acknowledges_nothing(
+    wrong: dict[str, int], order: bool
+) -> None:
+    """As in RocketMQ it is no error. A pop in order is named by its time alone."""
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    named = structs.asdict(ack_of(take(bench, order=order), 0)) | {"order": order}
+    stored = bench.engine.counters.messages_stored
+    is_known = order and "pop_time_ms" not in wrong
+    expected = c.Acknowledged(messages=1) if is_known else c.Acknowledged(messages=0, late=[0])
+    assert bench.call(c.AckMessage(**(named | wrong))) == expected
+    if is_known:
+        return
+    assert bench.engine.counters.messages_stored == stored
+    assert bench.call(c.AckMessage(**named)) == c.Acknowledged(messages=1), "the message was still unacknowledged"
+
+
+@pytest.mark.covers("pop-change")
+@pytest.mark.parametrize("wrong", [{"start_offset": 1}, {"pop_time_ms": 1}])
+def test_a_change_with_a_wrong_start_or_pop_time_changes_nothing(wrong: dict[str, int]) -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b")
+    reply = take(bench)
+    named = structs.asdict(change_of(reply, 0, 1000))
+    assert failure(bench, c.ChangeInvisibleTime(**(named | wrong))).code == 208
+    bench.tick(1100)
+    assert take(bench).code == 210
+    assert ack(bench, reply, 0) == c.Acknowledged(messages=1)
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,61 @@ def test_an_acknowledgement() -> None:
     assert answer(Q.ACK_MESSAGE, c.Acknowledged(messages=0, late=[1])).code == 0
 
 
-@pytest.mark.parametrize("info", ["", "1", "a b c d", "7 1700000000000 60000", "7  60000 0", "x" * 5000])
-def test_extra_info_that_no_pop_was_answered_with(info: str) -> None:
-    reply = decoded(Q.ACK_MESSAGE, extraInfo=info)
-    assert isinstance(reply, c.Failed) and reply.code == 29 and "extraInfo" in reply.remark
+@pytest.mark.parametrize(
+    "info",
+    [
+        "",
+        "1",
+        "a b c d",
+        "7 1700000000000 60000",
+        "7  60000 0",
+        "x" * 5000,
+        "7 1700000000000 60000 0",
+        "7 1700000000000 60000 0 0 broker-a",
+        "7 1700000000000 60000 0 0 broker-a 0 x",
+        "7 1700000000000 60000 0 3 broker-a 0 8",
+        "-1 1700000000000 60000 0 0 broker-a 0 8",
+        "7 9223372036854775808 60000 0 0 broker-a 0 8",
+        "7 1700000000000 60000 0 0 broker-a 0 " + "9" * 5000,
+    ],
+)
+@pytest.mark.parametrize("code", [Q.ACK_MESSAGE, Q.CHANGE_MESSAGE_INVISIBLETIME])
+def test_extra_info_that_no_pop_was_answered_with(code: int, info: str) -> None:
+    reply = decoded(code, extraInfo=info)
+    assert isinstance(reply, c.Failed) and reply.code == 29 and "is not what a pop was answered with" in reply.remark
     assert len(reply.remark) < 300
+
+
+@pytest.mark.covers("pop-extra-info")
+@pytest.mark.parametrize(
+    "info",
+    [
+        "7 1700000000000 60000 0 0 broker-a 0 9",
+        "7 1700000000000 60000 0 0 broker-a 1 8",
+        "7 1700000000000 60000 0 0 broker-a 1",
+        "7 1700000000000 60000 0 1 broker-a 0 8",
+        "7 1700000000000 60000 0 2 broker-a 0 8",
+    ],
+)
+@pytest.mark.parametrize("code", [Q.ACK_MESSAGE, Q.CHANGE_MESSAGE_INVISIBLETIME])
+def test_extra_info_of_another_message_than_the_request_names(code: int, info: str) -> None:
+    reply = decoded(code, extraInfo=info)
+    assert isinstance(reply, c.Failed) and reply.code == 29 and "is of another message than 8" in reply.remark
+
+
+@pytest.mark.parametrize(
+    ("info", "topic"),
+    [
+        ("7 1700000000000 60000 0 0 broker-a 0", "T"),
+        ("7 1700000000000 60000 0 0 broker-b 0 8", "T"),
+        ("7 1700000000000 60000 0 0 broker-a 0 8 4711", "T"),  # RocketMQ's proxy adds a ninth word
+        ("7 1700000000000 60000 0 1 broker-a 0 8", "%RETRY%g_T"),
+        ("7 1700000000000 60000 0 2 broker-a 0 8", "%RETRY%g+T"),
+    ],
+)
+def test_extra_info_in_its_other_forms(info: str, topic: str) -> None:
+    command = decoded(Q.ACK_MESSAGE, extraInfo=info, topic=topic)
+    assert isinstance(command, c.AckMessage) and (command.topic, command.start_offset) == (topic, 7)
 
 
 def test_an_acknowledgement_of_what_was_popped_in_order() -> None:

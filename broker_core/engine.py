@@ -49,7 +49,7 @@ from broker_core.processors.table_writes import OFFSETS_A_TURN, TableWrites
 from broker_core.processors.timer import timer_delivery
 from broker_core.store.clean_commit_log import Clean
 from broker_core.store.commit_log import NOTHING_LOST
-from broker_core.store.config_tables import TableWrite, load_as
+from broker_core.store.config_tables import TableWrite, load_as, load_table
 from broker_core.store.files import CopyingFiles
 from broker_core.store.flush import Flush
 from broker_core.store.message_store import MessageStore
@@ -126,6 +126,8 @@ class Engine:
         topics.batch_topics = store.batch_topics
         unknown = topics.adopt_unknown(store.queues(), now)
         store.recovery_steps += [("topic", f"{topic} has queues but was not in topics.json") for topic in unknown]
+        unsupported = topics.unsupported(load_table(*tables, "topicQueueMapping"))
+        store.recovery_steps += [("unsupported", sentence) for sentence in unsupported]
         context = Context(
             options=options,
             store=store,
@@ -155,7 +157,7 @@ class Engine:
         steps += timer_delivery.load_timers(self._context, now)
         for step, detail in steps[self._steps_reported :]:
             self._context.events.emit(RecoveryStep, now, step, detail)
-            if step in ("damage", "tail"):
+            if step in ("damage", "tail", "unsupported"):
                 log.warning("Recovery of the store: %s.", detail)
         self._steps_reported = len(steps)
 

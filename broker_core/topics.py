@@ -38,6 +38,7 @@ _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 REPLY_TOPIC_POSTFIX = "REPLY_TOPIC"
 MESSAGE_TYPE = "message.type"
 QUEUE_TYPE = "queue.type"
+RESERVE_TIME = "reserve.time"
 BATCH_CQ = "BatchCQ"
 PRIORITY = "PRIORITY"
 ATTRIBUTES = {
@@ -54,6 +55,8 @@ _NOT_SUPPORTED = {
     ("cleanup.policy", "COMPACTION"): "GlassMQ has no compaction; messages are deleted when fileReservedTime is over",
 }
 _RESERVE_TIME = "messages of all topics are deleted when fileReservedTime is over"
+_NAMED = 20
+"""Topics that a sentence about a store names at most."""
 
 
 def reply_topic(cluster: str) -> str:
@@ -296,6 +299,28 @@ class TopicConfigManager:
             self.adopt(topic, count, now)
         return list(counts)
 
+    def unsupported(self, mapping: dict[str, Any] | None) -> list[str]:
+        """What RocketMQ would do with the topics and this broker does not, in sentences, for the start of a store.
+
+        ``mapping`` is topicQueueMapping.json: RocketMQ's TopicQueueMappingSerializeWrapper, the static topics.
+        """
+        topics: dict[tuple[str, str], list[str]] = {}
+        for topic in self._names:
+            for name, value in self._table[topic].attributes.items():
+                if value not in ATTRIBUTES.get(name, ()):
+                    topics.setdefault((name, str(value)), []).append(topic)
+        sentences = []
+        for (name, value), named in topics.items():
+            reason = _RESERVE_TIME if name == RESERVE_TIME else _NOT_SUPPORTED.get((name, value), "it has no effect")
+            sentences.append(f"GlassMQ ignores the attribute {name}={value[:100]} of {_listed(named)}: {reason}")
+        static = (mapping or {}).get("topicQueueMappingInfoMap")
+        if static and isinstance(static, dict):
+            sentences.append(
+                f"GlassMQ ignores topicQueueMapping.json, which makes {_listed(sorted(map(str, static)))} static: "
+                "their queues have this broker's own numbers and offsets"
+            )
+        return sentences
+
     def update(
         self, topic: str, read: int | None, write: int | None, perm: int | None, now: Now, **more: Any
     ) -> TopicConfig:
@@ -383,6 +408,12 @@ class TopicConfigManager:
         }
 
 
+def _listed(topics: Sequence[str]) -> str:
+    """``2 topics (a, b)``"""
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    return f"{len(topics)} topic{'s' * (len(topics) > 1)} ({', '.join(topics[:_NAMED])}{more})"
+
+
 def alter_attributes(
     current: dict[str, Any], changes: dict[str, str], check: Callable[[str, str | None], None], *, is_new: bool
 ) -> dict[str, Any]:
@@ -417,8 +448,8 @@ def alter_attributes(
 
 def _check_attribute(name: str, value: str | None, *, is_new: bool) -> None:
     """RequestError for an attribute or a value that this broker does not have; None removes the attribute."""
-    if name == "reserve.time":
-        raise attribute_error(f"unsupported key: reserve.time; {_RESERVE_TIME}")
+    if name == RESERVE_TIME:
+        raise attribute_error(f"unsupported key: {RESERVE_TIME}; {_RESERVE_TIME}")
     if name not in ATTRIBUTES:
         raise attribute_error(f"unsupported key: {name[:100]}; a topic may have {', '.join(ATTRIBUTES)}")
     if name in _UNCHANGEABLE and not is_new:

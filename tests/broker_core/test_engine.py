@@ -10,7 +10,7 @@ from broker_core.codes import ResponseCode
 from broker_core.consumers import consumer_offset
 from broker_core.engine import WORK_A_TURN
 from broker_core.errors import StoreCorruptError
-from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken
+from broker_core.events import Event, PullHeld, PullPassedOver, PullReleased, PullWoken, RecoveryStep
 from broker_core.formats import rocketmq_json
 from broker_core.processors import table_writes
 from tests.fakes.engine import ROOT, Bench, bodies, send
@@ -585,3 +585,35 @@ def test_damage_of_the_log_is_logged_counted_and_listed(bench: Bench, caplog: py
     view = again.call(c.GetBroker())
     assert isinstance(view, c.BrokerView)
     assert any("in the middle of the log are damaged" in sentence for sentence in view.recovery)
+
+
+def test_a_start_says_which_topics_of_the_store_need_what_glassmq_does_not_have(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The mapping as RocketMQ 5.4.0 writes it; GlassMQ leaves the file as it is."""
+    config = ROOT / "config"
+    mapping = (
+        b'{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1700000000000},"topicQueueMappingInfoMap":{"static":'
+        b'{"bname":"broker-a","currIdMap":{0:0},"dirty":false,"epoch":1,"hostedQueues":{0:[{"bname":"broker-a",'
+        b'"endOffset":-1,"gen":0,"logicOffset":0,"queueId":0,"startOffset":0,"timeOfEnd":-1,"timeOfStart":-1}]},'
+        b'"scope":"__global__","topic":"static","totalQueues":2}}}'
+    )
+    bench = Bench()
+    assert not [event for event in events(bench, RecoveryStep) if event.step == "unsupported"]
+    bench.call(c.UpdateAndCreateTopic(topic="compacted"))
+    bench.engine.close(bench.clock.now())
+    topics = rocketmq_json.decode(bench.files.read(config / "topics.json") or b"")
+    topics["topicConfigTable"]["compacted"]["attributes"] = {"cleanup.policy": "COMPACTION"}
+    bench.files.write(config / "topics.json", rocketmq_json.encode(topics).encode())
+    bench.files.write(config / "topicQueueMapping.json", mapping)
+    again = Bench(files=bench.files, clock=bench.clock)
+    details = [event.detail for event in events(again, RecoveryStep) if event.step == "unsupported"]
+    assert details == [
+        "GlassMQ ignores the attribute cleanup.policy=COMPACTION of 1 topic (compacted): GlassMQ has no compaction; "
+        "messages are deleted when fileReservedTime is over",
+        "GlassMQ ignores topicQueueMapping.json, which makes 1 topic (static) static: their queues have this broker's "
+        "own numbers and offsets",
+    ]
+    assert set(details) <= set(again.context.store.recovery)
+    assert all(detail in caplog.text for detail in details)
+    assert bench.files.read(config / "topicQueueMapping.json") == mapping

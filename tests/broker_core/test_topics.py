@@ -252,3 +252,35 @@ def test_a_changed_configuration_is_not_stored_yet() -> None:
     assert topics.put(changed, NOW) == topics.get("t") == topics.update("t", None, None, None, NOW)
     assert (changed.order, changed.topic_filter_type, changed.topic_sys_flag) == (True, "MULTI_TAG", 1)
     assert topics.changed_config("t", None, None, None, order=False).order is False
+
+
+def test_attributes_of_a_store_that_have_no_effect_are_named() -> None:
+    attributes: dict[str, dict[str, object]] = {
+        "a": {"cleanup.policy": "COMPACTION", "message.type": "NORMAL"},
+        "b": {"cleanup.policy": "COMPACTION", "queue.type": "BatchCQ"},
+        "c": {"queue.type": "OtherCQ", "reserve.time": 3600},
+        "d": {"x": ["y"], "cleanup.policy": "DELETE"},
+    }
+    topics = manager({"topicConfigTable": {n: {"topicName": n, "attributes": a} for n, a in attributes.items()}})
+    assert topics.unsupported(None) == [
+        "GlassMQ ignores the attribute cleanup.policy=COMPACTION of 2 topics (a, b): GlassMQ has no compaction; "
+        "messages are deleted when fileReservedTime is over",
+        "GlassMQ ignores the attribute queue.type=OtherCQ of 1 topic (c): it has no effect",
+        "GlassMQ ignores the attribute reserve.time=3600 of 1 topic (c): messages of all topics are deleted when "
+        "fileReservedTime is over",
+        "GlassMQ ignores the attribute x=['y'] of 1 topic (d): it has no effect",
+    ]
+    assert topics.as_table()["topicConfigTable"]["a"].attributes == attributes["a"], "RocketMQ finds them again"
+    assert manager().unsupported(None) == []
+
+
+def test_many_topics_are_not_all_named() -> None:
+    entry = {"attributes": {"cleanup.policy": "COMPACTION"}}
+    names = [f"t{number:02}" for number in range(22)]
+    (sentence,) = manager({"topicConfigTable": {n: entry | {"topicName": n} for n in names}}).unsupported(None)
+    assert f"of 22 topics ({', '.join(names[:20])} and 2 more)" in sentence
+
+
+@pytest.mark.parametrize("mapping", [{}, {"topicQueueMappingInfoMap": {}}, {"topicQueueMappingInfoMap": [1]}])
+def test_a_mapping_without_topics_is_not_named(mapping: dict[str, object]) -> None:
+    assert manager().unsupported(mapping) == []

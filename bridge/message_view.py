@@ -168,7 +168,7 @@ def _message(record: CommitLogRecord, problem: str, broker: str) -> Message:
         queue_offset=record.queue_offset,
         physical_offset=record.physical_offset,
         tag=properties.get(message_properties.TAGS, ""),
-        keys=properties.get(message_properties.KEYS, "").split(),
+        keys=message_properties.split_keys(properties.get(message_properties.KEYS, "")),
         properties=properties,
         body=record.body,
         born_time_ms=record.born_timestamp,

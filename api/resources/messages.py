@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
-from api.http.limits import MAX_REQUEST_BODY, MIB
-from api.http.names import PLAIN_PATTERN, MessageId, OptionalTopicName, TopicName
+from api.http.limits import MAX_QUERY_BYTES, MAX_REQUEST_BODY, MIB
+from api.http.names import MessageId, OptionalTopicName, TopicName
 from api.http.problems import Problem, move_pointer
 from api.http.request import Answer, Params, Reading, Request, ask
 from api.http.routes import Header, Route
@@ -91,9 +91,7 @@ class MessageParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class FindParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: TopicName
-    key: Annotated[
-        str, Meta(max_length=255, pattern=PLAIN_PATTERN, description="One of its keys; all messages without it.")
-    ] = ""
+    key: Annotated[str, Meta(max_length=MAX_QUERY_BYTES, description="One of its keys; all messages without it.")] = ""
     limit: Annotated[int, Meta(ge=1, le=64, description="Maximum number of messages; the newest are returned.")] = 32
     begin_ms: Milliseconds = 0
     end_ms: Milliseconds = 1 << 62

@@ -144,7 +144,7 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
         properties["TAGS"] = _clean(message.tag, f"{at}/tag")
     if message.keys:
         for index, key in enumerate(message.keys):
-            if not key or any(letter.isspace() for letter in key):
+            if not key or " " in key:
                 raise Problem(
                     400, "a key cannot be empty or contain blanks: blanks separate keys", pointer=f"{at}/keys/{index}"
                 )

@@ -17,7 +17,7 @@ from rich.text import Text
 from broker_core.cli.errors import OutputError
 from broker_core.client import MessageExt
 from broker_core.formats.message_body import BodyError
-from broker_core.formats.message_properties import KEYS, TAGS, UNIQ_KEY, WAIT
+from broker_core.formats.message_properties import KEYS, TAGS, UNIQ_KEY, WAIT, split_keys
 
 UNKNOWN = "-"
 log_handler = logging.StreamHandler()
@@ -113,7 +113,7 @@ def message_view(message: MessageExt) -> dict[str, Any]:
         "queue_offset": message.queue_offset,
         "physical_offset": record.physical_offset,
         "tag": _valid(message.tags),
-        "keys": _valid(message.keys).split(),
+        "keys": split_keys(_valid(message.keys)),
         "properties": {
             _valid(name): _valid(text) for name, text in message.properties.items() if name not in _OWN_PROPERTIES
         },
@@ -158,5 +158,5 @@ def message_line(message: MessageExt) -> str:
     except BodyError as error:
         body = f"(the body cannot be read: {printable(str(error))})"
     place = f"{message.broker_name}:{message.queue_id}@{message.queue_offset}"
-    parts = (message.topic, place, message.tags or UNKNOWN, ",".join(message.keys.split()) or UNKNOWN)
+    parts = (message.topic, place, message.tags or UNKNOWN, ",".join(split_keys(message.keys)) or UNKNOWN)
     return f"{' '.join(map(printable, parts))} {body}"

@@ -272,7 +272,10 @@ class ViewMessage(Command, frozen=True):
 
 
 class QueryMessage(Command, frozen=True):
-    """Messages of a topic by key: at most the newest 64, oldest first. -> Records"""
+    """Messages of a topic by key: at most the newest 64, oldest first. -> Records
+
+    A key is one of KEYS, a UNIQ_KEY, ``IDEMPOTENCY_KEY:<value>``, or ``T#`` and a tag.
+    """
 
     topic: str
     key: str

@@ -7,10 +7,10 @@
     4 x slots              number of the newest entry of the slot, 0 = none
     20 x entries           key hash 4, physical offset 8, seconds since beginTimestamp 4, previous entry 4
 
-The key text is ``topic#key``. Its hash is the absolute value of Java's hashCode, its slot the hash modulo slots.
+The key text is ``topic#key``, for a tag ``topic#T#tag``. Its hash is the absolute value of Java's hashCode, its slot
+the hash modulo slots.
 """
 
-from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ ENTRY = Struct(">iqii")
 HEADER_SIZE = 40
 SLOT_SIZE = 4
 ENTRY_SIZE = 20
+TAG_KEY = "T#"
+"""The key of a tag begins with this."""
 
 
 class IndexHeader(NamedTuple):
@@ -56,7 +58,6 @@ def decode_header(data: Buffer) -> IndexHeader:
     return header if header.index_count > 0 else header._replace(index_count=1)
 
 
-@lru_cache(8192)
 def key_hash(topic: str, key: str) -> int:
     """Hash of one key of a topic; never negative."""
     return absolute(hash_behind(unsigned_hash(topic + "#"), key))

@@ -8,6 +8,8 @@ from collections.abc import Container, Mapping
 
 NAME_END = "\x01"
 ENTRY_END = "\x02"
+KEY_SEPARATOR = " "
+"""Between the keys in KEYS. Other white space is part of a key."""
 
 TAGS = "TAGS"
 KEYS = "KEYS"
@@ -86,6 +88,11 @@ def find(text: str, name: str) -> str:
     start += len(needle)
     end = text.find(ENTRY_END, start)
     return text[start:] if end < 0 else text[start:end]
+
+
+def split_keys(keys: str) -> list[str]:
+    """The keys in the value of KEYS."""
+    return [key for key in keys.split(KEY_SEPARATOR) if key]
 
 
 def append(text: str, name: str, value: str) -> str:

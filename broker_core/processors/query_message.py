@@ -29,7 +29,9 @@ from broker_core.walk import Steps
 
 MAX_MSGS_NUM_BATCH = 64
 MAX_BYTES = 8 * 1024 * 1024
-MAX_KEY_LENGTH = 255
+MAX_ID_LENGTH = 255
+MAX_KEY_LENGTH = commit_log_record.PROPERTIES_LENGTH_MAX
+"""A message with a longer key is not accepted."""
 WAITING_TOPICS = (TIMER_TOPIC, SCHEDULE_TOPIC, HALF_TOPIC)
 MAX_WAITING = 8
 """Records of a queue for waiting messages that are looked at: copies of the message, and recalls, have its key too."""
@@ -90,8 +92,8 @@ def consume_message_directly(context: Context, request: Request, now: Now) -> St
 
 def find_message(context: Context, message_id: str, topic: str) -> Steps[bytes]:
     """The record of an offset message id, or of a UNIQ_KEY, which has the same form. Raises NotFoundError."""
-    if not 0 < len(message_id) <= MAX_KEY_LENGTH:
-        raise RequestError(f"a message id has 1 to {MAX_KEY_LENGTH} characters", pointer="/message_id")
+    if not 0 < len(message_id) <= MAX_ID_LENGTH:
+        raise RequestError(f"a message id has 1 to {MAX_ID_LENGTH} characters", pointer="/message_id")
     try:
         physical_offset = decode_offset_message_id(message_id).physical_offset
     except MessageIdError:

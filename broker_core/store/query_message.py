@@ -7,11 +7,11 @@ from typing import Literal
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import properties_at, store_timestamp_at, topic_at
 from broker_core.formats.consume_queue_unit import is_hole
-from broker_core.formats.index_unit import key_hash
+from broker_core.formats.index_unit import TAG_KEY, key_hash
 from broker_core.store.commit_log import CommitLog
 from broker_core.store.consume_queue_store import ConsumeQueueStore
 from broker_core.store.index.index_file import PAUSE
-from broker_core.store.index.index_service import TAG_KEY, IndexService, index_words
+from broker_core.store.index.index_service import IndexService, index_words
 from broker_core.store.queue.consume_queue import ConsumeQueue
 from broker_core.walk import Steps, pieces_of
 

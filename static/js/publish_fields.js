@@ -12,7 +12,7 @@ const MOST_MESSAGES = 1_000;
 export function messagesOf({ body, tag = "", keys = "", queue = "", delay = "", properties = "", lines = false }) {
   const common = { body_encoding: "utf8" };
   if (tag.trim()) common.tag = tag.trim();
-  const words = keys.split(/\s+/).filter(Boolean);
+  const words = keys.split(" ").filter(Boolean);
   if (words.length) common.keys = words;
   if (queue.trim()) common.queue_id = whole(queue, 0, t("The queue is a number, 0 or more; leave it empty and the broker chooses."));
   const named = propertiesOf(properties);

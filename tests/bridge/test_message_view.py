@@ -21,7 +21,7 @@ def record(body: bytes = b"hello", offset: int = 0, **more: object) -> bytes:
         "queue_id": 3,
         "queue_offset": offset,
         "physical_offset": 1000 + offset,
-        "properties": encode_properties({"TAGS": "A", "KEYS": "k1 k2", "UNIQ_KEY": "ID", "x": "y"}),
+        "properties": encode_properties({"TAGS": "A", "KEYS": "k\t1 k2", "UNIQ_KEY": "ID", "x": "y"}),
         "born_timestamp": 5,
         "born_port": 1234,
         "store_timestamp": 6,
@@ -47,8 +47,8 @@ def test_every_field_of_a_message() -> None:
     assert message.message_id == "ID"
     assert decode_offset_message_id(message.offset_message_id) == ("127.0.0.1", 10911, 1000)
     assert (message.topic, message.queue_id, message.queue_offset, message.physical_offset) == ("t", 3, 0, 1000)
-    assert (message.tag, message.keys) == ("A", ["k1", "k2"])
-    assert message.properties == {"TAGS": "A", "KEYS": "k1 k2", "UNIQ_KEY": "ID", "x": "y"}
+    assert (message.tag, message.keys) == ("A", ["k\t1", "k2"])
+    assert message.properties == {"TAGS": "A", "KEYS": "k\t1 k2", "UNIQ_KEY": "ID", "x": "y"}
     assert (message.body, message.size, message.problem) == (b"hello", len(data), "")
     assert (message.born_time_ms, message.store_time_ms, message.reconsume_times) == (5, 6, 2)
     assert (message.born_host, message.store_host) == ("127.0.0.1:1234", "127.0.0.1:10911")

@@ -5,8 +5,8 @@ import { messagesOf, pressKeys, requestsOf, sendAll } from "../../static/js/publ
 
 test("only the fields that are filled in are sent", () => {
   assert.deepEqual(messagesOf({ body: "a\nb" }), [{ body: "a\nb", body_encoding: "utf8" }]);
-  assert.deepEqual(messagesOf({ body: "x", tag: " A ", keys: "k1  k2", queue: "3", delay: "4", properties: "trace=a=b\n\n colour = red " }),
-    [{ body: "x", body_encoding: "utf8", tag: "A", keys: ["k1", "k2"], queue_id: 3, properties: { trace: "a=b", colour: "red", DELAY: "4" } }]);
+  assert.deepEqual(messagesOf({ body: "x", tag: " A ", keys: "k\u30001  k2", queue: "3", delay: "4", properties: "trace=a=b\n\n colour = red " }),
+    [{ body: "x", body_encoding: "utf8", tag: "A", keys: ["k\u30001", "k2"], queue_id: 3, properties: { trace: "a=b", colour: "red", DELAY: "4" } }]);
 });
 
 test("each line is a message; delayed ones are published one by one", () => {

@@ -19,7 +19,7 @@ from broker_core.client.message import Message, MessageExt
 from broker_core.clock import Clock, SystemClock
 from broker_core.commands import MessageQueue
 from broker_core.formats import message_properties
-from broker_core.formats.message_properties import KEYS, TAGS
+from broker_core.formats.message_properties import KEYS, TAGS, split_keys
 
 SCOPE = "glassmq.client"
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
@@ -180,7 +180,7 @@ def _tag_and_keys(tag: str, keys: str) -> Attributes:
     if tag:
         attributes["messaging.rocketmq.message.tag"] = tag
     if keys:
-        attributes["messaging.rocketmq.message.keys"] = keys.split()
+        attributes["messaging.rocketmq.message.keys"] = split_keys(keys)
     return attributes
 
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, absolute, key_hash
-from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_KEY, find
+from broker_core.formats.index_unit import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, TAG_KEY, absolute
+from broker_core.formats.message_properties import IDEMPOTENCY_KEY, KEYS, UNIQ_KEY, find, split_keys
 from broker_core.formats.tags_code import hash_behind, unsigned_hash
 from broker_core.store.commit_log import DispatchRequest
 from broker_core.store.files import QUARANTINE, Files
@@ -15,7 +15,6 @@ from broker_core.store.mapped_file import MappedFile, OpenMaps
 
 NAME_DIGITS = 17
 RESERVE_ENTRIES = 1024
-TAG_KEY = "T#"
 SIGN_BIT = 1 << 31
 SET_ASIDE = "index-"
 """Names of index files in the quarantine begin with this."""
@@ -32,7 +31,7 @@ def index_words(properties: str) -> list[str]:
     words = [unique_key] if unique_key else []
     keys = find(properties, KEYS)
     if keys:
-        words += keys.split()
+        words += split_keys(keys)
     repeat_key = find(properties, IDEMPOTENCY_KEY)
     if repeat_key:
         words.append(f"{IDEMPOTENCY_KEY}:{repeat_key}")
@@ -89,11 +88,12 @@ class IndexService:
             if request.indexed and request.properties:
                 physical_offset, store_timestamp = request.physical_offset, request.store_timestamp
                 front = hashes.get(request.topic) or self._topic_hash(request.topic)
-                for word in index_words(request.properties):
+                words = index_words(request.properties)
+                if request.tag:
+                    words.append(TAG_KEY + request.tag)
+                for word in words:
                     value = hash_behind(front, word)
                     keys.append((value if value < SIGN_BIT else absolute(value), physical_offset, store_timestamp))
-                if request.tag:
-                    keys.append((key_hash(request.topic, TAG_KEY + request.tag), physical_offset, store_timestamp))
         start = 0
         while start < len(keys):
             file = self._file_with_room(keys[start][2])

@@ -351,6 +351,13 @@ async def test_messages_by_key(client: httpx.AsyncClient, port: FakePort) -> Non
     assert (await client.get("/api/v1/messages?topic=T&key=k&limit=65")).status_code == 400
 
 
+@pytest.mark.parametrize("key", ["a\tb", "\u3000", "k" * 10_000])
+async def test_messages_by_any_key_that_a_message_can_have(client: httpx.AsyncClient, port: FakePort, key: str) -> None:
+    port.replies[commands.QueryMessage] = commands.Records(records=record())
+    answer = await client.get("/api/v1/messages", params={"topic": "T", "key": key})
+    assert answer.status_code == 200 and port.commands == [commands.QueryMessage(topic="T", key=key)]
+
+
 async def test_messages_by_time_in_pages_with_the_beginnings_of_their_bodies(
     client: httpx.AsyncClient, port: FakePort
 ) -> None:

@@ -64,11 +64,11 @@ def test_a_body_is_text_or_bytes() -> None:
 
 
 def test_a_message_with_bytes_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
-    found = message(b"x", "TAGS\x01\udcff\x02KEYS\x01a b")
+    found = message(b"x", "TAGS\x01\udcff\x02KEYS\x01a\t b")
     print_json(message_view(found))
     view = json.loads(capsys.readouterr().out)
-    assert (view["tag"], view["keys"], view["queue_offset"]) == ("\ufffd", ["a", "b"], 17)
-    assert message_line(found) == "T b:2@17 \\udcff a,b x"
+    assert (view["tag"], view["keys"], view["queue_offset"]) == ("\ufffd", ["a\t", "b"], 17)
+    assert message_line(found) == "T b:2@17 \\udcff a\\t,b x"
 
 
 def test_a_body_that_cannot_be_decompressed_is_reported() -> None:

@@ -25,6 +25,31 @@ def test_by_key() -> None:
     assert [record.body for record in decode_all(reply.records)] == [b"1", b"2"]
 
 
+@pytest.mark.parametrize("key", ["a\tb", "c\u00a0d\u3000e", "f#g", "k" * 10_000, "\u00e9" * 5_000])
+def test_by_keys_with_other_white_space_than_blanks_and_by_long_keys(key: str) -> None:
+    bench = Bench()
+    bench.send("orders", b"1", properties=encode({"KEYS": f"x {key} y"}))
+    bench.send("orders", b"2", properties=encode({"KEYS": "a b c d e f g k"}))
+    reply = bench.call(c.QueryMessage(topic="orders", key=key))
+    assert isinstance(reply, c.Records) and [record.body for record in decode_all(reply.records)] == [b"1"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 32_768])
+def test_keys_that_no_message_can_have_are_refused(key: str) -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    reply = failure(bench, c.QueryMessage(topic="orders", key=key))
+    assert (reply.code, reply.pointer) == (ResponseCode.INVALID_PARAMETER, "/key") and "32767" in reply.remark
+
+
+def test_by_tag() -> None:
+    bench = Bench()
+    bench.send("orders", b"1", properties=encode({"TAGS": "paid"}))
+    bench.send("orders", b"2", properties=encode({"KEYS": "paid"}))
+    reply = bench.call(c.QueryMessage(topic="orders", key="T#paid"))
+    assert isinstance(reply, c.Records) and [record.body for record in decode_all(reply.records)] == [b"1"]
+
+
 def test_a_query_looks_at_many_messages_with_its_key_in_pieces() -> None:
     """The index has all messages of a key in one chain, the newest first."""
     bench = Bench()

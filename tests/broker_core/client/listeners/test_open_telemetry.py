@@ -65,7 +65,7 @@ def check_sends(telemetry: Telemetry, checkout: SpanContext, result: SendResult)
         "messaging.message.id": result.msg_id,
         "messaging.message.body.size": 4,
         "messaging.rocketmq.message.tag": "TagA",
-        "messaging.rocketmq.message.keys": ("k1", "k2"),
+        "messaging.rocketmq.message.keys": ("k\t1", "k2"),
     }
     assert bad_send.parent is None and not bad_send.links and bad_send.status.status_code is StatusCode.UNSET
     assert refused.status.status_code is StatusCode.ERROR and "13" in str(refused.status.description)
@@ -112,7 +112,7 @@ def test_a_trace_goes_from_the_sender_to_the_consumer() -> None:
             await asyncio.sleep(2)
             inbox.open.clear()
             with telemetry.tracer.start_as_current_span("checkout") as checkout:
-                message = inject_context(Message("orders", b"good", "TagA", ["k1", "k2"]))
+                message = inject_context(Message("orders", b"good", "TagA", ["k\t1", "k2"]))
                 result = await producer.send(message)
             await asyncio.sleep(0.05)
             inbox.open.set()

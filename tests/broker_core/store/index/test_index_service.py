@@ -45,6 +45,11 @@ def test_index_words_are_rocketmqs_and_the_idempotency_key() -> None:
     assert index_words("X\x01y\x02") == []
 
 
+def test_only_a_blank_separates_keys() -> None:
+    """As in RocketMQ. The property string separates properties by 0x01 and 0x02, so no key contains them."""
+    assert index_words("KEYS\x01a\tb c\u00a0d\u3000e  f#g \x02X\x01y\x02") == ["a\tb", "c\u00a0d\u3000e", "f#g"]
+
+
 def test_files_roll_and_are_searched_from_the_newest() -> None:
     files = SimulatedFiles()
     service = make(files)

@@ -20,6 +20,7 @@ final class QueryCases {
 
     static void addTo(Cases cases) {
         cases.add("query.by_key", QueryCases::byKey);
+        cases.add("query.by_keys_with_white_space_and_long_ones", QueryCases::strangeKeys);
         cases.add("query.by_key_newest_first_and_limited", QueryCases::limited);
         cases.add("query.by_key_of_a_time", QueryCases::ofTime);
         cases.add("query.by_offset_id", QueryCases::byOffsetId);
@@ -65,6 +66,18 @@ final class QueryCases {
         message.setKeys("same");
         world.producer().send(message);
         Check.same("of another topic", List.of("99"), query(world, other, "same", 32, 1));
+        return null;
+    }
+
+    private static String strangeKeys(World world) throws Exception {
+        String topic = world.topic(1);
+        List<String> keys = List.of("a\tb", "c\u00a0d\u3000e", "f#g", "h".repeat(10_000), "\u00e9".repeat(5_000));
+        Message message = World.message(topic, "tag", 0);
+        message.setKeys(String.join(" ", keys));
+        world.producer().send(message);
+        for (String key : keys) {
+            Check.same("with one of its keys", List.of("0"), query(world, topic, key, 32, 1));
+        }
         return null;
     }
 

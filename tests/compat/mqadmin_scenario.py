@@ -57,6 +57,7 @@ STORY: tuple[tuple[str, ...], ...] = (
     ("consumerStatus", "-g", GROUP),
     ("queryMsgById", "-i", "{offset_id}", "-t", TOPIC),
     ("queryMsgByKey", "-t", TOPIC, "-k", "key3"),
+    ("queryMsgByKey", "-t", TOPIC, "-k", "tagA", "-p", "T"),
     ("queryMsgByUniqueKey", "-t", TOPIC, "-i", "{id}"),
     ("queryMsgByOffset", "-t", TOPIC, "-b", BROKER_NAME, "-i", "0", "-o", "1"),
     ("brokerStatus", "-b", "{broker}"),

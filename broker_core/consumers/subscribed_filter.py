@@ -23,7 +23,7 @@ def subscribed_filter(
     info = consumers.get(group)
     if info is None:
         raise RequestError(
-            f"group {group} has no member on this broker yet: it has sent no heartbeat",
+            f"group {group} has no member on this broker: no client sends heartbeats for it",
             code=ResponseCode.SUBSCRIPTION_NOT_EXIST,
         )
     if not config.consume_broadcast_enable and info.message_model == "BROADCASTING":

@@ -20,7 +20,8 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
 
     ``suspended_ns`` is monotonic time. ``short`` is True if longPollingEnable was off when the pull was held, or when
     a message arrived for it. ``check_group``: the pull is refused if the group may not consume any more.
-    ``subscribed``: its filter is that of the group's subscription, which may change while it is held.
+    ``subscribed``: its filter is that of the group's subscription, which may change while it is held. ``lite``: it is
+    refused if litePullMessageEnable was switched off.
     ManyPullRequest uses ``previous`` and ``next``; the deadline wheel uses ``due_tick``.
     """
 
@@ -40,6 +41,7 @@ class PullRequest(msgspec.Struct, eq=False, gc=False):
     short: bool
     check_group: bool
     subscribed: bool = False
+    lite: bool = False
     due_tick: int = -1
     previous: "PullRequest | None" = None
     next: "PullRequest | None" = None

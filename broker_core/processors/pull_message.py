@@ -259,6 +259,7 @@ def _hold(
         short=not context.options.long_polling_enable,
         check_group=command.check_group or command.subscription is None,
         subscribed=command.subscription is None,
+        lite=command.lite,
     )
     holds.hold(held)
     note_pull(
@@ -294,8 +295,9 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     counters, mono_ns = context.counters, context.clock.mono_ns
     begin_ns = mono_ns()
     try:
-        config = _check_access(context, request.group if request.check_group else None, topic, queue_id, now)
-        if request.subscribed and config is not None and context.consumers.get(request.group) is not None:
+        group = request.group if request.check_group else None
+        config = _check_access(context, group, topic, queue_id, now, lite=request.lite)
+        if request.subscribed and config is not None:
             message_filter = _subscribed_filter(context, config, topic, 0)
         message_filter = context.with_bitmaps(topic, request.group, message_filter)
         result = context.store.get_arrived(arrival, offset, message_filter) if arrival is not None else None

@@ -66,6 +66,7 @@ NOT_FOR_4 = (
         "group.reset_while_online_to_a_time",
         "group.reset_while_online_to_the_beginning",
         "group.unregister_producer",
+        "hold.group_has_no_member_any_more",
         "hold.group_may_not_consume_any_more",
         "hold.member_no_longer_subscribes",
         "hold.pop_from_a_topic_that_may_not_be_read_any_more",
@@ -147,6 +148,7 @@ def test_a_message_between_the_first_questions_of_a_new_group(server: Address) -
 
 ALONE = {
     "hold.broker_may_not_be_read_any_more": {"brokerPermission": ("6", "6")},
+    "hold.lite_pulls_are_forbidden": {"litePullMessageEnable": ("true", "true")},
     "hold.short_polling": {"longPollingEnable": ("false", "true"), "shortPollingTimeMills": ("2000", "1000")},
     "transaction.not_supported": {"rejectTransactionMessage": ("true", "false")},
     "codes.system_busy": {"waitTimeMillsInSendQueue": ("1", "10000")},

@@ -80,7 +80,6 @@ LOCKS = {
 }
 
 
-@pytest.mark.covers("second-reading")
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_held_pull_gets_no_message_when_reading_was_forbidden_meanwhile(lock: str) -> None:
     command, code = LOCKS[lock]
@@ -97,7 +96,6 @@ def test_a_held_pull_gets_no_message_when_reading_was_forbidden_meanwhile(lock: 
     assert bench.context.counters.pulls_refused == 1 and not bench.context.counters.messages_delivered
 
 
-@pytest.mark.covers("second-reading")
 @pytest.mark.parametrize("ms", [0, 5000, 15_000])
 def test_a_held_pull_is_answered_by_the_subscription_that_its_group_has_by_then(ms: int) -> None:
     bench = Bench()
@@ -113,6 +111,31 @@ def test_a_held_pull_is_answered_by_the_subscription_that_its_group_has_by_then(
     pulled = bench.pulled(request, "A")
     assert bodies(pulled) == ([b"2"] if ms else [b"2", b"30"])
     assert bench.context.counters.woken["missed_arrival"] == 0
+
+
+def test_a_held_pull_of_a_group_without_members_is_refused() -> None:
+    """The client left the group, and its connection is still there."""
+    bench = Bench()
+    bench.send("orders", b"1")
+    join(bench, "A")
+    request = bench.pull("orders", 1, "A", subscription=None)
+    bench.call(c.UnregisterClient(client_id="A", consumer_group="g"), "A")
+    assert bench.final(request, "A") is None
+    bench.send("orders", b"2")
+    refused = bench.final(request, "A")
+    assert isinstance(refused, c.Failed) and refused.code == 24
+    assert "group g has no member on this broker" in refused.remark
+
+
+def test_a_held_lite_pull_is_refused_when_lite_pulls_were_forbidden_meanwhile() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    lite, other = (bench.pull("orders", 1, check_group=True, lite=lite) for lite in (True, False))
+    assert not isinstance(bench.call(c.UpdateBrokerConfig(changes={"litePullMessageEnable": False})), c.Failed)
+    bench.send("orders", b"2")
+    refused = bench.final(lite)
+    assert isinstance(refused, c.Failed) and (refused.code, "litePullMessageEnable" in refused.remark) == (16, True)
+    assert bodies(bench.pulled(other)) == [b"2"]
 
 
 def test_a_held_pull_of_a_subscription_that_ended_is_refused() -> None:

@@ -7,7 +7,7 @@ export const REFUSALS = [
   noop("group {0} may not consume"),
   noop("group {0} may not consume by broadcasting"),
   noop("group {0} is forbidden to read topic {1}"),
-  noop("group {0} has no member on this broker yet: it has sent no heartbeat"),
+  noop("group {0} has no member on this broker: no client sends heartbeats for it"),
   noop("group {0} does not subscribe to topic {1}: its members must all subscribe to the same topics"),
   noop("the client's subscription of group {0} to topic {1} is newer than the broker's: its heartbeat has not arrived yet"),
   noop("there is no filter of group {0} for topic {1}: {2}"),

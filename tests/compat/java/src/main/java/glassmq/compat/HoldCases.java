@@ -33,10 +33,12 @@ final class HoldCases {
         cases.add("hold.queue_may_not_be_read_any_more", HoldCases::queueIsNotReadable);
         cases.add("hold.topic_is_deleted", HoldCases::topicIsDeleted);
         cases.add("hold.member_no_longer_subscribes", HoldCases::subscriptionEnds);
+        cases.add("hold.group_has_no_member_any_more", HoldCases::lastMemberLeaves);
         cases.add("hold.pop_of_a_group_that_may_not_consume_any_more", HoldCases::poppingGroupIsDisabled);
         cases.add("hold.pop_from_a_topic_that_may_not_be_read_any_more", HoldCases::poppedTopicIsNotReadable);
         cases.addSlow("hold.as_long_as_it_asks", HoldCases::asLongAsItAsks);
         cases.addAlone("hold.broker_may_not_be_read_any_more", HoldCases::brokerIsNotReadable);
+        cases.addAlone("hold.lite_pulls_are_forbidden", HoldCases::litePullsAreForbidden);
         cases.addAlone("hold.short_polling", HoldCases::shortPolling);
     }
 
@@ -141,20 +143,52 @@ final class HoldCases {
         return null;
     }
 
+    /** A pull by the subscription of the heartbeats that is held; its result is the code of the answer. */
+    private static FutureTask<Integer> heldSubscribedPull(World world, int code, String group, String topic)
+        throws Exception {
+        String broker = world.brokerOf(topic);
+        Map<String, String> fields = Map.ofEntries(Map.entry("consumerGroup", group), Map.entry("topic", topic),
+            Map.entry("queueId", "0"), Map.entry("queueOffset", "0"), Map.entry("maxMsgNums", "32"),
+            Map.entry("sysFlag", "2"), Map.entry("commitOffset", "-1"), Map.entry("suspendTimeoutMillis", "9000"),
+            Map.entry("subVersion", "0"), Map.entry("expressionType", "TAG"));
+        return held(() -> world.call(broker, code, fields, null).getCode());
+    }
+
+    private static String lastMemberLeaves(World world) throws Exception {
+        String topic = world.topic(1);
+        String group = world.name("g");
+        String client = world.name("c");
+        change(world, topic, Requests.HEARTBEAT, Map.of(), Requests.heartbeat(client, group, "CLUSTERING", topic));
+        FutureTask<Integer> pull = heldSubscribedPull(world, Requests.PULL, group, topic);
+        change(world, topic, Requests.UNREGISTER, Map.of("clientID", client, "consumerGroup", group), null);
+        world.send(topic, "tag", 0, 1);
+        Check.same("code", SUBSCRIPTION_NOT_EXIST, answer(pull));
+        return null;
+    }
+
+    /** Leaves litePullMessageEnable at false. */
+    private static String litePullsAreForbidden(World world) throws Exception {
+        String topic = world.topic(1);
+        String group = world.name("g");
+        change(world, topic, Requests.HEARTBEAT, Map.of(),
+            Requests.heartbeat(world.name("c"), group, "CLUSTERING", topic));
+        FutureTask<Integer> pull = heldSubscribedPull(world, Requests.LITE_PULL, group, topic);
+        change(world, topic, Requests.UPDATE_OPTIONS, Map.of(),
+            "litePullMessageEnable=false\n".getBytes(StandardCharsets.UTF_8));
+        world.send(topic, "tag", 0, 1);
+        Check.same("code", NO_PERMISSION, answer(pull));
+        return null;
+    }
+
     /** A pull by the subscription of the heartbeats, which ends while the pull is held. */
     private static String subscriptionEnds(World world) throws Exception {
         String topic = world.topic(1);
         String other = world.topic(1);
         String group = world.name("g");
         String client = world.name("c");
-        String broker = world.brokerOf(topic);
         change(world, topic, Requests.HEARTBEAT, Map.of(),
             Requests.heartbeat(client, group, "CLUSTERING", topic, other));
-        Map<String, String> fields = Map.ofEntries(Map.entry("consumerGroup", group), Map.entry("topic", topic),
-            Map.entry("queueId", "0"), Map.entry("queueOffset", "0"), Map.entry("maxMsgNums", "32"),
-            Map.entry("sysFlag", "2"), Map.entry("commitOffset", "-1"), Map.entry("suspendTimeoutMillis", "9000"),
-            Map.entry("subVersion", "0"), Map.entry("expressionType", "TAG"));
-        FutureTask<Integer> pull = held(() -> world.call(broker, Requests.PULL, fields, null).getCode());
+        FutureTask<Integer> pull = heldSubscribedPull(world, Requests.PULL, group, topic);
         change(world, topic, Requests.HEARTBEAT, Map.of(), Requests.heartbeat(client, group, "CLUSTERING", other));
         world.send(topic, "tag", 0, 1);
         Check.same("code", SUBSCRIPTION_NOT_EXIST, answer(pull));

@@ -11,10 +11,12 @@ final class Requests {
     static final int PULL = 11;
     static final int UPDATE_OPTIONS = 25;
     static final int HEARTBEAT = 34;
+    static final int UNREGISTER = 35;
     static final int UPDATE_TOPIC = 17;
     static final int UPDATE_GROUP = 200;
     static final int DELETE_TOPIC = 215;
     static final int FORBID = 353;
+    static final int LITE_PULL = 361;
     static final int SET_MODE = 401;
     static final int POP = 200_050;
 

@@ -43,7 +43,8 @@ class CheckPoint(msgspec.Struct, eq=False, gc=False):
     """One check point. ``waiting`` are the queue offsets that are not acknowledged. ``pop_time`` is wall time, ms.
 
     ``is_void``: its topic or group was deleted, so that nobody gets the messages again. ``is_unseen``: nobody got them.
-    A start forgets that, so it counts an attempt.
+    A start forgets that, so it counts an attempt. ``is_timed``: RocketMQ stored it, and its acknowledgements may still
+    be timer messages.
     """
 
     group: str
@@ -58,6 +59,7 @@ class CheckPoint(msgspec.Struct, eq=False, gc=False):
     tick: int = 0
     is_void: bool = False
     is_unseen: bool = False
+    is_timed: bool = False
 
     @property
     def key(self) -> Key:

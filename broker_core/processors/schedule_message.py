@@ -24,6 +24,7 @@ from broker_core.formats.message_properties import (
     TIMER_OUT_MS,
     UNIQ_KEY,
 )
+from broker_core.formats.pop_check_point import revive_topic
 from broker_core.formats.recall_handle import RecallHandle
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
@@ -215,7 +216,8 @@ def real_copy(context: Context, record: CommitLogRecord | None, now: Now) -> Pen
         raise RequestError("its record is missing from the log or incomplete")
     name = message_properties.find(record.properties, REAL_TOPIC)
     queue = message_properties.find(record.properties, REAL_QID)
-    if not may_be_sent_to(name) or not (queue.isascii() and queue.isdecimal() and len(queue) < 10):
+    is_log = name == revive_topic(context.options.broker_cluster_name)  # RocketMQ's check points are timer messages
+    if not (is_log or may_be_sent_to(name)) or not (queue.isascii() and queue.isdecimal() and len(queue) < 10):
         raise RequestError(f"queue {queue!r} of topic {name!r} cannot be delivered to")
     queue_id = int(queue)
     topic = context.topics.get(name) or _create_again(context, name, queue_id, now)

@@ -13,6 +13,8 @@ So these messages are given again.
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.consumers.pop_check_points import CheckPoint
@@ -37,6 +39,7 @@ from broker_core.formats.pop_check_point import (
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
 from broker_core.store.commit_log import DispatchRequest, PendingMessage
+from broker_core.store.timer.timer_message import TIMER_DEQUEUE_MS
 from broker_core.topics import PERM_READ, PERM_WRITE
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,8 @@ ACK_INTERVAL_MS = 1000
 READ_AT_ONCE = 1 << 20
 STORED_AT_ONCE = 64
 NO_OFFSET = -1
+NEVER = 1 << 63
+"""Behind each offset of a queue."""
 ACK_TAGS = frozenset((ACK_TAG, BATCH_ACK_TAG, ORDER_ACK_TAG, UNDONE_TAG))
 
 
@@ -181,6 +186,18 @@ def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) 
     load.store_decisions()
 
 
+def take_delivered(context: Context, record: CommitLogRecord, stored: DispatchRequest, now: Now) -> None:
+    """Do what a record says that RocketMQ gave to its timer wheel, and that was due. It is in the revive log now.
+
+    ``record`` is that of the timer queue, ``stored`` its copy in the revive log. No group's offset moves: RocketMQ did
+    that when the messages were popped, and the offset may have been reset since.
+    """
+    context.check_points.extend(stored.queue_id, stored.queue_offset + 1)
+    context.check_points.log_end = stored.physical_offset + stored.size
+    changes = {"queue_id": stored.queue_id, "queue_offset": stored.queue_offset, "properties": stored.properties}
+    _Load(context, NEVER, now).take(msgspec.structs.replace(record, **changes))
+
+
 class _Load:
     """The records of one revive queue at a start. The offsets of consumerOffset.json contain those before ``known``."""
 
@@ -243,6 +260,7 @@ class _Load:
             waiting=waiting,
             revive_queue=record.queue_id,
             revive_offset=record.queue_offset,
+            is_timed=bool(message_properties.find(record.properties, TIMER_DEQUEUE_MS)),
         )
         queue, is_again = (stored.group, stored.topic, stored.queue_id), stored.put_again is not None
         if record.queue_offset >= self._known:

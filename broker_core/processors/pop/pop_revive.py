@@ -39,7 +39,7 @@ MESSAGES_A_TURN = 32
 BYTES_A_TURN = 1 << 20
 """The check point that reaches them is the turn's last."""
 PAUSE_MS = 1000
-"""How long to wait after the store refused a copy."""
+"""How long to wait after the store refused a copy, or for the acknowledgements that are timer messages."""
 LONG_PAUSE_MS = 60_000
 """How long to wait after a copy that cannot be stored. Other messages do not wait for it."""
 FIRST_POP_TIME = "1ST_POP_TIME"
@@ -67,6 +67,9 @@ def _revive_due(context: Context, due: list[CheckPoint], now: Now) -> None:
         if size >= BYTES_A_TURN or messages >= MESSAGES_A_TURN:
             context.check_points.postpone(due[number:], now.mono_ns, 0)
             return
+        if point.is_timed and not context.store.timers.has_delivered(point.revive_time):
+            context.check_points.postpone([point], now.mono_ns, PAUSE_MS)  # its acknowledgements may be due as well
+            continue
         messages += len(point.waiting)
         try:
             size += _revive(context, point, now)

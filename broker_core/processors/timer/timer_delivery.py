@@ -11,10 +11,12 @@ from broker_core.events import DelayedMessagesLost, DelayElapsed, MessageRecalle
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord, RecordError, decode, has_room
 from broker_core.formats.message_properties import REAL_QID, REAL_TOPIC, TIMER_DELIVER_MS, UNIQ_KEY
+from broker_core.formats.pop_check_point import revive_topic
 from broker_core.processors.context import Context
 from broker_core.processors.message_stored import message_stored
+from broker_core.processors.pop.check_point_log import take_delivered
 from broker_core.processors.schedule_message import real_copy
-from broker_core.store.commit_log import PendingMessage
+from broker_core.store.commit_log import DispatchRequest, PendingMessage
 from broker_core.store.timer import timer_message
 from broker_core.store.timer.timer_message import (
     TIMER_DEQUEUE_MS,
@@ -106,9 +108,21 @@ def _deliver(context: Context, due: list[DueTimer], now: Now) -> None:
     for timer, record, outcome in done:
         _note(context, timer, record, outcome, now)
     if batch is not None:
+        records = [record for _, record, outcome in done if record is not None and not outcome]
+        _take_check_points(context, records, batch.requests, now)
         message_stored(context, batch, now)
         context.counters.delays_elapsed += len(late)
         _report_elapsed(context, late, now)
+
+
+def _take_check_points(
+    context: Context, records: list[CommitLogRecord], requests: list[DispatchRequest], now: Now
+) -> None:
+    """RocketMQ's check points and acknowledgements of pops count now. ``requests`` are the copies of ``records``."""
+    name = revive_topic(context.options.broker_cluster_name)
+    for record, request in zip(records, requests, strict=True):
+        if request.topic == name:
+            take_delivered(context, record, request, now)
 
 
 def _deliver_singly(context: Context, due: list[DueTimer], now: Now) -> None:

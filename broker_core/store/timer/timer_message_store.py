@@ -164,6 +164,10 @@ class TimerMessageStore:
         queue = self._queues.table.get((TIMER_TOPIC, 0))
         return queue.max_offset - self.queue_offset if queue is not None and self.loaded else 0
 
+    def has_delivered(self, wall_ms: int) -> bool:
+        """Whether no message waits that was to be delivered at this time or earlier."""
+        return self.loaded and not self.behind and (not self.used_slots or self.read_ms > wall_ms)
+
     # --- into the wheel -------------------------------------------------------------------------------------------
 
     def enqueue(self, now: Now) -> list[Missed]:

@@ -6,14 +6,22 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.events import DelayedMessagesLost
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import decode as properties_of
 from broker_core.formats.message_properties import encode
+from broker_core.formats.pop_check_point import AckMsg, PopCheckPoint
+from broker_core.formats.pop_check_point import encode as body_of
+from broker_core.processors.message_stored import message_stored
 from broker_core.processors.pop import check_point_log
 from broker_core.store.commit_log import PendingMessage
+from broker_core.store.timer.timer_message import TIMER_TOPIC
 from tests.fakes.engine import ROOT, Bench, records, send
-from tests.fakes.members import failure
-from tests.fakes.pops import ack, bodies, restart, take
+from tests.fakes.members import events, failure
+from tests.fakes.pops import RETRY, ack, bodies, restart, take
+from tests.fakes.timers import small_wheel
+
+__all__ = ["small_wheel"]
 
 LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
@@ -252,3 +260,141 @@ def test_a_loss_that_an_earlier_start_dealt_with_delivers_no_acknowledged_messag
     assert any("queues are missing" in detail for _, detail in bench.context.store.recovery_steps)
     bench.tick(100_000)
     assert bodies(take(bench)) == [], "both are acknowledged"
+
+
+# --- check points that RocketMQ's timer wheel still has when its store is adopted: they count when they are due --------
+
+INVISIBLE_MS = 10_000
+"""Of what was popped at RocketMQ."""
+
+
+def put_into_timer(bench: Bench, tag: str, body: PopCheckPoint | AckMsg, due_ms: int, log: str = LOG) -> None:
+    """Store a record as RocketMQ 5.4.0 does: in the timer queue, to be delivered to queue 3 of the revive topic."""
+    properties = {
+        "TAGS": tag,
+        "UNIQ_KEY": f"{tag}@{due_ms}@{body.start_offset}",
+        "TIMER_DELIVER_MS": str(due_ms),
+        "TIMER_OUT_MS": str((due_ms - 1) // 1000 * 1000),
+        "REAL_TOPIC": log,
+        "REAL_QID": "3",
+    }
+    message = PendingMessage(
+        topic=TIMER_TOPIC,
+        queue_id=0,
+        body=body_of(body),
+        properties=encode(properties),
+        flag=0,
+        sys_flag=0,
+        born_timestamp=bench.clock.now().wall_ms,
+        born_host="127.0.0.1",
+        born_port=10911,
+    )
+    message_stored(bench.context, bench.context.store.append([message], bench.clock.now()), bench.clock.now())
+
+
+def popped_at_rocketmq(bench: Bench, messages: int, *acknowledged: int, ago_ms: int = 0) -> int:
+    """What RocketMQ leaves of a pop of so many messages, and of acknowledgements. Returns the pop's time."""
+    for number in range(messages):
+        bench.send("orders", b"%d" % number)
+    bench.context.topics.adopt(LOG, 8, bench.clock.now())
+    bench.context.offsets.commit("g", "orders", 0, messages)
+    pop_time = bench.clock.now().wall_ms - ago_ms
+    place = {
+        "broker_name": "b",
+        "group": "g",
+        "pop_time": pop_time,
+        "queue_id": 0,
+        "start_offset": 0,
+        "topic": "orders",
+    }
+    point = PopCheckPoint(count=messages, invisible_ms=INVISIBLE_MS, diffs=list(range(messages)), **place)
+    put_into_timer(bench, "ck", point, pop_time + INVISIBLE_MS - 1000)
+    for offset in acknowledged:
+        put_into_timer(bench, "ack", AckMsg(offset=offset, **place), pop_time + INVISIBLE_MS)
+    bench.tick()
+    return pop_time
+
+
+def pass_seconds(bench: Bench, seconds: int) -> None:
+    for _ in range(seconds):
+        bench.tick(1000)
+        bench.file_work()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_is_not_acknowledged_comes_back_and_nothing_else(is_killed: bool) -> None:
+    bench = Bench()
+    popped_at_rocketmq(bench, 3, 0, 2)
+    pass_seconds(bench, 8)
+    assert take(bench).code == 210
+    if is_killed:
+        bench = restart(bench)
+    pass_seconds(bench, 1)
+    assert bench.context.check_points.messages == 3, "its acknowledgements are due a second later"
+    if is_killed:
+        bench = restart(bench)
+    pass_seconds(bench, 4)
+    again = take(bench)
+    assert bodies(again) == [b"1"] and again.queues[0].topic == RETRY
+    pass_seconds(bench, 120)
+    assert bodies(take(bench)) == [b"1"], "of this pop"
+    assert not events(bench, DelayedMessagesLost)
+
+
+def test_a_check_point_waits_for_acknowledgements_that_are_late() -> None:
+    """The store was adopted an hour later, and the timer messages of a turn end before the acknowledgements."""
+    bench = Bench()
+    popped_at_rocketmq(bench, 30, *range(29), ago_ms=3_600_000)
+    pass_seconds(bench, 3)
+    assert bodies(take(bench)) == [b"29"]
+    assert take(bench).code == 210
+
+
+def test_a_start_waits_for_the_acknowledgements_of_a_check_point_that_rocketmq_delivered() -> None:
+    bench = Bench()
+    popped_at_rocketmq(bench, 2, 0)
+    pass_seconds(bench, 9)
+    assert bench.context.check_points.messages == 2
+    bench.clock.advance(3_600_000)
+    again = restart(bench)
+    pass_seconds(again, 3)
+    assert bodies(take(again)) == [b"1"]
+
+
+def test_an_acknowledgement_of_a_delivered_check_point_counts() -> None:
+    bench = Bench()
+    pop_time = popped_at_rocketmq(bench, 2)
+    pass_seconds(bench, 9)
+    place = {"consumer_group": "g", "topic": "orders", "queue_id": 0, "start_offset": 0, "pop_time_ms": pop_time}
+    assert bench.call(c.AckMessage(offsets=[0], **place)) == c.Acknowledged(messages=1)
+    bench.clock.advance(500)
+    assert bench.flush(), "else the timer wheel delivers the check point again after the kill"
+    bench = restart(bench)
+    pass_seconds(bench, 4)
+    assert bodies(take(bench)) == [b"1"]
+
+
+def test_a_reset_of_the_group_is_kept() -> None:
+    bench = Bench()
+    popped_at_rocketmq(bench, 2, 0, 1)
+    bench.context.offsets.commit("g", "orders", 0, 0)
+    pass_seconds(bench, 12)
+    assert bench.context.offsets.query("g", "orders", 0) == 0
+
+
+def test_a_bad_check_point_is_passed_over() -> None:
+    bench = Bench()
+    popped_at_rocketmq(bench, 1)
+    place = {"group": "g", "pop_time": 1, "queue_id": 0, "start_offset": 0, "topic": "orders"}
+    put_into_timer(bench, "ck", AckMsg(offset=0, **place), bench.clock.now().wall_ms + 500)
+    pass_seconds(bench, 12)
+    assert bodies(take(bench)) == [b"0"]
+
+
+def test_the_revive_topic_of_another_cluster_gets_nothing() -> None:
+    bench = Bench()
+    place = {"group": "g", "pop_time": 1, "queue_id": 0, "start_offset": 0, "topic": "orders"}
+    put_into_timer(bench, "ack", AckMsg(offset=0, **place), bench.clock.now().wall_ms + 500, LOG + "2")
+    pass_seconds(bench, 2)
+    (lost,) = events(bench, DelayedMessagesLost)
+    assert "cannot be delivered to" in lost.reason and bench.context.topics.get(LOG + "2") is None

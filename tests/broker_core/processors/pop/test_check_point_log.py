@@ -262,7 +262,7 @@ def test_a_loss_that_an_earlier_start_dealt_with_delivers_no_acknowledged_messag
     assert bodies(take(bench)) == [], "both are acknowledged"
 
 
-# --- check points that RocketMQ's timer wheel still has when its store is adopted: they count when they are due --------
+# --- check points that RocketMQ's timer wheel still has when its store is adopted -------------------------------------
 
 INVISIBLE_MS = 10_000
 """Of what was popped at RocketMQ."""

@@ -46,6 +46,9 @@ def test_the_list_shows_the_state_of_each_group(open_page: OpenPage) -> None:
     expect(rows.first).to_contain_text("audit")
     rows.first.get_by_role("link").click()
     expect(page.get_by_role("heading", name="audit")).to_be_visible()
+    page.keyboard.press("/")  # this page has no field for a search
+    expect(page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()
+    page.keyboard.press("Escape")
     expect(page.locator('[data-panel="verdict"] li').first).to_have_text(
         "No member of audit is online, and no client pulls for it; 912 messages wait.Start a consumer of this group."
     )

@@ -212,14 +212,18 @@ class BrokerTotals(NamedTuple):
 class BrokerStatsManager:
     """RocketMQ's BrokerStatsManager.
 
-    ``topic_put`` is by topic, ``group_get`` and ``send_back`` by (topic, group). ``found`` counts the pulls that
-    returned messages. From ``next_sample_ns`` on, ``sample`` must be called before the next addition.
+    ``topic_put`` is by topic, the others by (topic, group): ``group_ack`` counts acknowledgements of popped messages,
+    ``group_ck`` their check points; neither counts pops in order. ``found`` counts the pulls that returned messages.
+    From ``next_sample_ns`` on, ``sample`` must be called before the next addition.
     """
 
     def __init__(self, now: Now) -> None:
         self.topic_put: StatsItemSet[str] = StatsItemSet()
         self.group_get: StatsItemSet[tuple[str, str]] = StatsItemSet()
         self.send_back: StatsItemSet[tuple[str, str]] = StatsItemSet()
+        self.group_ack: StatsItemSet[tuple[str, str]] = StatsItemSet()
+        self.group_ck: StatsItemSet[tuple[str, str]] = StatsItemSet()
+        self._of_groups = (self.group_get, self.send_back, self.group_ack, self.group_ck)
         self.found = 0
         self.next_sample_ns = 0
         self.yesterday_morning = self.today_morning = BrokerTotals()
@@ -242,13 +246,13 @@ class BrokerStatsManager:
     @property
     def unsettled(self) -> int:
         """Number of additions that are not counted yet."""
-        return self.topic_put.unsettled + self.group_get.unsettled + self.send_back.unsettled
+        return self.topic_put.unsettled + sum([table.unsettled for table in self._of_groups])
 
     def settle(self) -> None:
         """Count all additions."""
         self.topic_put.settle()
-        self.group_get.settle()
-        self.send_back.settle()
+        for table in self._of_groups:
+            table.settle()
 
     def windows(self, totals: BrokerTotals, now_ns: int) -> tuple[StatsWindows, StatsWindows]:
         """(windows of messages stored, windows of messages read). As in RocketMQ, ``avgpt`` is 0 here."""
@@ -267,12 +271,12 @@ class BrokerStatsManager:
     def forget_topic(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
         self.topic_put.drop(topic)
-        for table in (self.group_get, self.send_back):
+        for table in self._of_groups:
             table.forget(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
         """Drop the counts of a deleted group."""
-        for table in (self.group_get, self.send_back):
+        for table in self._of_groups:
             table.forget(lambda key: key[1] == group)
 
 

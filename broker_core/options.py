@@ -332,6 +332,15 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         ),
     ] = 5000
 
+    recall_message_enable: Annotated[
+        bool,
+        Meta(
+            description="Producers may recall messages that wait for an exact time. Off: NO_PERMISSION. RocketMQ's "
+            "default is false.",
+            extra_json_schema=CHANGEABLE,
+        ),
+    ] = True
+
     # Transactions and replies
     reject_transaction_message: Annotated[
         bool, Meta(description="Refuse transactional messages with NO_PERMISSION.", extra_json_schema=CHANGEABLE)

@@ -271,8 +271,9 @@ class ViewBrokerStatsData(Command, frozen=True):
     """VIEW_BROKER_STATS_DATA. -> BrokerStatsData
 
     Failed SYSTEM_ERROR if nothing was counted for the name and key.
-    The key of TOPIC_PUT_NUMS and TOPIC_PUT_SIZE is a topic; that of GROUP_GET_NUMS, GROUP_GET_SIZE and SNDBCK_PUT_NUMS
-    is ``topic@group``; that of BROKER_PUT_NUMS and BROKER_GET_NUMS is the cluster's name.
+    The key of TOPIC_PUT_NUMS and TOPIC_PUT_SIZE is a topic; that of GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS,
+    GROUP_ACK_NUMS and GROUP_CK_NUMS is ``topic@group``; that of BROKER_PUT_NUMS and BROKER_GET_NUMS is the cluster's
+    name.
     """
 
     stats_name: str

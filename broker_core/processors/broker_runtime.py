@@ -151,6 +151,10 @@ def _windows(context: Context, name: str, key: str, now: Now) -> StatsWindows | 
         item = stats.group_get.get((topic, group))
     elif name == "SNDBCK_PUT_NUMS":
         item = stats.send_back.get((topic, group))
+    elif name == "GROUP_ACK_NUMS":
+        item = stats.group_ack.get((topic, group))
+    elif name == "GROUP_CK_NUMS":
+        item = stats.group_ck.get((topic, group))
     else:
         return None
     if item is None:

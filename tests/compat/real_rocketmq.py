@@ -63,7 +63,7 @@ BROKER_CONF = STOCK_CONF | {
     "maxHashSlotNum": "50000",
     "maxIndexNum": "200000",
     "enablePropertyFilter": "true",  # as GlassMQ's default
-    "recallMessageEnable": "true",  # GlassMQ has no such option
+    "recallMessageEnable": "true",  # as GlassMQ's default
     # a busy machine makes requests wait; that is not what is being compared
     "waitTimeMillsInSendQueue": "10000",
     "osPageCacheBusyTimeOutMills": "10000",

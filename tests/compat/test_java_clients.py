@@ -150,6 +150,7 @@ ALONE = {
     "hold.broker_may_not_be_read_any_more": {"brokerPermission": ("6", "6")},
     "hold.lite_pulls_are_forbidden": {"litePullMessageEnable": ("true", "true")},
     "hold.short_polling": {"longPollingEnable": ("false", "true"), "shortPollingTimeMills": ("2000", "1000")},
+    "timer.recalls_are_forbidden": {"recallMessageEnable": ("false", "true")},
     "transaction.not_supported": {"rejectTransactionMessage": ("true", "false")},
     "codes.system_busy": {"waitTimeMillsInSendQueue": ("1", "10000")},
     "codes.no_new_groups": {"autoCreateSubscriptionGroup": ("false", "true")},

@@ -107,6 +107,11 @@ class Acknowledgements:
             for place in places:
                 _acknowledge(context, place, now)
             wake_freed(context)
+        for request, reply in answers:
+            command: AckMessage = request.command
+            if not command.order:
+                nums = reply.messages + len(reply.late)
+                context.stats.group_ack.add(((command.topic, command.consumer_group), nums, 0, now.mono_ns))
         context.counters.messages_acknowledged += sum([reply.messages for _, reply in answers])
         context.counters.acknowledged_late += sum([len(reply.late) for _, reply in answers])
         self._commit.acknowledge_popped(answers, now)
@@ -176,6 +181,8 @@ def _change_invisible_time(context: Context, command: ChangeInvisibleTime, now: 
     point.revive_offset = stored[0].queue_offset
     context.check_points.add(point, now)
     context.check_points.acknowledge(old, offset)
+    context.stats.group_ck.add(((old.topic, old.group), 1, 0, now.mono_ns))
+    context.stats.group_ack.add(((old.topic, old.group), 1, 0, now.mono_ns))
     return InvisibleTimeChanged(
         pop_time_ms=point.pop_time, invisible_ms=point.invisible_ms, revive_queue_id=point.revive_queue
     )

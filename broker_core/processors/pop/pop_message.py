@@ -175,6 +175,7 @@ def _hide(context: Context, pop: Pop, found: Found, now: Now) -> tuple[int, list
         offsets = list(point.waiting)
         point.revive_offset = at.queue_offset
         context.check_points.add(point, now)
+        context.stats.group_ck.add(((pop.topic, pop.group), 1, 0, now.mono_ns))
         commit_offset(context, pop.group, topic, queue_id, result.next_begin_offset, pop.client_id, now)
         queues.append(PoppedQueue(topic=topic, queue_id=queue_id, start_offset=point.start_offset, offsets=offsets))
         records.append(result.records if topic == pop.topic else _retries(context, pop, point, result.records))

@@ -25,6 +25,10 @@ TOPICS_SHOWN = 1000
 def recall_message(context: Context, request: Request, now: Now) -> Reply:
     """Store the recall. Raises RequestError, NotFoundError, UnavailableError with RocketMQ's codes and words."""
     command: RecallMessage = request.command
+    if not context.options.recall_message_enable:
+        raise RequestError(
+            "recall failed, operation is forbidden (recallMessageEnable)", code=ResponseCode.NO_PERMISSION
+        )
     if context.draining:
         raise UnavailableError("recall failed, broker service not available", code=ResponseCode.SERVICE_NOT_AVAILABLE)
     context.require_writable()

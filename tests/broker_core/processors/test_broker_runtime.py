@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker_core import commands as c
 from broker_core.processors.broker_runtime import _size
 from tests.fakes.engine import ROOT, Bench, send
 from tests.fakes.members import failure
+from tests.fakes.pops import ack, ack_of, change, take
 
 
 def table(bench: Bench) -> dict[str, str]:
@@ -126,9 +128,34 @@ def test_statistics_count_messages_sent_back() -> None:
     assert data(bench, "SNDBCK_PUT_NUMS", "orders@g").minute.sum == 1
 
 
+def test_statistics_count_check_points_and_acknowledgements_of_popped_messages() -> None:
+    """As in RocketMQ, a change of the invisible time is one of each, and a repeated acknowledgement counts again."""
+    bench = Bench()
+    bench.send("orders", b"1", b"2", b"3")
+    reply = take(bench)
+    ack(bench, reply, 0, 1)
+    ack(bench, reply, 1)
+    assert isinstance(change(bench, reply, 2, 30_000), c.InvisibleTimeChanged)
+    bench.clock.advance(10_000)
+    assert data(bench, "GROUP_CK_NUMS", "orders@g").minute.sum == 2
+    assert data(bench, "GROUP_ACK_NUMS", "orders@g").minute.sum == 4
+
+
+def test_statistics_count_no_check_points_of_pops_in_order() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    reply = take(bench, order=True)
+    bench.call(msgspec.structs.replace(ack_of(reply), order=True))
+    bench.clock.advance(10_000)
+    for name in ("GROUP_CK_NUMS", "GROUP_ACK_NUMS"):
+        assert failure(bench, c.ViewBrokerStatsData(stats_name=name, stats_key="orders@g")).code == 1
+
+
 @pytest.mark.parametrize(
     ("name", "key"),
     [
+        ("GROUP_ACK_NUMS", "orders@g"),
+        ("GROUP_CK_NUMS", "orders@g"),
         ("TOPIC_PUT_NUMS", "other"),
         ("GROUP_GET_NUMS", "orders"),
         ("GROUP_GET_SIZE", "orders@other"),

@@ -34,6 +34,17 @@ def test_a_recalled_message_is_never_delivered() -> None:
     assert read(bench) == [b"2"] and bench.context.store.timers.used_slots == 0
 
 
+def test_recalls_are_refused_where_they_are_switched_off() -> None:
+    bench = Bench()
+    message = sent(bench, timed(TIMER_DELAY_MS=5000))
+    bench.call(c.UpdateBrokerConfig(changes={"recallMessageEnable": False}))
+    refused = recall(bench, message.recall_handle)
+    assert isinstance(refused, c.Failed) and refused.code == ResponseCode.NO_PERMISSION
+    assert "recallMessageEnable" in refused.remark
+    bench.tick(5000)
+    assert read(bench) == [b"x"]
+
+
 def test_the_handle_is_rocketmqs() -> None:
     bench = Bench()
     now = bench.clock.now().wall_ms

@@ -22,6 +22,7 @@ final class DelayCases {
         cases.add("timer.deliver_ms", world -> timer(
             world, message -> message.setDeliverTimeMs(System.currentTimeMillis() + 1_500), 1_500));
         cases.add("timer.recall", DelayCases::recall);
+        cases.addAlone("timer.recalls_are_forbidden", DelayCases::recallsAreForbidden);
         cases.add("timer.too_far_away", DelayCases::tooFarAway);
     }
 
@@ -79,6 +80,15 @@ final class DelayCases {
         Message message = World.message(world.topic(1), "tag", 1);
         message.setDelayTimeSec(40 * 24 * 3600);
         Check.same("code", 13, Check.refusal(() -> world.producer().send(message)));
+        return null;
+    }
+
+    private static String recallsAreForbidden(World world) throws Exception {
+        String topic = world.topic(1);
+        Message message = World.message(topic, "tag", 1);
+        message.setDelayTimeSec(60);
+        String handle = world.producer().send(message).getRecallHandle();
+        Check.same("code", 16, Check.refusal(() -> world.producer().recallMessage(topic, handle)));
         return null;
     }
 

@@ -96,12 +96,12 @@ def _outside(values: Longs, low: int, high: int) -> Bools:
 
 def legal_topics(segment: Segment, headers: Headers) -> Bools:
     """Which topics are legal: at least one character, and only letters, digits, ``%``, ``|``, ``-`` and ``_``."""
-    length = headers.topic_length
-    legal: Bools = length > 0
-    topics = joined(segment.buffer, headers.topic_at, length)
-    if topics.tobytes().translate(None, _LEGAL):
-        wrong = np.flatnonzero(~np.isin(topics, list(_LEGAL)))
-        legal[np.searchsorted(np.cumsum(length), wrong, "right")] = False
+    legal: Bools = headers.topic_length > 0
+    topics = joined(segment.buffer, headers.topic_at, headers.topic_length)
+    if topics.to_pybytes().translate(None, _LEGAL):
+        octets = np.frombuffer(topics, np.uint8)
+        wrong = np.flatnonzero(~np.isin(octets, list(_LEGAL)))
+        legal[np.searchsorted(np.cumsum(headers.topic_length), wrong, "right")] = False
     return legal
 
 

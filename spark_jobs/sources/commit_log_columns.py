@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 
 from broker_core.formats import message_properties
 from broker_core.formats.commit_log_record import BORN_HOST_V6, host_text
@@ -101,9 +102,9 @@ def batch_slices(lengths: Longs) -> Iterator[slice]:
 
 
 def read_columns(segment: Segment, headers: Headers, names: Sequence[str]) -> dict[str, pa.Array]:
-    """These columns of the records. Addresses and topics are dictionaries, since there are few different ones."""
+    """These columns of the records."""
     buffer = segment.buffer
-    topics = read_topics(segment, headers) if "topic" in names or "due_ts" in names else None
+    topics = slices(buffer, headers.topic_at, headers.topic_length) if "topic" in names or "due_ts" in names else None
     properties = [PROPERTIES[name] for name in names if name in PROPERTIES]
     values = read_properties(segment, headers, properties) if properties else {}
 
@@ -119,16 +120,9 @@ def read_columns(segment: Segment, headers: Headers, names: Sequence[str]) -> di
             return slices(buffer, headers.body_at, headers.body_length)
         if name == "born_host":
             return born_hosts(segment, headers)
-        return read_due_times(segment, headers, topics) if name == "due_ts" else topics
+        return read_due_times(segment, headers, topics) if name == "due_ts" else as_text(topics)
 
     return {name: read(name) for name in names}
-
-
-def read_topics(segment: Segment, headers: Headers) -> pa.DictionaryArray:
-    """The topic of each record."""
-    names = slices(segment.buffer, headers.topic_at, headers.topic_length).dictionary_encode()
-    texts = as_text(names.dictionary).dictionary_encode()  # fewer, where two names differ only in invalid bytes
-    return pa.DictionaryArray.from_arrays(texts.indices.take(names.indices), texts.dictionary)
 
 
 def read_number(segment: Segment, headers: Headers, name: str) -> Longs:
@@ -141,12 +135,10 @@ def read_number(segment: Segment, headers: Headers, name: str) -> Longs:
     return found
 
 
-def read_due_times(segment: Segment, headers: Headers, topics: pa.DictionaryArray) -> pa.Array:
+def read_due_times(segment: Segment, headers: Headers, topics: pa.Array) -> pa.Array:
     """When each record is due, null for one that is not delayed and for one whose time nothing tells."""
     times: Longs = np.full(len(headers.at), UNKNOWN, np.int64)
-    names = topics.dictionary.to_pylist()
-    code = names.index(SCHEDULE_TOPIC) if SCHEDULE_TOPIC in names else -1
-    delayed = np.flatnonzero(topics.indices.to_numpy() == code) if code >= 0 else ()
+    delayed = np.flatnonzero(compute.equal(topics, SCHEDULE_TOPIC.encode()))
     if len(delayed):
         part = headers.part(delayed)
         times[delayed] = due_times(segment.store, part.queue_id, part.queue_offset, part.at + segment.base)
@@ -159,26 +151,30 @@ def read_properties(segment: Segment, headers: Headers, names: Sequence[str]) ->
     Of two properties with one name the last one counts.
     """
     end = message_properties.ENTRY_END.encode()
-    places = np.full((2, len(names), len(headers.at)), NONE)
-    octets = joined(segment.buffer, headers.properties_at, headers.properties_length, len(end))
-    record_ends = np.cumsum(headers.properties_length + len(end))
-    octets[record_ends - 1] = end[0]
-    text = octets.tobytes() + bytes(WORD)
     keys = [(name + message_properties.NAME_END).encode() for name in names]
-    if any(key in text for key in keys):
-        ends = np.flatnonzero(octets == end[0])
-        begins = np.concatenate(([0], ends[:-1] + 1))
-        words: NDArray[np.uint64] = items(text, "<u8")
-        first_words = words[begins]
-        for number, key in enumerate(keys):
-            found = np.flatnonzero(is_word(first_words, key[:WORD]))
-            for at in range(WORD, len(key), WORD):
-                found = found[is_word(words[begins[found] + at], key[at : at + WORD])]
-            found = found[ends[found] - begins[found] > len(key)]  # no value is no property
-            begin = begins[found] + len(key)
-            records = np.searchsorted(record_ends, begin, "right")
-            places[:, number, records] = begin, ends[found] - begin  # the last one of a name counts
-    return {name: as_text(slices(text, *places[:, number])) for number, name in enumerate(names)}
+    lengths = headers.properties_length + 1  # with the byte before them, which becomes a separator
+    record_ends = np.cumsum(lengths)
+    text = bytearray(joined(segment.buffer, headers.properties_at - 1, lengths))
+    text += end + bytes(WORD)
+    octets = np.frombuffer(text, np.uint8)
+    octets[record_ends - lengths] = end[0]
+    if not any(key in text for key in keys):
+        return dict.fromkeys(names, pa.nulls(len(lengths), pa.string()))
+    separators = np.flatnonzero(octets == end[0])
+    begins, ends = separators[:-1] + 1, separators[1:]
+    words: NDArray[np.uint64] = items(text, "<u8")
+    first_words = words[begins]
+    columns = {}
+    for name, key in zip(names, keys, strict=True):
+        found = np.flatnonzero(is_word(first_words, key[:WORD]))
+        for at in range(WORD, len(key), WORD):
+            found = found[is_word(words[begins[found] + at], key[at : at + WORD])]
+        found = found[ends[found] - begins[found] > len(key)]  # no value is no property
+        begin = begins[found] + len(key)
+        places = np.full((2, len(lengths)), NONE)
+        places[:, np.searchsorted(record_ends, begin)] = begin, ends[found] - begin  # the last one of a name counts
+        columns[name] = as_text(slices(text, *places))
+    return columns
 
 
 def is_word(words: "NDArray[np.uint64]", text: bytes) -> "NDArray[np.bool_]":
@@ -201,16 +197,18 @@ def born_hosts(segment: Segment, headers: Headers) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string()))
 
 
-def slices(buffer: mmap.mmap | bytes, at: Longs, length: Longs) -> pa.Array:
-    """Bytes [at, at + length) of each record as one Arrow column of binary; null where ``length`` is NONE."""
-    if not len(at) or length.max() == NONE:
+def slices(buffer: mmap.mmap | bytes | bytearray, at: Longs, length: Longs) -> pa.Array:
+    """Bytes [at, at + length) of each record as one Arrow column of binary; null where ``length`` is NONE.
+
+    The places are in the buffer's order.
+    """
+    some = length != NONE
+    if not some.any():
         return pa.nulls(len(at), pa.binary())
-    nulls = pa.py_buffer(np.packbits(length != NONE, bitorder="little")) if length.min() == NONE else None
-    length = np.maximum(length, 0)
-    offsets = np.concatenate(([0], np.cumsum(length))).astype(np.int32)
-    some = length > 0
+    nulls = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
+    offsets = np.concatenate(([0], np.cumsum(np.maximum(length, 0)))).astype(np.int32)
     values = joined(buffer, at[some], length[some])
-    return pa.Array.from_buffers(pa.binary(), len(at), [nulls, pa.py_buffer(offsets), pa.py_buffer(values)])
+    return pa.Array.from_buffers(pa.binary(), len(at), [nulls, pa.py_buffer(offsets), values])
 
 
 def as_text(binary: pa.Array) -> pa.Array:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from broker_core.formats.commit_log_record import (
@@ -30,10 +31,11 @@ from broker_core.formats.commit_log_record import (
 from broker_core.formats.commit_log_record import topic_at as topic_in
 from spark_jobs.sources.commit_log_files import map_file
 
-ROWS, FEW_ROWS = 16_384, 64
-"""Records that are read together at most, and right behind damage, where more damage may follow."""
-TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of topics and properties of records that are read together. A single record has at most 131 kB of them."""
+ROWS, FEW_ROWS = 4096, 64
+"""Records that are read together at most, and right behind damage, where more damage may follow. The fields of more
+records would not stay in a processor's cache between the walk and their reading."""
+SPAN_BYTES = 16 * 1024 * 1024
+"""Bytes of the log whose records are read together; a single record may have more."""
 V6_EXTRA = 12
 """By how many bytes an IPv6 address is longer."""
 LENGTHS_SIZE = 3
@@ -75,19 +77,15 @@ def items(buffer: Any, kind: str | np.dtype[Any]) -> NDArray[Any]:
     return np.ndarray((max(0, len(buffer) - np.dtype(kind).itemsize + 1),), kind, buffer, strides=(1,))
 
 
-def joined(buffer: Any, at: Longs, length: Longs, between: int = 0) -> NDArray[np.uint8]:
-    """Bytes [at, at + length) of each record one after the other, each with ``between`` zeros behind it.
+def joined(buffer: Any, at: Longs, length: Longs) -> pa.Buffer:
+    """Bytes [at, at + length) of each record one after the other. The places are in the buffer's order.
 
-    All places of one length are copied at once; most texts of a log have one of a few lengths.
+    Arrow sees an array of these texts and of what lies between them, and copies every other one.
     """
-    begins = np.cumsum(length + between) - length - between
-    found = np.zeros(int(length.sum()) + between * len(length), np.uint8)
-    order = np.argsort(length)
-    for rows in np.split(order, np.flatnonzero(np.diff(length[order])) + 1):
-        size = int(length[rows[0]]) if len(rows) else 0
-        if size:
-            items(found, f"V{size}")[begins[rows]] = items(buffer, f"V{size}")[at[rows]]
-    return found
+    places = np.stack((at, at + length), axis=1, dtype=np.int64)
+    parts = [None, pa.py_buffer(places), pa.py_buffer(buffer)]
+    texts = pa.Array.from_buffers(pa.large_binary(), max(0, places.size - 1), parts)
+    return texts.take(pa.array(np.arange(0, len(texts), 2))).buffers()[2]
 
 
 class Headers(NamedTuple):
@@ -250,9 +248,9 @@ class RecordWalk:
             at = found
 
     def _next(self, at: int, rows: int) -> Headers:
-        """Valid records from ``at`` on: none, or one and those behind it up to TEXT_BYTES of texts."""
+        """Valid records from ``at`` on: none, or one and those behind it up to SPAN_BYTES together."""
         headers, valid = read_headers(self._segment, follow(self._segment, at, self._stop, rows), self._stop)
         if not valid.all():
             headers = headers.part(slice(int(np.argmin(valid))))
-        texts = np.cumsum(headers.topic_length + headers.properties_length)
-        return headers.part(slice(max(1, int(np.searchsorted(texts, TEXT_BYTES, "right")))))
+        many = np.searchsorted(headers.at + headers.size, at + SPAN_BYTES, "right")
+        return headers.part(slice(max(1, int(many))))

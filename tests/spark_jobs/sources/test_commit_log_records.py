@@ -227,7 +227,7 @@ def walked(data: bytes, start: int = 0, stop: int | None = None, *, until_unwrit
     for headers in walk:
         assert 0 < len(headers.at) <= commit_log_records.ROWS
         total = int(headers.topic_length.sum() + headers.properties_length.sum())
-        assert len(headers.at) == 1 or total <= commit_log_records.TEXT_BYTES
+        assert len(headers.at) == 1 or total <= commit_log_records.SPAN_BYTES
         for one in map(Headers._make, zip(*(column.tolist() for column in headers), strict=True)):
             topic = data[one.topic_at : one.topic_at + one.topic_length]
             properties = data[one.properties_at : one.properties_at + one.properties_length]
@@ -292,10 +292,10 @@ def test_a_walk_finds_the_records_that_the_format_finds(data: bytes, until_unwri
     assert walked(data, until_unwritten=until_unwritten) == expected(data, until_unwritten=until_unwritten)
 
 
-@given(data=logs(), rows=st.integers(1, 4), few=st.integers(1, 3), text_bytes=st.integers(1, 700))
-def test_batch_sizes_do_not_change_the_records(data: bytes, rows: int, few: int, text_bytes: int) -> None:
+@given(data=logs(), rows=st.integers(1, 4), few=st.integers(1, 3), span_bytes=st.integers(1, 700))
+def test_batch_sizes_do_not_change_the_records(data: bytes, rows: int, few: int, span_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("ROWS", rows), ("FEW_ROWS", few), ("TEXT_BYTES", text_bytes)):
+        for name, value in (("ROWS", rows), ("FEW_ROWS", few), ("SPAN_BYTES", span_bytes)):
             patch.setattr(commit_log_records, name, value)
         assert walked(data) == expected(data)
 
@@ -321,8 +321,8 @@ def test_texts_of_the_largest_size_are_whole(monkeypatch: pytest.MonkeyPatch) ->
     largest, data = 0xFFFF, b""
     for topic, properties in ((255, largest), (largest, largest), (0, largest), (largest, 0), (1, 1)):
         data += raw_record(len(data), b"t" * topic, b"p" * properties, b"body", v2=topic > 255)
-    for room in (commit_log_records.TEXT_BYTES, 2 * largest + 2):
-        monkeypatch.setattr(commit_log_records, "TEXT_BYTES", room)
+    for room in (commit_log_records.SPAN_BYTES, 2 * largest + 2):
+        monkeypatch.setattr(commit_log_records, "SPAN_BYTES", room)
         assert walked(data) == expected(data)
         assert len(walked(data).records) == 5
 

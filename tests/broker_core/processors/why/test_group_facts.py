@@ -238,7 +238,7 @@ def test_pulls_that_are_refused() -> None:
     answer = why(bench)
     assert (answer.state, ids(answer)[0]) == ("stalled", "pulls_refused")
     assert answer.verdicts[0].evidence["count"] == 4 and answer.verdicts[0].evidence["code"] == 24
-    assert "4 times: group g does not subscribe to topic orders" in answer.verdicts[0].sentence
+    assert "4 times, last at 2023-11-14T22:13:29Z: group g does not subscribe" in answer.verdicts[0].sentence
 
 
 def test_a_group_that_is_only_known_by_its_refused_pulls() -> None:

@@ -12,6 +12,7 @@ from spark_jobs.lake.report_lake import lake_notes
 from spark_jobs.output.result import Result
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage
+from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files
 
 if TYPE_CHECKING:
     from spark_jobs.sources.commit_log_segments import LogPlan
@@ -52,14 +53,43 @@ def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is
         sentences.append("The commit log of this store is empty.")
     elif plan is not None and is_empty:
         sentences.append(f"The commit log has no message of what was asked for{_restriction(job)}.")
-    if journal is not None and journal.lost:
-        sentences.append(
-            f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here."
-        )
+    if journal is not None:
+        size = None if store.lake or journal.unreadable_files else sum(file.size for file in find_files(store.store)[0])
+        sentences += journal_notes(journal, size)
     if store.lake is not None:
         begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
         sentences += lake_notes(store.lake, plan, journal is not None, min(begins, default=None))
     return sentences
+
+
+def journal_notes(journal: JournalSurvey, size: int | None) -> list[str]:
+    """Sentences on the entries that the journal lacks. ``size``: bytes of its files, if all can be read."""
+    sentences, torn = [], journal.torn_bytes
+    if torn:
+        about = round(journal.entries * torn / (size - torn)) if size else 0
+        missing = f": about {about:,} of {journal.entries + about:,}" if about else "; the"
+        sentences.append(
+            f"{torn:,} bytes of the poll journal are damaged or were not written to the end"
+            f"{missing} entries are missing here."
+        )
+    if journal.unreadable_files:
+        sentences.append(
+            f"The entries of {_files(journal.unreadable_files)} of the poll journal that cannot be read are missing "
+            "here."
+        )
+    if journal.cut_off_files:
+        sentences.append(
+            f"A crash may have cut off the last entries of {_files(journal.cut_off_files)} of the poll journal."
+        )
+    if journal.lost:
+        sentences.append(
+            f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here."
+        )
+    return sentences
+
+
+def _files(count: int) -> str:
+    return f"{count:,} {'file' if count == 1 else 'files'}"
 
 
 def batch_notes(store: Path) -> list[str]:

@@ -160,7 +160,10 @@ REPORT = Report(
     reads=READS,
     polls=POLLS,
     facts=facts,
-    tables={"by_topic": Table("figures", by_topic, across=False), "by_day": Table("figures", by_day, across=False)},
+    tables={
+        "by_topic": Table("figures", by_topic, worst="messages", across=False),
+        "by_day": Table("figures", by_day, across=False),
+    },
     figures={"figures": total},
     headlines=headlines(),
     charts=(

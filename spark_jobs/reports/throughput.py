@@ -81,7 +81,7 @@ REPORT = Report(
         "by_queue": _by("topic", "queue_id", more=_OF_QUEUE, worst="messages", across=False),
         "by_producer": _by("topic", "born_host", "producer_group", more=(*_STORED, *_TIMES), worst="messages"),
         "by_minute": _by("minute_ts", "topic", more=_STORED),
-        "by_size": _by("topic", "size_class", more=("messages", "body_bytes")),
+        "by_size": _by("topic", "size_class", more=("messages", "body_bytes"), worst="messages"),
     },
     figures={"stored": figures},
     headlines=(

@@ -104,12 +104,13 @@ export function stateText(run) {
   return run.status === "waiting" ? t("waiting for Spark") : word(run.status);
 }
 
-/** The last result of a report: {figures, range, when}; empty texts without a finished run. */
+/** The last result of a report: {figures, notes, range, when}, with what its figures lack; empty texts without a finished run. */
 export function lastResult(runs, now) {
   const run = runs.find(({ status }) => status === "done");
-  if (!run) return { figures: "", range: "", when: "" };
+  if (!run) return { figures: "", notes: "", range: "", when: "" };
   return {
     figures: run.headlines.slice(0, FIGURES).map(({ label, kind, value }) => t("{0}: {1}", label, formatFigure(kind, value))).join(" · ") || run.words[0] || "",
+    notes: run.notes.join(" "),
     range: describeRun(run.parameters, now),
     when: run.finished_ms === null ? "" : ago(now - run.finished_ms),
   };

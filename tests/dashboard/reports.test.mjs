@@ -85,15 +85,15 @@ describe("a change", () => {
 });
 
 describe("a report at a glance", () => {
-  const done = { status: "done", finished_ms: NOW - 5000, words: ["A sentence."], parameters: { topic: "orders" },
+  const done = { status: "done", finished_ms: NOW - 5000, words: ["A sentence."], notes: ["Bytes are missing.", "A file too."], parameters: { topic: "orders" },
     headlines: [{ label: "Messages", kind: "number", value: 1234 }, { label: "Size", kind: "bytes", value: 2048 }, { label: "More", kind: "number", value: 1 }] };
   test("has the last finished run, not the newest one", () => {
     assert.deepEqual(lastResult([{ status: "failed" }, done], NOW), {
-      figures: "Messages: 1,234 · Size: 2 KiB", range: "all stored data, topic orders", when: "5 s ago" });
+      figures: "Messages: 1,234 · Size: 2 KiB", notes: "Bytes are missing. A file too.", range: "all stored data, topic orders", when: "5 s ago" });
   });
   test("has a sentence where there is no headline, and nothing without a run", () => {
     assert.equal(lastResult([{ ...done, headlines: [] }], NOW).figures, "A sentence.");
-    assert.deepEqual(lastResult([{ status: "running" }], NOW), { figures: "", range: "", when: "" });
+    assert.deepEqual(lastResult([{ status: "running" }], NOW), { figures: "", notes: "", range: "", when: "" });
   });
   test("says how far the newest run is", () => {
     assert.deepEqual([undefined, { status: "running", percent: 40 }, { status: "queued" }, { status: "failed" }, { status: "done" }].map(stateText),

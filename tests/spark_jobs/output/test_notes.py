@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.job import BrokerStore, Job
-from spark_jobs.output.notes import notes_of_run
+from spark_jobs.output.notes import journal_notes, notes_of_run
 from spark_jobs.output.result import Result
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.sources.poll_journal_files import survey
+from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store
 
 SOURCE = {"torn_segments": [], "mean_size": 0.0}
@@ -21,7 +22,9 @@ def store(folder: Path, broker: str, count: int) -> Any:
     """A broker's store with so many messages and no poll journal, as ``StoreInputs`` describes it."""
     make_store(folder / broker, count)
     journal = survey(folder / broker)
-    return SimpleNamespace(broker=broker, plan=plan_log(folder / broker), journal=journal, lake=None)
+    return SimpleNamespace(
+        broker=broker, store=folder / broker, plan=plan_log(folder / broker), journal=journal, lake=None
+    )
 
 
 def notes(folder: Path, *stores: Any, rows: int = 1, cut: tuple[str, ...] = (), **more: Any) -> list[str]:
@@ -61,3 +64,28 @@ def test_topics_with_batch_consume_queues_are_named(tmp_path: Path) -> None:
         "Each batch of a producer counts as one message in topics with queue.type=BatchCQ: "
         "batches-0, batches-1, batches-2, batches-3, batches-4 and 2 more."
     )
+
+
+def test_entries_that_the_journal_lacks_are_said(tmp_path: Path) -> None:
+    """A file that cannot be read, one that is damaged in its middle, and one that is closed in order."""
+    make_store(tmp_path / "a", 3)
+    entries = [entry(number) for number in range(100)]
+    unreadable, damaged, _ = make_journal(tmp_path / "a", entries, entries, entries, lost=1)
+    unreadable.write_bytes(b"x" + unreadable.read_bytes()[1:])
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 3] ^= 1
+    damaged.write_bytes(data)
+    journal = survey(tmp_path / "a")
+    size = 2 * damaged.stat().st_size
+    about, *others = journal_notes(journal, size)
+    assert about.startswith(
+        f"{journal.torn_bytes:,} bytes of the poll journal are damaged or were not written to the end: about "
+    )
+    numbers = [int(word.replace(",", "")) for word in about.split("about ")[1].split() if word[0].isdigit()]
+    assert journal.entries < 200 and numbers[1] == journal.entries + numbers[0]
+    assert others == [
+        "The entries of 1 file of the poll journal that cannot be read are missing here.",
+        "A crash may have cut off the last entries of 2 files of the poll journal.",
+        f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.",
+    ]
+    assert journal_notes(journal, None)[0].endswith("to the end; the entries are missing here.")

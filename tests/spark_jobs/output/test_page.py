@@ -183,13 +183,13 @@ def test_the_page_lists_lake_and_journal_of_a_store(read: dict[str, Any], fact: 
     assert (store, found) == (("Store", "/data of a"), fact)
 
 
-def test_sentences_and_notes_come_before_the_headlines() -> None:
+def test_notes_come_before_the_sentences_and_the_headlines() -> None:
     left_out = [{"reason": "clock_back", "count": 1_200, "text": "a clock went back"}]
     text = page(SUMMARY | {"notes": ["There is no <journal>."], "left_out": left_out}, TABLES, CHARTS)
     assert text.partition("<main>\n")[2].startswith(
-        '<p class="said">There are &lt;2&gt; messages.</p>\n'
         '<p class="note-line" role="note">There is no &lt;journal&gt;.</p>\n'
         '<p class="note-line" role="note">1,200 left out: a clock went back.</p>\n'
+        '<p class="said">There are &lt;2&gt; messages.</p>\n'
         '<div id="headlines"'
     )
 

@@ -122,7 +122,8 @@ def test_the_largest_cause_of_empty_answers_is_that_of_all_statuses() -> None:
         },
     )
     assert said[1] == (
-        "Most of the empty ones, 466, came after a wait without a message; orders has most of any topic, 600."
+        "The largest part of the empty ones, 466, came after a wait without a message; "
+        "orders has most of any topic, 600."
     )
 
 
@@ -140,7 +141,7 @@ def test_the_cause_in_the_headline_is_the_largest_of_the_table(rows: list[tuple[
         },
     )
     if max(sums.values()):
-        assert said[1].startswith(f"Most of the empty ones, {max(sums.values()):,}, came ")
+        assert said[1].startswith(f"The largest part of the empty ones, {max(sums.values()):,}, came ")
     else:
         assert said == ["None of 9,999 answers was empty."]
 

@@ -2,8 +2,10 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
 
@@ -31,11 +33,24 @@ DAILY = "30 2 * * *"
 def test_default_schedules_can_be_changed_and_removed() -> None:
     [daily] = schedules_of("throughput")
     assert (daily.cron, daily.when, daily.enabled, daily.last_run) == (DAILY, "At 02:30 AM UTC", True, None)
+    assert daily.parameters == Parameters(last_hours=24)
     changed = change("throughput", daily.id, cron="15 * * * *")
     assert (changed.id, changed.when) == (daily.id, "At 15 minutes past the hour UTC")
     assert schedules_of("throughput") == [changed]
     remove("throughput", daily.id)
     assert schedules_of("throughput") == []
+
+
+def test_the_migration_to_a_day_leaves_changed_schedules_alone() -> None:
+    migration = import_module("spark_jobs.migrations.0002_throughput_of_a_day")
+    [daily] = schedules_of("throughput")
+    migration.unlimit(apps, None)
+    assert schedules_of("throughput")[0].parameters == schedules.EVERYTHING
+    migration.limit(apps, None)
+    assert schedules_of("throughput") == [daily]
+    changed = change("throughput", daily.id, parameters=schedules.EVERYTHING)
+    migration.limit(apps, None)
+    assert schedules_of("throughput") == [changed]
 
 
 def test_a_schedule_is_added_for_beat_to_find() -> None:
@@ -90,8 +105,8 @@ def test_bad_cron_expressions_are_refused(cron: str) -> None:
 
 def test_repeated_and_too_many_schedules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScheduleExistsError, match="already"):
-        add("throughput", DAILY)
-    other = add("throughput", "0 3 * * *")
+        add("throughput", DAILY, parameters=Parameters(last_hours=24))
+    other = add("throughput", "0 3 * * *", parameters=Parameters(last_hours=24))
     with pytest.raises(ScheduleExistsError, match="already"):
         change("throughput", other.id, cron=DAILY)
     monkeypatch.setattr(schedules, "MOST", 2)

@@ -57,15 +57,21 @@ def entries_with(data: bytes, needle: bytes) -> Iterator[tuple[int, BatchEntry]]
 
     Raises MessageBatchError as ``decode_batch`` does, for what it reads.
     """
+    size_at, last = _SIZE.unpack_from, len(data) - _FIXED
     at, number, found = 0, 0, data.find(needle)
     while found >= 0:
-        if len(data) - at < _FIXED or (size := _SIZE.unpack_from(data, at)[0]) < _FIXED:
+        first, size = at, 0
+        while at <= found and at <= last:  # thousands of messages before the one that has the bytes
+            first = at
+            (size,) = size_at(data, at)
+            if size < _FIXED:
+                break
+            at += size
+            number += 1
+        if at <= found or size < _FIXED:
             raise MessageBatchError(f"message {number} has no valid size")
-        if at + size > found:
-            yield number, decode_batch(data[at : at + size])[0]
-            found = data.find(needle, at + size)
-        at += size
-        number += 1
+        yield number - 1, decode_batch(data[first:at])[0]
+        found = data.find(needle, at)
 
 
 def decode_batch(data: bytes) -> list[BatchEntry]:

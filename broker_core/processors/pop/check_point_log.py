@@ -1,8 +1,8 @@
 """The revive log: check points and acknowledgements are messages, so that a kill loses none of them.
 
-REVIVE_GROUP has the offsets at which the next start begins to read. A pop moves its group's offset at
-once, but consumerOffset.json is written later. So a start also takes a group's offsets from the check points behind
-those of OFFSETS_GROUP, which were stored after the table was copied.
+REVIVE_GROUP has the offset of the last record that a start need not read: RocketMQ begins behind it. A pop moves its
+group's offset at once, but consumerOffset.json is written later. So a start also takes a group's offsets from the check
+points behind those of OFFSETS_GROUP, which were stored after the table was copied.
 
 A power cut may keep later pages of the log and lose earlier ones. Behind lost records a start takes no pop and no
 acknowledgement for granted: the copy that an acknowledgement stands for may be lost, or the check point of an earlier
@@ -142,7 +142,8 @@ def note_progress(context: Context) -> None:
     """Record where the next load begins, before consumerOffset.json is written."""
     name = revive_topic(context.options.broker_cluster_name)
     for queue_id, offset in context.check_points.progress().items():
-        context.offsets.commit(REVIVE_GROUP, name, queue_id, offset)
+        if offset:
+            context.offsets.commit(REVIVE_GROUP, name, queue_id, offset - 1)
     for queue_id, offset in context.check_points.ends().items():
         context.offsets.commit(OFFSETS_GROUP, name, queue_id, offset)
 
@@ -168,7 +169,8 @@ def load_check_points(context: Context, now: Now) -> list[tuple[str, str]]:
 
 
 def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) -> None:
-    begin = max(context.offsets.query(REVIVE_GROUP, name, queue_id) or 0, context.store.min_offset(name, queue_id))
+    done = context.offsets.query(REVIVE_GROUP, name, queue_id)
+    begin = max(0 if done is None else done + 1, context.store.min_offset(name, queue_id))
     load = _Load(context, context.offsets.query(OFFSETS_GROUP, name, queue_id) or 0, now)
     offset = begin
     while offset < end:

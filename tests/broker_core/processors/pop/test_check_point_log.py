@@ -144,6 +144,26 @@ def test_nobody_moves_the_brokers_own_progress() -> None:
         assert refused.code == 16
 
 
+def test_the_progress_is_the_last_record_that_rocketmq_need_not_read() -> None:
+    """RocketMQ reads from the record behind this offset on."""
+    bench = Bench()
+    bench.send("orders", b"a", b"b", b"c")
+    first = take(bench, max_msg_nums=1)
+    second = take(bench, max_msg_nums=1)
+
+    def progress() -> int | None:
+        check_point_log.note_progress(bench.context)
+        return bench.context.offsets.query("CID_RMQ_SYS_REVIVE_GROUP", LOG, 0)
+
+    assert progress() is None, "the first record is needed"
+    ack(bench, first)
+    assert progress() == 0
+    assert restart(bench).context.check_points.messages == 1
+    ack(bench, second)
+    assert progress() == 3, "all records"
+    assert restart(bench).context.check_points.messages == 0
+
+
 def test_a_long_log_is_read_in_pieces() -> None:
     bench = Bench()
     bench.send("orders", *[b"x"] * 80)

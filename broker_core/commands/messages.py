@@ -341,7 +341,8 @@ class GetMessageTimeline(Command, frozen=True):
 
 
 class Timeline(Reply, frozen=True):
-    """``events`` as in ``events.py``. ``complete`` is False if the ring lacks the MessagesStored event of a copy.
+    """``events`` as in ``broker_core.events``. ``complete`` is False if the ring lacks the MessagesStored event
+    of a copy.
 
     Only then ``journal`` is not empty: entries of the poll journal about the message (``formats/poll_journal.py``),
     which are older than the ring, or also in it.

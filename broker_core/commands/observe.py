@@ -73,7 +73,7 @@ class GetHoldTimeline(Command, frozen=True):
 
 
 class HoldTimeline(Reply, frozen=True):
-    """The ``events`` of one held pull, as in ``events.py``, and its row while it is held.
+    """The ``events`` of one held pull, as in ``broker_core.events``, and its row while it is held.
 
     ``complete`` is False if the ring does not reach back to its PullHeld event, or events in the middle are left out.
     """
@@ -159,7 +159,7 @@ class Snapshot(Reply, frozen=True):
     """Everything that a page needs before it applies events above ``seq``.
 
     ``*_total`` also count what is beyond the limits. ``client_events`` are the latest events about clients and groups,
-    oldest first, as in ``events.py``.
+    oldest first, as in ``broker_core.events``.
     """
 
     broker: str
@@ -189,7 +189,7 @@ class GetEvents(Command, frozen=True):
 
 
 class Events(Reply, frozen=True):
-    """``events`` as in ``events.py``. ``first_seq`` is the ``seq`` of the oldest event in the ring."""
+    """``events`` as in ``broker_core.events``. ``first_seq`` is the ``seq`` of the oldest event in the ring."""
 
     epoch: int
     seq: int

@@ -25,45 +25,42 @@ SUBJECT_LETTERS = 72
 FIRST_CHECKED_COMMIT = "4c6d532"
 """The subjects of this commit's descendants are checked; older ones are as they are."""
 
-NO_TEST_OF_ITS_OWN = (
-    {
-        "apps.py": "declares an app to Django, which loads it at every start",
-        "bridge/management/commands/broker.py": "run as a real process in tests/test_commands.py",
-        "bridge/management/commands/engine_ready.py": "run as a real process in tests/test_commands.py",
-        "bridge/management/commands/options.py": "run as a real process in tests/test_docs.py",
-        "bridge/management/commands/request_codes.py": "run in tests/test_docs.py",
-        "bridge/management/commands/verdicts.py": "run in tests/test_docs.py",
-        "broker_core/client/consumer/mq_consumer_inner.py": "protocols alone; mypy holds the consumers to them",
-        "broker_core/client/producer/outgoing.py": "one struct",
-        "broker_core/processor_table.py": "one table; tests/broker_core/commands/test_commands.py holds that it is whole",
-        "broker_core/version.py": "one constant",
-        "spark_jobs/errors.py": "names of errors alone",
-        "spark_jobs/reports/shape.py": "structs alone; tests/spark_jobs/reports/test_reports.py holds every report to them",
-    }
-    | {
-        f"broker_core/events/{name}.py": "structs alone; tests/broker_core/events/test_events.py reads them all"
-        for name in ("base", "broker", "clients", "messages", "pulls")
-    }
-    | {
-        f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"
-        for name in (
-            "admin",
-            "base",
-            "clients",
-            "group_facts",
-            "groups",
-            "messages",
-            "metrics",
-            "observe",
-            "offsets",
-            "pop",
-            "replicate",
-            "running_info",
-            "topics",
-        )
-    }
-)
+NO_TEST_OF_ITS_OWN = {
+    "apps.py": "declares an app to Django, which loads it at every start",
+    "bridge/management/commands/broker.py": "run as a real process in tests/test_commands.py",
+    "bridge/management/commands/engine_ready.py": "run as a real process in tests/test_commands.py",
+    "bridge/management/commands/options.py": "run as a real process in tests/test_docs.py",
+    "bridge/management/commands/request_codes.py": "run in tests/test_docs.py",
+    "bridge/management/commands/verdicts.py": "run in tests/test_docs.py",
+    "broker_core/client/consumer/mq_consumer_inner.py": "protocols alone; mypy holds the consumers to them",
+    "broker_core/client/producer/outgoing.py": "one struct",
+    "broker_core/processor_table.py": "one table; tests/broker_core/commands/test_commands.py holds that it is whole",
+    "broker_core/version.py": "one constant",
+    "spark_jobs/errors.py": "names of errors alone",
+    "spark_jobs/reports/shape.py": "structs alone; tests/spark_jobs/reports/test_reports.py holds every report to them",
+} | {
+    f"broker_core/commands/{name}.py": "structs alone; tests/broker_core/commands/test_commands.py holds the whole set"
+    for name in (
+        "admin",
+        "base",
+        "clients",
+        "group_facts",
+        "groups",
+        "messages",
+        "metrics",
+        "observe",
+        "offsets",
+        "pop",
+        "replicate",
+        "running_info",
+        "topics",
+    )
+}
 """Source files (by name, or by path) that need no test file beside them, and why."""
+NO_TEST_OF_ITS_OWN |= {
+    f"broker_core/events/{name}.py": "structs alone; tests/broker_core/events/test_events.py reads them all"
+    for name in ("base", "broker", "clients", "messages", "pulls")
+}
 
 TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_translations.py": "the catalogs, and the texts of templates and scripts",

@@ -154,11 +154,11 @@ async def _answer(port: EnginePort, command: commands.Command, expected: type[R]
         return None
 
 
-async def _answers(port: EnginePort) -> Answers:
+async def _answers(port: EnginePort, alone: bool) -> Answers:
     return Answers(
         *await asyncio.gather(
             _answer(port, commands.GetSnapshot(max_holds=1, max_queues=MAX_QUEUES), commands.Snapshot),
-            _answer(port, commands.GetMetrics(estimate=True), commands.BrokerMetrics),
+            _answer(port, commands.GetMetrics(estimate=True, alone=alone), commands.BrokerMetrics),
         )
     )
 
@@ -169,7 +169,8 @@ async def metrics(request: Request[Params]) -> Answer:
         ports = brokers.ports_of(request.params.broker)
     except PortUnavailable:
         ports = {}
-    answers = await asyncio.gather(*(_answers(port) for port in ports.values()))
+    alone = len(brokers.ports_of("")) == 1 if ports else False  # members also have queues at brokers that are not asked
+    answers = await asyncio.gather(*(_answers(port, alone) for port in ports.values()))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(dict(zip(ports, answers, strict=True))))
     ProcessCollector(registry=registry)

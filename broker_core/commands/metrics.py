@@ -7,6 +7,7 @@ from broker_core.commands.observe import Histogram
 
 MAX_METRIC_GROUPS = 1000
 MAX_METRIC_TOPICS = 2000
+MAX_SENTENCE = 400
 MAX_HISTORY_GROUPS = 20_000
 MAX_HISTORY_TOPICS = 5000
 
@@ -18,12 +19,14 @@ class GetMetrics(Command, frozen=True):
     are too many for any page.
 
     With ``estimate``, only messages that have the tags of the group count, where estimateAccumulation is on.
+    ``alone``: no other broker has the groups, so what their members do can be judged by what they do here.
     """
 
     after: str | None = None
     max_groups: int = MAX_METRIC_GROUPS
     max_topics: int = MAX_METRIC_TOPICS
     estimate: bool = False
+    alone: bool = False
 
 
 class TopicMetrics(Shape, frozen=True):
@@ -45,9 +48,18 @@ class TopicMetrics(Shape, frozen=True):
     delivered: int | None
 
 
-class GroupMetrics(Shape, frozen=True):
-    """``holds``, ``retrying`` and ``dead_letters`` as in ConsumerGroupView; ``state`` from the group's progress alone.
+class VerdictLine(Shape, frozen=True):
+    """A verdict without its evidence. ``id`` is in the catalogue; ``sentence`` has at most MAX_SENTENCE characters."""
 
+    id: str
+    severity: Literal["error", "warning", "info", "ok"]
+    sentence: str
+
+
+class GroupMetrics(Shape, frozen=True):
+    """``state``, ``holds``, ``retrying`` and ``dead_letters`` as in ConsumerGroupView.
+
+    ``verdicts`` are the errors and warnings, the worst first and each id once; if there are none, the first verdict.
     ``dead_lettered`` also counts the dead letters that were deleted since.
     """
 
@@ -58,6 +70,7 @@ class GroupMetrics(Shape, frozen=True):
     dead_letters: int
     dead_lettered: int
     topics: list[TopicMetrics]
+    verdicts: list[VerdictLine]
 
 
 class BrokerMetrics(Reply, frozen=True):

@@ -245,6 +245,9 @@ def group_metrics(group: str = "G", *topics: commands.TopicMetrics, **changes: A
         "retrying": 3,
         "dead_letters": 2,
         "dead_lettered": 7,
+        "verdicts": [
+            commands.VerdictLine(id="listener_blocked", severity="error", sentence=f"{group} stands still: 2 messages.")
+        ],
     }
     return commands.GroupMetrics(group=group, topics=[*topics] or [topic_metrics()], **fields | changes)
 

@@ -25,6 +25,8 @@ from broker_core.filters.tags import parse_client_subscription
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import dead_letters
 from broker_core.processors.retry_message import DLQ_PREFIX
+from broker_core.processors.why.group_facts import condition
+from broker_core.processors.why.judged import judge_live, lines_of, well
 from broker_core.processors.why.live_state import MAX_QUEUES, group_names, live_state, look_around
 from broker_core.verdicts.progress import queue_progress
 from broker_core.walk import Steps
@@ -42,13 +44,15 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     is_estimate = command.estimate and context.options.estimate_accumulation
     names = yield from group_names(context, command.after or "")
     seen = yield from look_around(context, names[:max_groups])
+    broker = well(condition(context, now))
     groups: list[GroupMetrics] = []
     left_out = 0
     for group in names[:max_groups]:
         topics = seen.topics_of(context, group)
         if is_page and groups and len(topics) > room:
             break
-        live = yield from live_state(context, group, topics, seen, now)
+        live = yield from live_state(context, group, topics, seen, now, alone=command.alone)
+        judged = yield from judge_live(context, group, live, seen, broker, now, alone=command.alone)
         rows = yield from _topics(context, group, live.queues, room, is_estimate)
         room -= len(rows)
         configs = (context.topics.get(topic) for topic in topics)
@@ -56,12 +60,13 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
         groups.append(
             GroupMetrics(
                 group=group,
-                state=live.state,
+                state=judged.state,
                 holds=None if context.store.follows else context.holds.count_of_group(group),
                 retrying=seen.retrying(context, group),
                 dead_letters=dead_letters(context, group),
                 dead_lettered=context.store.max_offset(DLQ_PREFIX + group, DLQ_QUEUE),
                 topics=rows,
+                verdicts=lines_of(judged),
             )
         )
         yield

@@ -1,5 +1,6 @@
 """The list of groups: in pages, with figures, and with the same problems as the groups' verdicts."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from broker_core import commands as c
 from broker_core import walk
 from broker_core.processors.why import group_list
+from broker_core.processors.why import judged as judged_groups
 from broker_core.verdicts.judge import judge
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, join
@@ -19,7 +21,7 @@ def listed(bench: Bench, group: str = "g", *, alone: bool = True) -> c.ConsumerG
 
 
 def judged(bench: Bench) -> tuple[str, str | None, list[str]]:
-    """(state, worst severity, problems) of the group's verdicts, which must be those of the list."""
+    """(state, worst severity, problems) of the group's verdicts, which must be those of the list and of the metrics."""
     facts = bench.call(c.GetGroupFacts(group="g"), "asker")
     assert isinstance(facts, c.GroupFacts)
     verdicts = judge([facts])
@@ -27,6 +29,15 @@ def judged(bench: Bench) -> tuple[str, str | None, list[str]]:
     found = (verdicts.state, problems[0][0] if problems else None, list(dict.fromkeys(name for _, name in problems)))
     view = listed(bench)
     assert (view.state, view.severity, view.problems) == found
+    metrics = bench.call(c.GetMetrics(alone=True), "asker")
+    assert isinstance(metrics, c.BrokerMetrics)
+    [measured] = [one for one in metrics.groups if one.group == "g"]
+    lines = {one.id: one.sentence for one in reversed(verdicts.verdicts) if one.severity in ("error", "warning")}
+    lines = lines or {one.id: one.sentence for one in verdicts.verdicts[:1]}
+    assert measured.state == verdicts.state
+    known = {name: re.sub(r", next (in \S+ s|now)", "", sentence) for name, sentence in lines.items()}
+    assert {one.id: one.sentence for one in measured.verdicts} == known, "the next try is not looked for"
+    assert measured.verdicts[0].id == verdicts.verdicts[0].id
     return found
 
 
@@ -162,7 +173,7 @@ def test_of_very_many_queues_or_members_only_what_they_have_in_common_is_judged(
     join(bench, "B", topics={"orders": "TagA"}, version=2)
     bench.tick(46_000)
     assert {"offset_beyond_end", "heartbeat_late"} < set(listed(bench).problems)
-    monkeypatch.setattr(group_list, "MAX_JUDGED", most)
+    monkeypatch.setattr(judged_groups, "MAX_JUDGED", most)
     view = listed(bench)
     assert (view.state, view.severity, view.problems) == ("ok", "error", ["subscriptions_disagree"])
     assert view.members == 2
@@ -175,7 +186,7 @@ def test_messages_that_the_group_has_in_hand_prove_nothing(monkeypatch: pytest.M
     for message in sent:
         back = c.ConsumerSendMsgBack(group="g", physical_offset=message.physical_offset, delay_level=3)
         assert bench.call(back, "A") == c.Done()
-    monkeypatch.setattr(group_list, "MAX_JUDGED", most)
+    monkeypatch.setattr(judged_groups, "MAX_JUDGED", most)
     assert judged(bench)[2] == ["some_messages_fail"]
     commit(bench, 5)
     assert judged(bench)[2] == ["every_message_fails"]
@@ -188,7 +199,7 @@ def test_messages_that_come_back_to_a_group_with_very_many_queues(monkeypatch: p
     commit(bench, 5)
     assert bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=first, delay_level=3), "A") == c.Done()
     assert judged(bench)[2] == ["some_messages_fail"]
-    monkeypatch.setattr(group_list, "MAX_JUDGED", 0)
+    monkeypatch.setattr(judged_groups, "MAX_JUDGED", 0)
     assert judged(bench)[2] == ["some_messages_fail"]
 
 

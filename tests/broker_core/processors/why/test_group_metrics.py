@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.processors.why import group_metrics, live_state
+from broker_core.processors.why import group_metrics, judged, live_state
 from tests.fakes.engine import Bench
-from tests.fakes.members import join
+from tests.fakes.members import beats, join
 from tests.fakes.pops import ack, take
 
 
@@ -49,6 +49,29 @@ def test_nothing_is_known_before_the_first_commit() -> None:
     bench = orders()
     assert progress(bench) == (None, None, None, None, 1, None)
     assert asked(bench).groups[0].state == "unknown"
+
+
+def test_a_group_whose_lag_is_unknown_is_stalled_by_an_error_as_in_its_verdicts() -> None:
+    bench = orders()
+    pull(bench, 0, max_msg_nums=2)
+    bench.tick(31_000)
+    beats(bench, "A")
+    (one,) = asked(bench, alone=True).groups
+    assert (one.state, one.topics[0].lag) == ("stalled", None)
+    assert [line.id for line in one.verdicts] == ["listener_blocked"]
+    assert one.verdicts[0].severity == "error"
+    assert one.verdicts[0].sentence.startswith("g stands still: 2 messages handed to A, nothing committed for 31 s;")
+
+
+def test_without_a_problem_the_first_verdict_is_named() -> None:
+    bench = orders()
+    assert [(line.id, line.severity) for line in asked(bench).groups[0].verdicts] == [("lag_unknown", "info")]
+
+
+def test_a_sentence_has_a_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    monkeypatch.setattr(judged, "MAX_SENTENCE", 20)
+    assert asked(bench).groups[0].verdicts[0].sentence == "The lag of 1 queue …"
 
 
 def test_pulled_messages_are_in_flight_until_they_are_committed() -> None:
@@ -131,7 +154,7 @@ def test_groups_beyond_the_limit_are_counted_and_not_looked_at(monkeypatch: pyte
     monkeypatch.setattr(
         group_metrics,
         "live_state",
-        lambda context, group, *more: looked_at.append(group) or original(context, group, *more),
+        lambda context, group, *more, **options: looked_at.append(group) or original(context, group, *more, **options),
     )
     reply = asked(bench, max_groups=2)
     assert ([one.group for one in reply.groups], reply.groups_left_out) == (["g", "other-0"], 3)

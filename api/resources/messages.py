@@ -278,7 +278,8 @@ def messages_found(
 
 
 async def get_timeline(request: Request[MessageParams]) -> Answer:
-    """What the broker did with the message, from its recent events: stored, dispatched, delivered, committed."""
+    """What the broker did with the message, from its recent events: stored, dispatched, delivered, committed, or
+    acknowledged after a pop or receive."""
     params = request.params
     command = commands.GetMessageTimeline(message_id=params.id, topic=params.topic)
     name, timeline = await _ask_about(params, command, commands.Timeline)

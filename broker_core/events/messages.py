@@ -39,6 +39,29 @@ class MessagesDelivered(Event, frozen=True):
     latency_ms: int
 
 
+class MessagesAcknowledged(Event, frozen=True):
+    """Popped messages were acknowledged: at most 32 ``offsets``, in no order. ``topic`` may be a retry topic.
+
+    ``late``: nothing changed, because the pop that the request names does not hide these messages, or no longer.
+    """
+
+    group: str
+    topic: str
+    queue_id: int
+    offsets: list[int]
+    late: bool
+
+
+class InvisibleTimeChanged(Event, frozen=True):
+    """A popped message is hidden for ``invisible_ms`` from now on. With 0, it is visible again at once."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    invisible_ms: int
+
+
 class MessagesDelayed(Event, frozen=True):
     """Messages wait in a delay level's queue, at these offsets. ``deliver_ms`` is when the first is due, wall time.
 

@@ -20,8 +20,10 @@ from broker_core.events import (
     Event,
     FlushDone,
     HalfMessageStored,
+    InvisibleTimeChanged,
     MessageDeadLettered,
     MessageRecalled,
+    MessagesAcknowledged,
     MessagesDelayed,
     MessagesDelivered,
     MessagesDispatched,
@@ -35,6 +37,7 @@ from broker_core.events import (
 from broker_core.formats import commit_log_record, message_properties
 from broker_core.formats.commit_log_record import CommitLogRecord
 from broker_core.formats.message_properties import REAL_TOPIC, RETRY_TOPIC, TRAN_MSG, UNIQ_KEY
+from broker_core.formats.pop_check_point import pop_retry_topics
 from broker_core.processors.context import Context, Request
 from broker_core.processors.query_message import MAX_BYTES, MAX_MSGS_NUM_BATCH, find_waiting_message
 from broker_core.processors.retry_message import DLQ_PREFIX
@@ -65,6 +68,8 @@ _OF_A_LEVEL = {
     kind: _fields(kind, "level", "from_offset", "to_offset")
     for kind in (MessagesDelayed, DelayElapsed, DelayedMessagesLost)
 }
+_acknowledged = _fields(MessagesAcknowledged, "topic", "queue_id", "offsets")
+_changed = _fields(InvisibleTimeChanged, "topic", "queue_id", "offset")
 _BACK = (MessageSentBack, MessageDeadLettered)
 _BY_ID: tuple[type[Event], ...] = (
     *_BACK,
@@ -155,6 +160,7 @@ def _places(context: Context, record: CommitLogRecord, message_id: str) -> Steps
                 event = recorded.event()
                 assert isinstance(event, MessageSentBack | MessageDeadLettered)
                 topics |= {event.topic, retry_topic(event.group), DLQ_PREFIX + event.group}
+                topics.update(pop_retry_topics(event.topic, event.group))
         yield
     for topic in topics - {""}:
         copies = yield from context.store.query.by_key(topic, message_id, MAX_MSGS_NUM_BATCH, 0, NO_END, MAX_BYTES)
@@ -249,6 +255,13 @@ def _is_named(note: Note, message_id: str) -> bool:
 def _places_in(note: Note, places: Places) -> set[Place]:
     """The places that the event is about."""
     kind = note.kind
+    if kind is MessagesAcknowledged:
+        topic, queue_id, offsets = _acknowledged(note.fields)
+        of_queue = places.get((topic, queue_id), ())
+        return {(topic, queue_id, offset) for offset in offsets if offset in of_queue}
+    if kind is InvisibleTimeChanged:
+        topic, queue_id, offset = _changed(note.fields)
+        return {(topic, queue_id, offset)} if offset in places.get((topic, queue_id), ()) else set()
     if kind in _OF_A_LEVEL:
         level, first, end = _OF_A_LEVEL[kind](note.fields)
         queue = (SCHEDULE_TOPIC, level - 1) if level else (TIMER_TOPIC, 0)

@@ -135,6 +135,25 @@ describe("the time line", () => {
     assert.deepEqual([3, 0].map((level) => stepsOf(message, back(level)).at(-1).word), ["sent back", "no ack"]);
     assert.match(explainEvent(back(0)[0]).text, /^Message M of orders came back without an ack and will be delivered again \(retry 1\)\.$/);
   });
+  const popped = [
+    { type: "offset_committed", wall_ms: "1000", group: "a", client_id: "c1", topic: "orders", queue_id: 0, offset: "1" },
+    { type: "messages_delivered", wall_ms: "1000", group: "a", client_id: "c1", messages: 1 },
+  ];
+  const acknowledged = (fields) => ({ type: "messages_acknowledged", wall_ms: "2000", group: "a", topic: "orders", queue_id: 0, offsets: ["0"], late: false, ...fields });
+  test("says that a popped message waits for its acknowledgement, although the offset moved", () => {
+    const [waiting] = groupsOf(message, popped, true);
+    assert.deepEqual([waiting.word, waiting.text], ["delivered", "Delivered as soon as it was stored; not acknowledged yet, as far as is known."]);
+    const [ended] = groupsOf(message, [...popped, acknowledged()], true);
+    assert.deepEqual([ended.word, ended.tone, ended.text], ["acknowledged", "good", "Delivered as soon as it was stored; acknowledged 1.0 s after it was stored."]);
+    assert.deepEqual(groupsOf(message, [...popped, acknowledged({ late: true })], true), [waiting], "a late one changed nothing");
+    assert.deepEqual(groupsOf(message, [acknowledged({ group: "other", late: true })], true), []);
+  });
+  test("has steps for acknowledgements and changed leases", () => {
+    const change = (ms) => ({ type: "invisible_time_changed", wall_ms: "1500", group: "a", topic: "orders", queue_id: 0, offset: "0", invisible_ms: ms });
+    const steps = stepsOf(message, [...popped, change("30000"), change("0"), acknowledged(), acknowledged({ late: true })]).slice(-4);
+    assert.deepEqual(steps.map(({ word, text }) => `${word}: ${text}`), ["lease: hidden from a for 30.0 s from then on", "lease: visible to a again",
+      "acknowledged: by a, which will not get it again", "late ack: changed nothing: the delivery that a acknowledged does not hide it any more"]);
+  });
   test("calls a dead letter that was sent again so, not a retry 0", () => {
     const again = [{ type: "message_sent_back", wall_ms: "3000", topic: "orders", group: "c", message_id: "M", reconsume_times: 0 }];
     assert.deepEqual(stepsOf(message, again).at(-1).word, "sent again");

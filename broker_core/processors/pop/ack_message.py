@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from broker_core import events
 from broker_core.clock import Now
 from broker_core.codes import ResponseCode
 from broker_core.commands import AckMessage, Acknowledged, ChangeInvisibleTime, InvisibleTimeChanged, Reply
@@ -25,6 +26,7 @@ from broker_core.store.commit_log import PendingMessage
 
 MAX_OFFSETS = 4096
 """Offsets in one acknowledgement. A check point has at most 32."""
+MAX_OFFSETS_OF_EVENT = 32
 
 
 class _Place(msgspec.Struct, gc=False):
@@ -112,8 +114,10 @@ class Acknowledgements:
             if not command.order:
                 nums = reply.messages + len(reply.late)
                 context.stats.group_ack.add(((command.topic, command.consumer_group), nums, 0, now.mono_ns))
+            if reply.late:
+                context.counters.acknowledged_late += len(reply.late)
+                _report(context, command.consumer_group, command.topic, command.queue_id, reply.late, now, late=True)
         context.counters.messages_acknowledged += sum([reply.messages for _, reply in answers])
-        context.counters.acknowledged_late += sum([len(reply.late) for _, reply in answers])
         self._commit.acknowledge_popped(answers, now)
 
 
@@ -133,13 +137,24 @@ def _record(context: Context, place: _Place, now: Now) -> PendingMessage | None:
     return acknowledgement(context, place.point, place.offsets, now)
 
 
+def _report(
+    context: Context, group: str, topic: str, queue_id: int, offsets: list[int], now: Now, *, late: bool = False
+) -> None:
+    for start in range(0, len(offsets), MAX_OFFSETS_OF_EVENT):
+        part = offsets[start : start + MAX_OFFSETS_OF_EVENT]
+        context.events.emit(events.MessagesAcknowledged, now, group, topic, queue_id, part, late)
+
+
 def _acknowledge(context: Context, place: _Place, now: Now) -> None:
     """Acknowledge messages whose record is stored."""
     point, offsets = place.point, place.offsets
     if isinstance(point, LastPop):
+        topic, group, queue_id = point.place
+        _report(context, group, topic, queue_id, offsets, now)
         pop_in_order.acknowledge(context, point, offsets, now)
         return
     assert point is not None
+    _report(context, point.group, point.topic, point.queue_id, offsets, now)
     context.check_points.acknowledge(point, *offsets)
     context.check_points.note_acknowledged(point.group, point.topic, len(offsets), now.mono_ns)
 
@@ -157,6 +172,8 @@ def change_invisible_time(context: Context, request: Request, now: Now) -> Reply
             f"topic {command.topic} at that time, or it was acknowledged, or its invisible time is over",
             code=ResponseCode.NO_MESSAGE,
         )
+    group, topic, queue_id = command.consumer_group, command.topic, command.queue_id
+    context.events.emit(events.InvisibleTimeChanged, now, group, topic, queue_id, command.offset, command.invisible_ms)
     return changed
 
 

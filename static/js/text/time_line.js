@@ -25,6 +25,10 @@ const STEPS = {
   delayed_messages_lost: (e) => [t("lost"), "bad", t("cannot be delivered: {0}", e.reason)],
   pull_woken: (e) => [t("woken"), "good", t("a pull that was held for {0}: {1}", millis(number(e.held_us) / 1000), wokenBy(e))],
   messages_delivered: (e) => [t("delivered"), "good", t("to {0}{1}", e.client_id || t("a client"), others(e))],
+  messages_acknowledged: (e) => (e.late ? [t("late ack"), "warn", t("changed nothing: the delivery that {0} acknowledged does not hide it any more", e.group)]
+    : [t("acknowledged"), "good", t("by {0}, which will not get it again", e.group)]),
+  invisible_time_changed: (e) => [t("lease"), "calm", number(e.invisible_ms) ? t("hidden from {0} for {1} from then on", e.group, millis(number(e.invisible_ms)))
+    : t("visible to {0} again", e.group)],
   offset_committed: (e) => [t("committed"), "good", t("{0} moved the offset of {1} to {2}", e.client_id || t("the group"), queueKey(e.topic, e.queue_id), count(e.offset))],
   message_sent_back: (e) => (isResent(e) ? [t("sent again"), "calm", t("a dead letter, as a first attempt")] : [isUnacknowledged(e) ? t("no ack") : t("sent back"), "warn", t("to be delivered again (retry {0})", count(e.reconsume_times))]),
   message_dead_lettered: (e) => [t("dead"), "bad", t("moved to the dead letter queue: {0}", DEAD[e.reason] ?? e.reason)],
@@ -77,10 +81,15 @@ export function stepsOf(message, events) {
 export function groupsOf(message, events, complete) {
   const groups = new Map();
   for (const event of events) {
-    if (!event.group) continue;
-    if (!groups.has(event.group)) groups.set(event.group, { delivered: [], committed: null, sentBack: 0, resent: 0, dead: message.topic === `%DLQ%${event.group}` ? "" : null });
+    if (!event.group || event.late || event.type === "invisible_time_changed") continue; // says nothing about the outcome
+    if (!groups.has(event.group)) groups.set(event.group, { delivered: [], isPopped: false, acknowledged: null, committed: null, sentBack: 0, resent: 0, dead: message.topic === `%DLQ%${event.group}` ? "" : null });
     const entry = groups.get(event.group);
-    if (event.type === "messages_delivered") entry.delivered.push(number(event.wall_ms));
+    if (event.type === "messages_delivered") {
+      entry.delivered.push(number(event.wall_ms));
+      entry.isPopped = entry.committed === number(event.wall_ms); // a pop moves the offset itself, when it delivers
+      if (entry.isPopped) entry.committed = null;
+    }
+    if (event.type === "messages_acknowledged") entry.acknowledged = number(event.wall_ms);
     if (event.type === "offset_committed") entry.committed = number(event.wall_ms);
     if (event.type === "message_sent_back") entry[isResent(event) ? "resent" : "sentBack"] += 1;
     if (event.type === "message_dead_lettered") entry.dead = event.reason;
@@ -89,7 +98,7 @@ export function groupsOf(message, events, complete) {
   return [...groups].map(([group, entry]) => ({ group, ...outcome(entry, stored, complete) }));
 }
 
-function outcome({ delivered, committed, sentBack, resent, dead }, stored, complete) {
+function outcome({ delivered, isPopped, acknowledged, committed, sentBack, resent, dead }, stored, complete) {
   // Events of one turn of the broker have one time: 0 ms is not measured.
   const after = (at) => at > stored ? t("{0} after it was stored", millis(at - stored))
     : at < stored ? t("{0} before this copy was stored", millis(stored - at)) : t("as soon as it was stored");
@@ -97,12 +106,15 @@ function outcome({ delivered, committed, sentBack, resent, dead }, stored, compl
   if (delivered.length) parts.push(t("delivered {0}{1}", after(delivered[0]), delivered.length > 1 ? t(", {0} times in all", count(delivered.length)) : ""));
   if (sentBack) parts.push(plural(sentBack, "sent back once", "sent back {0} times"));
   if (resent) parts.push(plural(resent, "sent again once after it was dead", "sent again {0} times after it was dead"));
+  if (acknowledged !== null) parts.push(t("acknowledged {0}", after(acknowledged)));
   if (committed !== null) parts.push(t("committed {0}", after(committed)));
   const text = capitalize(t("{0}.", parts.join(t("; "))));
   if (dead !== null) return { word: t("dead"), tone: "bad", text };
+  if (acknowledged !== null) return { word: t("acknowledged"), tone: "good", text };
   if (committed !== null && !delivered.length && !sentBack && !resent) return passed(after(committed), complete);
   if (committed !== null) return { word: sentBack ? t("sent back") : t("committed"), tone: sentBack ? "warn" : "good", text };
-  return { word: delivered.length ? t("delivered") : sentBack ? t("sent back") : t("sent again"), tone: "calm", text: t("{0}; not committed yet, as far as is known.", text.slice(0, -1)) };
+  return { word: delivered.length ? t("delivered") : sentBack ? t("sent back") : t("sent again"), tone: "calm",
+    text: isPopped ? t("{0}; not acknowledged yet, as far as is known.", text.slice(0, -1)) : t("{0}; not committed yet, as far as is known.", text.slice(0, -1)) };
 }
 
 /** The offset moved past a message that no event delivers: it is consumed only if an event is missing. */

@@ -7,6 +7,7 @@ from broker_core.formats.message_properties import encode
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
 from broker_core.store import query_message as search
 from tests.fakes.engine import Bench, records, send
+from tests.fakes.pops import RETRY, ack, bodies, change, take
 
 
 def timeline(bench: Bench, message_id: str, topic: str = "") -> c.Timeline:
@@ -102,6 +103,31 @@ def test_a_delayed_message_that_is_sent_back_until_it_is_dead_is_one_story() -> 
         ("SCHEDULE_TOPIC_XXXX", 0),
         ("%RETRY%g", 0),
         ("%DLQ%g", 0),
+    ]
+
+
+def test_a_popped_message_that_is_acknowledged_late_and_in_its_second_delivery_is_one_story() -> None:
+    bench = Bench()
+    bench.send("orders", b"x")
+    message_id = bench.send("orders", b"y").messages[0].message_id
+    first = take(bench, max_msg_nums=2)
+    change(bench, first, 1, 61_000)
+    change(bench, first, 0, 1)
+    bench.tick(62_000)
+    ack(bench, first, 0, 1)
+    second = take(bench, max_msg_nums=2)
+    assert bodies(second) == [b"x", b"y"]
+    ack(bench, second)
+    events = timeline(bench, message_id, "orders").events
+    other = {"messages_stored", "messages_dispatched", "offset_committed"}
+    about = [(event["type"], event["topic"], event.get("late")) for event in events if event["type"] not in other]
+    assert about == [
+        ("messages_delivered", "orders", None),
+        ("invisible_time_changed", "orders", None),
+        ("message_sent_back", "orders", None),
+        ("messages_acknowledged", "orders", True),
+        ("messages_delivered", RETRY, None),
+        ("messages_acknowledged", RETRY, False),
     ]
 
 

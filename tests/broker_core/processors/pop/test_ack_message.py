@@ -6,9 +6,14 @@ import pytest
 from msgspec import structs
 
 from broker_core import commands as c
+from broker_core.events import InvisibleTimeChanged, MessagesAcknowledged
 from tests.fakes.engine import Bench
 from tests.fakes.members import failure
 from tests.fakes.pops import ack, ack_of, bodies, change, change_of, restart, take
+
+
+def acknowledged(bench: Bench) -> list[MessagesAcknowledged]:
+    return [event for event in bench.engine.events.after(0) if isinstance(event, MessagesAcknowledged)]
 
 
 def test_an_acknowledgement_counts_once() -> None:
@@ -38,6 +43,38 @@ def test_acknowledgements_of_one_batch_are_one_record_of_each_check_point() -> N
     assert take(again).code == 210
 
 
+def test_each_check_point_of_a_batch_is_one_event_and_late_offsets_are_another() -> None:
+    bench = Bench()
+    bench.send("orders", b"a", b"b", b"c", b"d")
+    first, second = take(bench, max_msg_nums=2), take(bench, max_msg_nums=2)
+    bench.submit(ack_of(first, 1), ack_of(second, 2), ack_of(first, 0, 3))
+    found = [(event.group, event.topic, event.queue_id, event.offsets, event.late) for event in acknowledged(bench)]
+    assert found == [
+        ("g", "orders", 0, [1, 0], False),
+        ("g", "orders", 0, [2], False),
+        ("g", "orders", 0, [3], True),
+    ]
+
+
+def test_an_event_has_32_offsets_at_most() -> None:
+    bench = Bench()
+    bench.send("orders", *[b"x"] * 40)
+    reply = take(bench, max_msg_nums=1)
+    ack(bench, reply, *range(1, 40))
+    assert [(len(event.offsets), event.late) for event in acknowledged(bench)] == [(32, True), (7, True)]
+
+
+def test_a_changed_invisible_time_is_an_event_and_a_refused_one_is_not() -> None:
+    bench = Bench()
+    bench.send("orders", b"a")
+    reply = take(bench)
+    change(bench, reply, 0, 30_000)
+    assert isinstance(change(bench, reply, 0, 30_000), c.Failed), "the first one has moved it to another check point"
+    (event,) = bench.engine.events.after(0, InvisibleTimeChanged)
+    assert isinstance(event, InvisibleTimeChanged)
+    assert (event.group, event.topic, event.queue_id, event.offset, event.invisible_ms) == ("g", "orders", 0, 0, 30_000)
+
+
 def test_an_acknowledgement_that_the_store_refuses_leaves_its_message_invisible() -> None:
     bench = Bench()
     bench.send("orders", b"a", b"b")
@@ -46,6 +83,7 @@ def test_an_acknowledgement_that_the_store_refuses_leaves_its_message_invisible(
     requests = bench.submit(ack_of(reply, 0), ack_of(reply, 1))
     replies = [bench.final(request) for request in requests]
     assert all(isinstance(refused, c.Failed) and refused.code == 14 for refused in replies), replies
+    assert not acknowledged(bench)
     assert bench.context.check_points.messages == 2
 
 

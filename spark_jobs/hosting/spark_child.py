@@ -1,17 +1,18 @@
 """The process that has the Spark session: ``python -m spark_jobs.hosting.spark_child``, started by ``spark_process``.
 
-Its argument is the file descriptor of a connection, on which orders come in, one job after the other, and answers go
-out. What the process and its Java print is the log.
+It reads orders from standard input, one job after the other, and writes answers to standard output, each a line of
+JSON. Standard error is the log.
 
     in     {"job": "report", "master": "local[*]", "scratch": "/…", "arguments": {…}}
-    out    {"progress": (40, "reading the log")}        any number of these, then one of
+    out    {"progress": [40, "reading the log"]}        any number of these, then one of
            {"done": {…}}
-           {"failed": "a sentence", "passing": False}
+           {"failed": "a sentence", "passing": false}
 
-The process ends on SIGTERM, and when the connection is closed, which is when the report worker has died. Its Java ends
-with it.
+The process ends on SIGTERM, and when standard input ends, which is when the report worker has died. Its Java ends with
+it.
 """
 
+import json
 import logging
 import os
 import queue
@@ -19,8 +20,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing.connection import Connection
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,11 +147,11 @@ def carry_out(order: dict[str, Any], say: Say) -> None:
         say({"failed": sentence(error), "passing": is_passing(error)})
 
 
-def read_orders(worker: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
-    """Pass on the worker's orders. When it has closed the connection, end this process within END_GRACE_S."""
-    with suppress(EOFError, OSError):
-        while True:
-            orders.put(worker.recv())
+def read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    """Pass on the worker's orders. When standard input has ended, end this process within END_GRACE_S."""
+    with open(0, "rb", buffering=0) as lines:  # Python cannot end while a thread waits in a buffered file
+        for line in lines:
+            orders.put(json.loads(line))
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     threading.Event().wait(END_GRACE_S)
     os._exit(1)
@@ -160,7 +160,7 @@ def read_orders(worker: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[
 def on_terminate(*_: object) -> None:
     """End Java first, because the job's clean-up would otherwise wait for the tasks that still run.
 
-    A second signal changes nothing: a parent that terminates this process often closes the connection as well, and
+    A second signal changes nothing: a parent that terminates this process often closes standard input as well, and
     `read_orders` then sends one in the middle of the clean-up. A clean-up that takes longer than END_GRACE_S is
     abandoned.
     """
@@ -177,11 +177,12 @@ def main() -> None:
     """Carry out orders until the process is ended."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, on_terminate)
-    worker: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Java and libraries print goes to the log
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=read_orders, args=(worker, orders), name="orders", daemon=True).start()
+    threading.Thread(target=read_orders, args=(orders,), name="orders", daemon=True).start()
     while True:
-        carry_out(orders.get(), worker.send)
+        carry_out(orders.get(), lambda answer: print(json.dumps(answer), file=answers, flush=True))
 
 
 if __name__ == "__main__":

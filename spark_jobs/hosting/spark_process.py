@@ -4,8 +4,10 @@ A session takes seconds to start and a gigabyte of memory, and its jobs may hang
 own process group, which carries out one job after the other and which the worker can end at any moment.
 """
 
+import json
 import logging
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -13,7 +15,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -95,13 +96,13 @@ class SparkProcess:
             self._start()
         assert self._child is not None
         child = self._child
+        assert child.stdin is not None
         with suppress(OSError):  # the child has ended, as its missing answer says
-            self._pipe.send(order)
+            os.write(child.stdin.fileno(), json.dumps(order).encode() + b"\n")
         while True:
-            if self._pipe.poll(LOOK_S):
-                try:
-                    answer: dict[str, Any] = self._pipe.recv()
-                except (EOFError, OSError):
+            with suppress(queue.Empty):
+                answer = self._answers.get(timeout=LOOK_S)
+                if answer is None:
                     return {"gone": child.wait()}
                 if "progress" not in answer:
                     return answer
@@ -110,19 +111,18 @@ class SparkProcess:
                 self._end()
 
     def _start(self) -> None:
-        self._pipe, its_end = Pipe()
-        with its_end:
-            self._child = subprocess.Popen(
-                [*self._command, str(its_end.fileno())],
-                cwd=PROJECT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=(its_end.fileno(),),
-                start_new_session=True,
-            )
-        assert self._child.stdout is not None
-        threading.Thread(target=self._read_log, args=(self._child.stdout,), name="Spark's log", daemon=True).start()
+        self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        child = subprocess.Popen(
+            self._command,
+            cwd=PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._child = child
+        threading.Thread(target=read_answers, args=(child.stdout, self._answers), name="answers", daemon=True).start()
+        threading.Thread(target=self._read_log, args=(child.stderr,), name="Spark's log", daemon=True).start()
 
     def _read_log(self, output: Iterable[bytes]) -> None:
         """Write the child's output to the log of the job under way, and to the worker's own output."""
@@ -148,3 +148,11 @@ class SparkProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def read_answers(output: Iterable[bytes], answers: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
+    """Pass on the child's answers, and None when it has ended."""
+    for line in output:
+        if line.endswith(b"\n"):  # otherwise the child has ended in the middle of it
+            answers.put(json.loads(line))
+    answers.put(None)

@@ -1,10 +1,10 @@
 """The child process from its inside, in the session that all tests share, and how a real one ends."""
 
+import json
 import os
 import subprocess
 import sys
 from contextlib import nullcontext
-from multiprocessing import Pipe
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -155,22 +155,21 @@ spark_child.main()
 
 @pytest.mark.parametrize("how", ["terminated", "left alone"])
 def test_the_process_ends_in_order_on_request_and_when_its_parent_has_died(how: str) -> None:
-    ours, its_end = Pipe()
-    with its_end:
-        process = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(its_end.fileno())],
-            cwd=PROJECT,
-            env=os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(its_end.fileno(),),
-            text=True,
-        )
-    with ours:
-        ours.send({"job": "first"})
-        assert ours.recv() == {"progress": (0, "first")}
-        if how == "terminated":
-            process.terminate()
-    log, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        cwd=PROJECT,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    print(json.dumps({"job": "first"}), file=process.stdin, flush=True)
+    assert json.loads(process.stdout.readline()) == {"progress": [0, "first"]}
+    if how == "terminated":
+        process.terminate()
+        process.wait(60)
+    rest, log = process.communicate(timeout=60)  # closes its standard input
+    assert (process.returncode, rest) == (0, "")
     assert log.splitlines() == ["for the log", "session closed"]

@@ -1,6 +1,7 @@
 """The child process as the worker sees it, with a stand-in that answers as the real one does."""
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -15,16 +16,16 @@ from spark_jobs.hosting import spark_process
 from spark_jobs.hosting.spark_process import SparkProcess
 
 STAND_IN = r"""
-import os, signal, sys, time
-from multiprocessing.connection import Connection
+import json, os, signal, subprocess, sys, time
 
-worker = Connection(int(sys.argv[1]))
-say = worker.send
-while True:
-    order = worker.recv()
+def say(answer):
+    print(json.dumps(answer), flush=True)
+
+for line in sys.stdin:
+    order = json.loads(line)
     what = order["job"]
     if what == "good":
-        say({"progress": (40, "reading")})
+        say({"progress": [40, "reading"]})
         say({"done": {"pid": os.getpid()}})
     elif what == "talks":
         os.write(2, "größer\n".encode() + b"x" * 5000 + b"\n")
@@ -32,10 +33,13 @@ while True:
     elif what == "endless":
         if order.get("deaf"):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        say({"progress": (5, "waiting")})
+        say({"progress": [5, "waiting"]})
+        time.sleep(600)
+    elif what == "has a child":
+        say({"progress": [subprocess.Popen(["sleep", "600"]).pid, "waiting"]})
         time.sleep(600)
     elif what == "torn":
-        os.write(worker.fileno(), b"\0\0\1\0half of an answer")
+        os.write(1, b'{"done": {"half')
         os._exit(7)
 """
 
@@ -149,6 +153,19 @@ def test_a_job_that_nobody_wants_any_more_is_ended(
     process = start()
     assert process.run(order, tmp_path / "log", FakeWatcher(lambda: False)) == {"gone": code}
     assert process.pid is None
+
+
+def test_a_cancelled_job_takes_the_processes_with_it_that_the_child_has_started(start: Start, tmp_path: Path) -> None:
+    grandchildren: list[int] = []
+
+    def cancel() -> bool:
+        grandchildren.append(os.pidfd_open(watcher.seen[0][0]))
+        return False
+
+    watcher = FakeWatcher(cancel)
+    assert start().run({"job": "has a child"}, tmp_path / "log", watcher) == {"gone": -signal.SIGTERM}
+    assert select.select(grandchildren, [], [], 60)[0] == grandchildren, "it has ended"
+    os.close(grandchildren[0])
 
 
 def test_a_child_that_is_killed_is_replaced(start: Start, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A report on a standalone Spark cluster, a master and two workers as processes of their own, that lose what they may.
 
-About 40 s on two idle cores, most of it the starts of seven Javas.
+`make test` runs the first two tests, and `make torture` all of them. Most of their time is the starts of Javas: about 30
+and 40 s on two idle cores.
 """
 
 import os
@@ -22,8 +23,6 @@ from tests.spark_jobs.watching import Watching, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.torture
 
 RECORDS = 500
 BROKERS = "abcdefgh"
@@ -93,6 +92,7 @@ def kill_executor(cluster: SparkCluster) -> None:
     os.kill(executors[0], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_the_result_is_the_one_without_a_cluster(
     run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -103,6 +103,7 @@ def test_the_result_is_the_one_without_a_cluster(
     cluster.wait_for_executors("one", "two")
 
 
+@pytest.mark.slow
 def test_an_executor_that_dies_in_the_middle_changes_nothing(
     run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_an_executor_that_dies_in_the_middle_changes_nothing(
     assert tables_of(tmp_path / "run") == expected
 
 
+@pytest.mark.torture
 def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_whole(
     run: Any, expected: Any, process: SparkProcess, tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_who
     assert tables_of(tmp_path / "run") == expected
 
 
+@pytest.mark.torture
 def test_a_machine_that_dies_in_the_middle_changes_nothing(
     run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -135,6 +138,7 @@ def test_a_machine_that_dies_in_the_middle_changes_nothing(
     assert tables_of(tmp_path / "run") == expected
 
 
+@pytest.mark.torture
 def test_a_cancel_ends_the_driver_in_order(run: Any, process: SparkProcess, tmp_path: Path) -> None:
     watching = Watching(lambda: watching.give_up())
     assert run(watching) == {"gone": 0}  # killed by SIGKILL, it would leave Spark's files behind
@@ -144,6 +148,7 @@ def test_a_cancel_ends_the_driver_in_order(run: Any, process: SparkProcess, tmp_
     assert list((tmp_path / "scratch" / "local").glob("*/*")) == []
 
 
+@pytest.mark.torture
 def test_an_unreachable_master_is_a_passing_failure(run: Any, cluster: SparkCluster, process: SparkProcess) -> None:
     cluster.kill("master")
     process.end()  # a session that there is would go on with the workers it has

@@ -1,7 +1,7 @@
 """A report on a standalone Spark cluster, a master and two workers as processes of their own, that lose what they may.
 
-`make test` runs the first two tests, and `make torture` all of them. Most of their time is the starts of Javas: about 30
-and 40 s on two idle cores.
+`make test` runs the first two tests, `make torture` all of them: about 30 and 40 s on two idle cores, most of it the
+starts of Javas.
 """
 
 import os

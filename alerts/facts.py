@@ -6,13 +6,13 @@ turns, and this process never holds more than one page.
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from django.utils.translation import gettext_noop
 
 from alerts.evaluation import Moment, NewEvents, Readings, RuleState
-from alerts.rules import Rule, Subject, matches
-from alerts.sentence import Sentence
+from alerts.rules import Rule, Subject, VerdictSeverity, matches
+from alerts.sentence import VERDICTS, Sentence
 from bridge.port import BrokerError, EnginePort, PortTimeout, PortUnavailable, commands
 
 GROUPS_OF_PAGE = 1000
@@ -23,7 +23,7 @@ GROUPS_AT_ONCE = 20
 TIMEOUT_MS = 10_000
 GROUPS_S = 40.0
 """Seconds after which no further page of a broker is asked for, so that a slow broker does not hold up the others."""
-ABOUT_GROUPS = ("group_state", "lag", "oldest", "dead_letters")
+ABOUT_GROUPS = ("group_state", "group_verdict", "lag", "oldest", "dead_letters")
 
 R = TypeVar("R", bound=commands.Reply)
 
@@ -43,12 +43,14 @@ class Watch:
         self._dead = dead
         self._missed = missed
         self._now = now
+        self._alone = False
 
     def _asks(self, *kinds: str) -> bool:
         return any(rule.what in kinds for rule in self.rules)
 
     async def look(self, ports: Mapping[str, EnginePort]) -> None:
         """Ask every broker that has a port."""
+        self._alone = len(ports) == 1  # otherwise members also have queues at the other brokers
         await asyncio.gather(*(self._broker(name, port) for name, port in ports.items()))
 
     async def _broker(self, broker: str, port: EnginePort) -> None:
@@ -116,7 +118,8 @@ class Watch:
         began = loop.time()
         for page_number in range(MAX_PAGES):
             try:
-                page = await _ask(port, commands.GetMetrics(after=after, max_groups=limit), commands.BrokerMetrics)
+                command = commands.GetMetrics(after=after, max_groups=limit, alone=self._alone)
+                page = await _ask(port, command, commands.BrokerMetrics)
             except BrokerError as error:
                 self.problems.append(f"{broker} did not answer for its groups: {error.remark}.")
                 return False
@@ -160,14 +163,33 @@ class Watch:
             readings = self.readings[rule.id]
             if rule.what == "group_state":
                 if group.state in rule.states:
-                    readings.add(subject, Sentence(group.state))
+                    readings.add(subject, _state_text(group))
                 elif group.state == "unknown":
                     readings.add_unknown(subject)
+            elif rule.what == "group_verdict":
+                found = next((one for one in group.verdicts if _is_asked_for(rule, one)), None)
+                if found is not None:
+                    readings.add(subject, Sentence("{0}: {1}", Sentence(VERDICTS[found.id]), found.sentence))
             elif rule.what == "dead_letters":
                 if new_dead > rule.threshold:
                     readings.add(subject, _dead_letters_text(new_dead, group.dead_letters))
             else:
                 _read_topics(rule, readings, broker, group, is_cut=is_cut)
+
+
+def _state_text(group: commands.GroupMetrics) -> Sentence:
+    """The state, and the sentence of the worst verdict."""
+    state = Sentence(group.state)
+    return Sentence("{0}: {1}", state, group.verdicts[0].sentence) if group.verdicts else state
+
+
+def _is_asked_for(rule: Rule, verdict: commands.VerdictLine) -> bool:
+    """Whether a rule on group_verdict fires for this verdict."""
+    return (
+        verdict.id in VERDICTS
+        and verdict.severity in (rule.verdict_severities or get_args(VerdictSeverity))
+        and (not rule.verdicts or verdict.id in rule.verdicts)
+    )
 
 
 def _read_topics(rule: Rule, readings: Readings, broker: str, group: commands.GroupMetrics, *, is_cut: bool) -> None:

@@ -25,6 +25,9 @@ SHOWN = 20
 IN_WEBHOOK = 100
 """Alerts in the body of a webhook; ``truncatedAlerts`` counts the others."""
 MAX_WORD = 150
+"""Characters of a name."""
+MAX_TEXT = 400
+"""Characters of what is said of an alert."""
 NEVER = "0001-01-01T00:00:00Z"
 """Alertmanager's end of an alert that has not ended."""
 _SPACES = re.compile(r"\s+")
@@ -38,11 +41,11 @@ class Post(NamedTuple):
     headers: dict[str, str]
 
 
-def clean(text: str) -> str:
-    """One line without anything invisible, of at most MAX_WORD characters."""
+def clean(text: str, most: int = MAX_WORD) -> str:
+    """One line without anything invisible, of at most ``most`` characters."""
     line = _SPACES.sub(" ", text).strip()
     line = "".join(letter if unicodedata.category(letter)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for letter in line)
-    return line if len(line) <= MAX_WORD else f"{line[: MAX_WORD - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def place_of(subject: Subject) -> str:
@@ -84,7 +87,7 @@ def _line(alert: Alert) -> str:
     begin, place = (alert.fired or alert.since).wall_ms, place_of(alert.subject)
     if alert.resolved is not None:
         return gettext("{0}: it fired from {1} to {2}").format(place, _time(begin), _time(alert.resolved.wall_ms))
-    return gettext("{0}: {1} (since {2})").format(place, clean(localized(alert.text)), _time(begin))
+    return gettext("{0}: {1} (since {2})").format(place, clean(localized(alert.text), MAX_TEXT), _time(begin))
 
 
 def _time(wall_ms: int) -> str:
@@ -146,7 +149,7 @@ def _webhook_alert(alert: Alert, labels: dict[str, str], site: str) -> dict[str,
     return {
         "status": "firing" if alert.resolved is None else "resolved",
         "labels": labels,
-        "annotations": {"summary": f"{place_of(subject)}: {clean(localized(alert.text))}"},
+        "annotations": {"summary": f"{place_of(subject)}: {clean(localized(alert.text), MAX_TEXT)}"},
         "startsAt": _time((alert.fired or alert.since).wall_ms),
         "endsAt": NEVER if alert.resolved is None else _time(alert.resolved.wall_ms),
         "generatorURL": f"{site}/groups/{quote(subject.group, safe='')}" if subject.group else f"{site}/alerts",

@@ -31,6 +31,8 @@ class AlertRule(models.Model):
     name = models.CharField(max_length=100, unique=True)
     what = models.CharField(max_length=32)
     states = models.JSONField(default=list, blank=True)
+    verdicts = models.JSONField(default=list, blank=True)
+    verdict_severities = models.JSONField(default=list, blank=True)
     threshold = models.BigIntegerField(default=0)
     group = models.CharField(max_length=255, default="*")
     topic = models.CharField(max_length=255, default="*")

@@ -8,10 +8,21 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bridge.port import State
+from bridge.port import PROBLEMS, State
 from spark_jobs.catalogue import REPORTS
 
-What = Literal["group_state", "lag", "oldest", "dead_letters", "missed_arrivals", "disk_used", "engine_down", "report"]
+What = Literal[
+    "group_state",
+    "group_verdict",
+    "lag",
+    "oldest",
+    "dead_letters",
+    "missed_arrivals",
+    "disk_used",
+    "engine_down",
+    "report",
+]
+VerdictSeverity = Literal["error", "warning"]
 Severity = Literal["critical", "warning", "info"]
 ChannelKind = Literal["webhook", "email", "dingtalk", "feishu"]
 
@@ -39,8 +50,10 @@ class Subject(NamedTuple):
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that holds ``for_s`` seconds makes an alert fire.
 
-    ``states`` are for `group_state`, ``threshold`` for all others except `engine_down`: the value must exceed it. It is
-    in messages, in ms for `oldest`, in percent for `disk_used`. ``group`` and ``topic`` are patterns with ``*``.
+    ``states`` are for `group_state`. `group_verdict` holds while the group has one of the ``verdicts``, by id, with one
+    of the ``verdict_severities``; each of the two is any if it is empty. ``threshold`` is for all others except
+    `engine_down`: the value must exceed it. It is in messages, in ms for `oldest`, in percent for `disk_used`.
+    ``group`` and ``topic`` are patterns with ``*``.
     ``report`` and ``figure`` are for `report`: a headline of a report, by its name. The threshold is in the figure's
     own unit, in percent for a share; with ``below`` the value must be lower.
     """
@@ -49,6 +62,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: What
     states: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    verdict_severities: tuple[VerdictSeverity, ...] = ()
     threshold: int = 0
     group: str = "*"
     topic: str = "*"
@@ -124,7 +139,8 @@ def check_rule(rule: Rule, channels: "frozenset[int]") -> None:
         _check_states(rule)
     elif rule.states:
         raise BadRuleError("states", f"only a rule on group_state has states, not one on {rule.what}")
-    if rule.what in ("group_state", "engine_down") and rule.threshold:
+    _check_verdicts(rule)
+    if rule.what in ("group_state", "group_verdict", "engine_down") and rule.threshold:
         raise BadRuleError("threshold", f"a rule on {rule.what} has no threshold")
     if rule.what == "disk_used" and not rule.threshold < 100:
         raise BadRuleError("threshold", "disk_used is in percent, so a threshold of 100 or more can never be exceeded")
@@ -144,6 +160,27 @@ def _check_states(rule: Rule) -> None:
     for state in rule.states:
         if state not in STATES:
             raise BadRuleError("states", f"{state!r} is no state of a group; the states are {', '.join(STATES)}")
+
+
+def _check_verdicts(rule: Rule) -> None:
+    if rule.what != "group_verdict":
+        for field, value in (("verdicts", rule.verdicts), ("verdict_severities", rule.verdict_severities)):
+            if value:
+                raise BadRuleError(field, f"only a rule on group_verdict has {field}, not one on {rule.what}")
+        return
+    if not rule.verdicts and not rule.verdict_severities:
+        raise BadRuleError(
+            "verdicts", "a rule on group_verdict must name verdicts, such as subscriptions_disagree, or severities"
+        )
+    for verdict in rule.verdicts:
+        if verdict not in PROBLEMS:
+            raise BadRuleError(
+                "verdicts", f"{verdict!r} is no error or warning about a group; those are {', '.join(PROBLEMS)}"
+            )
+        if rule.verdict_severities and not set(rule.verdict_severities) & set(PROBLEMS[verdict]):
+            raise BadRuleError(
+                "verdict_severities", f"{verdict} never has the severity {' or '.join(rule.verdict_severities)}"
+            )
 
 
 def _check_report(rule: Rule) -> None:

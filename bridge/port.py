@@ -43,6 +43,7 @@ from broker_core.formats.pop_check_point import NORMAL, POP_ORDER_REVIVE_QUEUE, 
 from broker_core.formats.recall_handle import decode as decode_recall_handle
 from broker_core.options import DESCRIPTIONS as OPTION_DESCRIPTIONS
 from broker_core.tasks import start_task
+from broker_core.verdicts.catalogue import PROBLEMS
 from broker_core.verdicts.group_state import PATIENCE_MS, State
 from broker_core.verdicts.judge import judge
 from broker_core.verdicts.verdict import Verdicts
@@ -55,6 +56,7 @@ __all__ = [
     "OPTION_DESCRIPTIONS",
     "PATIENCE_MS",
     "POP_ORDER_REVIVE_QUEUE",
+    "PROBLEMS",
     "TIERS",
     "TOPIC",
     "BrokerError",

@@ -278,4 +278,21 @@ _TABLE: tuple[Situation, ...] = (
 CATALOGUE: dict[str, Situation] = {situation.id: situation for situation in _TABLE}
 """By id, in the order in which verdicts of the same severity are listed."""
 
+_OF_BROKERS = {
+    "broker_away",
+    "broker_draining",
+    "broker_refuses_messages",
+    "holds_used_up",
+    "engine_busy",
+    "slaves_behind",
+    "flush_behind",
+}
+
+PROBLEMS: dict[str, tuple[Severity, ...]] = {
+    name: tuple(severity for severity in one.severities if severity in ("error", "warning"))
+    for name, one in CATALOGUE.items()
+    if name not in _OF_BROKERS and {"error", "warning"} & set(one.severities)
+}
+"""The errors and warnings about a group itself, which lists of groups and alerts have, with their severities."""
+
 RANKS: dict[str, int] = {name: rank for rank, name in enumerate(CATALOGUE)}

@@ -1,6 +1,6 @@
 """What the rules find at a scripted broker."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -43,7 +43,9 @@ async def test_states_lags_and_ages_are_found_where_the_patterns_fit() -> None:
         group_metrics("idle", topic_metrics("orders", lag=0, oldest_ms=0), state="ok"),
         disk_used_percent=80.5,
     )
-    assert await bench.found("group_state", states=("stalled",)) == {Subject(A, "billing"): "stalled"}
+    assert await bench.found("group_state", states=("stalled",)) == {
+        Subject(A, "billing"): "stalled: billing stands still: 2 messages."
+    }
     assert await bench.found("group_state", states=("stalled",), group="i*") == {}
     assert await bench.found("lag", threshold=1000) == {Subject(A, "billing", "orders"): "1,204 messages wait"}
     assert await bench.found("lag", threshold=1204) == {}
@@ -52,6 +54,41 @@ async def test_states_lags_and_ages_are_found_where_the_patterns_fit() -> None:
     assert await bench.found("oldest", threshold=600_000) == oldest
     assert await bench.found("disk_used", threshold=80) == {Subject(A): "the disk is 80.5 % full"}
     assert await bench.found("disk_used", threshold=81) == {}
+
+
+def line(name: str, severity: Literal["error", "warning", "info"]) -> commands.VerdictLine:
+    return commands.VerdictLine(id=name, severity=severity, sentence=f"It is {name}.")
+
+
+async def test_verdicts_are_found_by_id_and_severity() -> None:
+    bench = Bench()
+    both = [line("subscriptions_disagree", "error"), line("heartbeat_late", "warning")]
+    bench.port.replies[commands.GetMetrics] = broker_metrics(
+        group_metrics("g", state="ok", verdicts=both),
+        group_metrics("h", state="ok", verdicts=[line("lag_unknown", "info")]),
+        group_metrics("late", verdicts=[line("heartbeat_late", "error")]),
+    )
+
+    async def found(**fields: Any) -> dict[str, str]:
+        holding = await bench.found("group_verdict", **fields)
+        return {subject.group: text for subject, text in holding.items()}
+
+    late = "heartbeat late: It is heartbeat_late."
+    disagree = "subscriptions disagree: It is subscriptions_disagree."
+    assert await found(verdicts=("heartbeat_late",)) == {"g": late, "late": late}
+    assert await found(verdicts=("heartbeat_late",), verdict_severities=("error",)) == {"late": late}
+    assert await found(verdict_severities=("error",)) == {"g": disagree, "late": late}
+    assert await found(verdict_severities=("warning",)) == {"g": late}
+    assert await found(verdicts=("no_member",)) == {}
+    assert await found(verdict_severities=("error",), group="l*") == {"late": late}
+
+
+async def test_groups_are_judged_alone_only_where_no_other_broker_is() -> None:
+    bench, other = Bench(), FakePort()
+    rule = Rule(id=1, name="n", what="group_state", states=("stalled",))
+    await Watch([(rule, RuleState())], bench.dead, bench.missed, Moment(0, 0)).look({A: bench.port, "broker-b": other})
+    asked = [command for command in bench.port.commands if isinstance(command, commands.GetMetrics)]
+    assert [command.alone for command in asked] == [False]
 
 
 async def test_what_is_unknown_is_neither_true_nor_false() -> None:
@@ -73,7 +110,7 @@ async def test_what_is_unknown_is_neither_true_nor_false() -> None:
     assert (set(of_low.holding), of_low.unknown) == ({Subject(A, "g", "some")}, {Subject(A, "g", "all")})
     assert not of_lag.is_unknown(Subject(A, "g", "gone"))
     [named] = await bench.look(Rule(id=1, name="s", what="group_state", states=("unknown",)))
-    assert named.holding == {Subject(A, "g"): "unknown"}
+    assert named.holding == {Subject(A, "g"): "unknown: g stands still: 2 messages."}
 
 
 async def test_topics_that_were_not_looked_at_are_unknown() -> None:
@@ -99,7 +136,7 @@ async def test_a_slow_broker_is_asked_for_no_further_page(monkeypatch: pytest.Mo
     bench = Bench()
     bench.port.replies[commands.GetMetrics] = broker_metrics(group_metrics("a"), next="a")
     [readings] = await bench.look(ALL[1])
-    assert readings.holding == {Subject(A, "a"): "stalled"}
+    assert readings.holding == {Subject(A, "a"): "stalled: a stands still: 2 messages."}
     assert readings.is_unknown(Subject(A, "z"))
     assert "its other groups are not known" in bench.problems[0]
 
@@ -110,7 +147,7 @@ async def test_only_what_rules_need_is_asked_for() -> None:
     assert [type(command) for command in bench.port.commands] == [commands.GetBroker]
     bench.port.commands.clear()
     await bench.look(Rule(id=1, name="d", what="disk_used", threshold=80))
-    assert bench.port.commands == [commands.GetBroker(), commands.GetMetrics(after="", max_groups=0)]
+    assert bench.port.commands == [commands.GetBroker(), commands.GetMetrics(after="", max_groups=0, alone=True)]
 
 
 async def test_new_dead_letters_and_missed_arrivals_are_counted_from_the_first_round_on() -> None:

@@ -37,6 +37,17 @@ def test_a_rule_that_could_not_do_what_it_says_is_refused() -> None:
     assert field_of(states=("stalled",)) == "states"
     assert field_of(what="group_state") == "states"
     assert field_of(what="group_state", states=("asleep",)) == "states"
+    check_rule(Rule(id=1, name="v", what="group_verdict", verdicts=("no_member",)), frozenset())
+    check_rule(Rule(id=1, name="v", what="group_verdict", verdict_severities=("error",)), frozenset())
+    assert field_of(what="group_verdict") == "verdicts"
+    assert field_of(what="group_verdict", verdicts=("asleep",)) == "verdicts"
+    assert field_of(what="group_verdict", verdicts=("idle",)) == "verdicts", "it is never a problem"
+    assert field_of(what="group_verdict", verdicts=("engine_busy",)) == "verdicts", "it is about the broker"
+    warning = {"verdicts": ("filter_rejects_all",), "verdict_severities": ("error",)}
+    assert field_of(what="group_verdict", **warning) == "verdict_severities", "it could never fire"
+    assert field_of(what="group_verdict", verdicts=("no_member",), threshold=1) == "threshold"
+    assert field_of(verdicts=("no_member",)) == "verdicts"
+    assert field_of(verdict_severities=("error",)) == "verdict_severities"
     assert field_of(what="engine_down", threshold=1) == "threshold"
     assert field_of(what="disk_used", threshold=100) == "threshold"
     assert field_of(what="disk_used", group="billing") == "group"

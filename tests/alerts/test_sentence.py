@@ -1,7 +1,8 @@
 from django.utils.translation import override
 
 from alerts.facts import duration_text
-from alerts.sentence import Sentence, localized
+from alerts.sentence import VERDICTS, Sentence, localized
+from bridge.port import PROBLEMS
 
 
 def test_a_sentence_is_english_until_it_is_localized() -> None:
@@ -22,3 +23,10 @@ def test_a_plain_string_and_what_only_looks_like_a_place_stay_as_they_are() -> N
     with override("zh-hans"):
         assert localized("stalled") == "stalled"
         assert localized(Sentence("the engine does not answer: {0}", "{1} {x}")).endswith("{1} {x}")
+
+
+def test_each_problem_of_a_group_has_its_words() -> None:
+    assert list(VERDICTS) == list(PROBLEMS)
+    with override("zh-hans"):
+        text = localized(Sentence("{0}: {1}", Sentence(VERDICTS["no_member"]), "No member of g is online."))
+    assert text.endswith("No member of g is online.") and not text.startswith("no member")

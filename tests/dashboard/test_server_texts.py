@@ -39,6 +39,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "alerts/rules.py": (
             "check_rule",
             "_check_states",
+            "_check_verdicts",
             "_check_report",
             "_check_text",
             "_check_pattern",

@@ -15,7 +15,7 @@ from django.utils.translation import deactivate, override
 from django.utils.translation.template import templatize
 
 from broker_core.verdicts import clients
-from broker_core.verdicts.catalogue import CATALOGUE
+from broker_core.verdicts.catalogue import CATALOGUE, PROBLEMS
 from tests.conftest import PROJECT
 
 CATALOGS = PROJECT / "dashboard" / "locale" / "zh_Hans" / "LC_MESSAGES"
@@ -134,6 +134,12 @@ def test_the_scripts_have_a_word_for_each_error_and_warning_of_the_server() -> N
     words = set(re.findall(r"\b([a-z_]+): t\(", (PROJECT / "static/js/text/words.js").read_text(encoding="utf-8")))
     problems = {name for name, one in CATALOGUE.items() if {"error", "warning"} & set(one.severities)}
     assert problems - words == set()
+
+
+def test_the_scripts_offer_each_problem_of_a_group_to_alert_rules() -> None:
+    script = (PROJECT / "static/js/text/alerts_text.js").read_text(encoding="utf-8")
+    [listed] = re.findall(r"VERDICTS = \[(.*?)\]", script, re.DOTALL)
+    assert re.findall(r'"(\w+)"', listed) == list(PROBLEMS)
 
 
 WHOLE_TEMPLATE = re.compile(r"`((?:(?!\$\{)[^`])*)`")

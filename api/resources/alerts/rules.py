@@ -20,6 +20,7 @@ from alerts.rules import (
     BadRuleError,
     Rule,
     Severity,
+    VerdictSeverity,
     What,
 )
 from alerts.service import evaluate_soon
@@ -27,7 +28,7 @@ from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Body, Model
-from bridge.port import ResponseCode, State
+from bridge.port import PROBLEMS, ResponseCode, State
 
 Number = Annotated[int, Meta(ge=1, le=(1 << 62), description="Number of a rule, a channel or a silence.")]
 RuleName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, description="Messages begin with it.")]
@@ -36,6 +37,17 @@ Pattern = Annotated[
     Meta(min_length=1, max_length=MAX_PATTERN, description="A name; `*` stands for any text, `?` for any character."),
 ]
 States = Annotated[list[State], Meta(max_length=6, description="The states in which a rule on `group_state` fires.")]
+Verdicts = Annotated[
+    list[str],
+    Meta(
+        max_length=len(PROBLEMS),
+        description="For `group_verdict`: the ids of verdicts, errors or warnings about a group; none: all of them.",
+    ),
+]
+VerdictSeverities = Annotated[
+    list[VerdictSeverity],
+    Meta(max_length=2, description="For `group_verdict`: the severities that a verdict may have; none: both."),
+]
 Threshold = Annotated[
     int,
     Meta(
@@ -60,7 +72,8 @@ class NumberParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class NewRule(Body, frozen=True, kw_only=True, gc=False):
-    """A new rule. `states` are for `group_state`; `threshold` is for all others except `engine_down`.
+    """A new rule. `states` are for `group_state`; `verdicts` and `verdict_severities` for `group_verdict`, which needs
+    at least one of them; `threshold` is for all others except `engine_down`.
 
     `dead_letters` and `missed_arrivals` count what is new: since the last ten minutes without any. `topic` is for `lag`
     and `oldest`, `group` for rules about groups. `report` compares a figure of the run of a report that is about
@@ -70,6 +83,8 @@ class NewRule(Body, frozen=True, kw_only=True, gc=False):
     name: RuleName
     what: What
     states: States = field(default_factory=list)
+    verdicts: Verdicts = field(default_factory=list)
+    verdict_severities: VerdictSeverities = field(default_factory=list)
     threshold: Threshold = 0
     group: Pattern = "*"
     topic: Pattern = "*"
@@ -90,6 +105,8 @@ class ChangedRule(Body, frozen=True, kw_only=True, gc=False):
     name: RuleName | None = None
     what: What | None = None
     states: States | None = None
+    verdicts: Verdicts | None = None
+    verdict_severities: VerdictSeverities | None = None
     threshold: Threshold | None = None
     group: Pattern | None = None
     topic: Pattern | None = None
@@ -112,6 +129,8 @@ class RuleView(Model, frozen=True, kw_only=True, gc=False):
     name: str
     what: What
     states: list[str]
+    verdicts: list[str]
+    verdict_severities: list[str]
     threshold: int
     group: str
     topic: str
@@ -133,7 +152,7 @@ class Rules(Model, frozen=True, kw_only=True, gc=False):
 
 def _view(rule: Rule) -> RuleView:
     fields = {name: getattr(rule, name) for name in RuleView.__struct_fields__ if name != "figure_kind"}
-    lists = {"states": list(rule.states), "channels": list(rule.channels)}
+    lists = {name: list(fields[name]) for name in ("states", "verdicts", "verdict_severities", "channels")}
     return RuleView(**fields | lists, figure_kind=figure_kind(rule))
 
 

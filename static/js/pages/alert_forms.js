@@ -1,6 +1,6 @@
 /** The forms of rules, channels and silences. */
 
-import { KINDS, STATES, figureChoices, shownThreshold, storedThreshold } from "../text/alerts_text.js";
+import { KINDS, STATES, VERDICTS, VERDICT_SEVERITIES, figureChoices, shownThreshold, storedThreshold } from "../text/alerts_text.js";
 import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
 import { requestOfAll } from "../http.js";
@@ -29,6 +29,7 @@ export function ruleDialog({ channels, changed }) {
   const fields = (form) => {
     const kind = KINDS[form.elements.what.value];
     showField(form, "states", form.elements.what.value === "group_state");
+    for (const name of ["verdicts", "verdict_severities"]) showField(form, name, form.elements.what.value === "group_verdict");
     showField(form, "threshold", kind.unit !== "");
     showField(form, "group", kind.group);
     showField(form, "topic", kind.topic);
@@ -49,16 +50,19 @@ export function ruleDialog({ channels, changed }) {
   };
   const box = dialog("rule-dialog", {
     canSubmit: (form) => form.elements.name.value.trim() !== "" && form.checkValidity()
-      && (form.elements.what.value !== "report" || form.elements.figure.value !== ""),
+      && (form.elements.what.value !== "report" || form.elements.figure.value !== "")
+      && (form.elements.what.value !== "group_verdict" || checked(form, "verdicts").length + checked(form, "verdict_severities").length > 0),
     opened(form) {
       const { elements } = form;
-      const rule = editing ?? { what: "lag", states: ["stalled"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "", report: "", figure: "", below: false };
+      const rule = editing ?? { what: "lag", states: ["stalled"], verdicts: [], verdict_severities: ["error"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "", report: "", figure: "", below: false };
       setText(box.part("title"), editing ? t("Change the rule {0}", editing.name) : t("Add a rule"));
       for (const name of ["name", "what", "group", "topic", "for_s", "severity"]) elements[name].value = rule[name];
       elements.threshold.value = shownThreshold(rule);
       elements.repeat_h.value = rule.repeat_s / 3600;
       elements.send_resolved.checked = rule.send_resolved;
       box.part("states").replaceChildren(...checkboxes("states", STATES.map((state) => [state, word(state)]), rule.states));
+      box.part("verdicts").replaceChildren(...checkboxes("verdicts", VERDICTS.map((id) => [id, word(id)]), rule.verdicts));
+      box.part("verdict_severities").replaceChildren(...checkboxes("verdict_severities", VERDICT_SEVERITIES.map((severity) => [severity, word(severity)]), rule.verdict_severities));
       const known = channels().map(({ id, name }) => [String(id), name]);
       box.part("channels").replaceChildren(...(known.length ? checkboxes("channels", known, rule.channels.map(String)) : [el("span", { class: "quiet" }, t("There is no channel yet."))]));
       elements.below.value = String(rule.below);
@@ -72,6 +76,7 @@ export function ruleDialog({ channels, changed }) {
       const rule = {
         name: elements.name.value.trim(), what, severity: elements.severity.value, for_s: Number(elements.for_s.value),
         states: what === "group_state" ? checked(form, "states") : [],
+        verdicts: what === "group_verdict" ? checked(form, "verdicts") : [], verdict_severities: what === "group_verdict" ? checked(form, "verdict_severities") : [],
         threshold: kind.unit ? storedThreshold(what, Number(elements.threshold.value)) : 0,
         group: kind.group ? elements.group.value.trim() : "*", topic: kind.topic ? elements.topic.value.trim() : "*",
         report: what === "report" ? elements.report.value : "", figure: what === "report" ? elements.figure.value : "",

@@ -1,6 +1,6 @@
 /** The Alerts page: what fires, rules, channels, silences, and what fired. */
 
-import { channelText, conditionText, evaluationText, firingText, nothingText, sentText, targetText, timeText } from "../text/alerts_text.js";
+import { alertText, channelText, conditionText, evaluationText, firingText, nothingText, sentText, targetText, timeText } from "../text/alerts_text.js";
 import { channelDialog, removeDialog, ruleDialog, silenceDialog } from "./alert_forms.js";
 import { KeyedRows, el, panel, setText } from "../dom.js";
 import { count, isoTime, millis, span, visible } from "../text/format.js";
@@ -110,7 +110,7 @@ const firing = table("firing", (alert) => [
   td("severity-cell", severity(alert.severity)),
   td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
-  td("text-cell", visible(serverText(alert.text))),
+  td("text-cell", visible(alertText(alert.text))),
   labelled(t("fires since"), time(alert.fired_ms)),
   td("quiet", sentText(alert, ruleOf(alert.rule))),
   td("actions", button(t("Silence …"), t("Silence {0} for {1}", alert.rule_name, alert.group || alert.broker),
@@ -153,7 +153,7 @@ const history = table("history", (alert) => [
   td("severity-cell", severity(alert.severity)),
   td("name-cell", visible(alert.rule_name)),
   td("about-cell", ...about(alert)),
-  td("text-cell", visible(serverText(alert.text))),
+  td("text-cell", visible(alertText(alert.text))),
   labelled(t("fired"), time(alert.fired_ms)),
   labelled(t("for"), alert.resolved_ms - alert.fired_ms < 1000 ? millis(Math.max(0, alert.resolved_ms - alert.fired_ms)) : span(alert.resolved_ms - alert.fired_ms)),
 ]);

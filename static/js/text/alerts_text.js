@@ -1,12 +1,14 @@
 /** Rules, alerts and channels in words. Pure. */
 
 import { count, dateTime, plural, span } from "./format.js";
+import { ALERTS } from "./server/alerts.js";
 import { serverText } from "./server/texts.js";
 import { t } from "./translate.js";
 import { word } from "./words.js";
 
 export const KINDS = {
   group_state: { label: t("state of a group"), unit: "", topic: false, group: true },
+  group_verdict: { label: t("verdict on a group"), unit: "", topic: false, group: true },
   lag: { label: t("lag"), unit: t("messages"), topic: true, group: true },
   oldest: { label: t("age of the oldest waiting message"), unit: t("seconds"), topic: true, group: true },
   dead_letters: { label: t("new dead letters"), unit: t("messages"), topic: false, group: true },
@@ -15,6 +17,14 @@ export const KINDS = {
   report: { label: t("figure of a report"), unit: t("its unit, % for a share"), topic: false, group: false },
   engine_down: { label: t("engine does not answer"), unit: "", topic: false, group: false },
 };
+/** The errors and warnings about a group, as the server's catalogue has them. */
+export const VERDICTS = [
+  "pulls_refused", "may_not_consume", "every_message_fails", "no_member", "heartbeat_late", "listener_blocked",
+  "not_acknowledged", "no_permits", "not_pulling", "locked_by_another", "stands_still", "subscriptions_disagree",
+  "filter_rejects_all", "topic_missing", "topic_not_subscribed", "pulled_by_another", "offset_deleted",
+  "offset_beyond_end", "falling_behind", "some_messages_fail",
+];
+export const VERDICT_SEVERITIES = ["error", "warning"];
 export const STATES = ["stalled", "stopped", "falling behind", "unknown", "catching up", "ok"];
 const FACTORS = { oldest: 1000 };
 
@@ -34,6 +44,7 @@ export function conditionText(rule) {
 function valueText(rule) {
   const { what, threshold } = rule;
   if (what === "group_state") return t("a group is {0}", rule.states.map(word).join(t(" or ")));
+  if (what === "group_verdict") return verdictRule(rule);
   if (what === "lag") return plural(threshold, "more than {0} message wait", "more than {0} messages wait");
   if (what === "oldest") return t("a message waits longer than {0}", span(threshold));
   if (what === "dead_letters") return threshold ? plural(threshold, "more than {0} new dead letter", "more than {0} new dead letters") : t("a new dead letter");
@@ -41,6 +52,19 @@ function valueText(rule) {
   if (what === "disk_used") return t("the disk is more than {0} % full", threshold);
   if (what === "report") return (rule.below ? t("{0} of the report {1} is below {2}", rule.figure, rule.report, withUnit(threshold, rule.figure_kind)) : t("{0} of the report {1} is above {2}", rule.figure, rule.report, withUnit(threshold, rule.figure_kind)));
   return t("the engine does not answer");
+}
+
+function verdictRule({ verdicts, verdict_severities: severities }) {
+  const worse = severities.length === 1 ? word(severities[0]) : t("error or warning");
+  if (!verdicts.length) return t("a verdict on a group is: {0}", worse);
+  const named = verdicts.map(word).join(t(" or "));
+  return severities.length === 1 ? t("a verdict on a group is: {0} ({1})", named, worse) : t("a verdict on a group is: {0}", named);
+}
+
+/** An alert's value. After the state or the verdict in a few words comes the verdict's sentence, in the server's words. */
+export function alertText(text) {
+  const [, head, sentence] = /^([a-z0-9 ]+): ([^]+)$/.exec(text) ?? [];
+  return head && ALERTS.includes(head) ? t("{0}: {1}", serverText(head), sentence) : serverText(text);
 }
 
 const withUnit = (number, kind) => `${count(number)}${UNITS[kind] ? ` ${UNITS[kind]}` : ""}`;

@@ -7,7 +7,7 @@ const WORDS = {
   stalled: t("stalled"), stopped: t("stopped"), "falling behind": t("falling behind"), unknown: t("unknown"),
   "catching up": t("catching up"), ok: t("ok"), over: t("stopped, nothing waits"),
   errors: t("with an error"), warnings: t("with a warning"),
-  critical: t("critical"), warning: t("warning"), info: t("info"), webhook: t("webhook"), email: t("e-mail"),
+  critical: t("critical"), error: t("error"), warning: t("warning"), info: t("info"), webhook: t("webhook"), email: t("e-mail"),
   live: t("live"), stale: t("stale"), disconnected: t("disconnected"), connecting: t("connecting"), past: t("past"),
   page: t("page"), group: t("group"), topic: t("topic"), message: t("message"),
   queued: t("queued"), waiting: t("waiting"), running: t("running"), done: t("done"), failed: t("failed"),

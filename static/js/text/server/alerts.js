@@ -4,6 +4,11 @@ import { noop } from "../translate.js";
 
 export const ALERTS = [
   noop("stalled"), noop("stopped"), noop("falling behind"), noop("unknown"), noop("catching up"), noop("ok"),
+  noop("pulls refused"), noop("may not consume"), noop("every message fails"), noop("no member"),
+  noop("heartbeat late"), noop("listener blocked"), noop("not acknowledged"), noop("no permits"), noop("not pulling"),
+  noop("locked by another"), noop("stands still"), noop("subscriptions disagree"), noop("filter rejects all"),
+  noop("topic missing"), noop("topic not subscribed"), noop("pulled by another"), noop("offset deleted"),
+  noop("offset beyond the end"), noop("some messages fail"),
   noop("the engine does not answer: {0}"),
   noop("{0} held pull was woken too late"),
   noop("{0} held pulls were woken too late"),

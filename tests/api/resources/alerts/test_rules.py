@@ -28,6 +28,14 @@ async def test_a_rule_is_added_changed_listed_and_deleted(
     assert (await client.delete(f"{RULES}/{view['id']}")).status_code == 404
 
 
+async def test_a_rule_on_verdicts_is_added_and_changed(client: httpx.AsyncClient) -> None:
+    body = {"name": "v", "what": "group_verdict", "verdicts": ["no_member", "heartbeat_late"]}
+    view = (await client.post(RULES, json=body)).json()
+    assert (view["verdicts"], view["verdict_severities"]) == (["no_member", "heartbeat_late"], [])
+    changed = await client.patch(f"{RULES}/{view['id']}", json={"verdicts": [], "verdict_severities": ["error"]})
+    assert changed.json() == view | {"verdicts": [], "verdict_severities": ["error"]}
+
+
 @pytest.mark.parametrize(
     ("body", "pointer", "said"),
     [
@@ -36,6 +44,17 @@ async def test_a_rule_is_added_changed_listed_and_deleted(
         ({"name": "x", "what": "lag", "threshold": -1}, "/threshold", "Expected `int` >= 0"),
         ({"name": "x", "what": "group_state", "states": ["asleep"]}, "/states/0", "Invalid enum value"),
         ({"name": "x", "what": "group_state"}, "/states", "must name the states in which it fires"),
+        ({"name": "x", "what": "group_verdict"}, "/verdicts", "must name verdicts"),
+        (
+            {"name": "x", "what": "group_verdict", "verdicts": ["asleep"]},
+            "/verdicts",
+            "'asleep' is no error or warning",
+        ),
+        (
+            {"name": "x", "what": "group_verdict", "verdict_severities": ["info"]},
+            "/verdict_severities/0",
+            "Invalid enum",
+        ),
         ({"name": "x", "what": "lag", "channels": [99]}, "/channels", "there is no channel 99"),
         ({"name": "x", "what": "lag", "repeat_s": 1}, "/repeat_s", "Expected `int` >= 300"),
     ],

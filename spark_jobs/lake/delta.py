@@ -7,8 +7,9 @@ visible in one commit, a repeated append is recognised, and of two processes tha
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
@@ -18,7 +19,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake.notes import Rows
 from spark_jobs.lake.storage import Location, files_of, is_local, joined, sync_to_disk
-from spark_jobs.lake.tasks import TIMES, LakeFile, schema_of
+from spark_jobs.lake.tasks import TIMES, LakeFile, milliseconds, schema_of
 
 PARTITIONS = ["date", "broker"]
 DAY_MS = 86_400_000
@@ -49,9 +50,15 @@ class Table:
         """The table; None if there is none. LakeError if it cannot be read."""
         root = joined(lakes, name)
         try:
-            return cls(lakes, name, DeltaTable(root)) if DeltaTable.is_deltatable(root) else None
+            found = DeltaTable(root) if DeltaTable.is_deltatable(root) else None
         except (DeltaError, OSError) as error:
             raise LakeError(f"{root} is not a Delta table that can be read: {error}.") from error
+        if found is not None and found.schema() != delta_schema(name):
+            raise LakeError(
+                f"{root} has the columns of another version of GlassMQ. Delete the lake, or give another folder, and "
+                "fill it anew."
+            )
+        return None if found is None else cls(lakes, name, found)
 
     @classmethod
     def create(cls, lakes: Location, name: str) -> "Table":
@@ -74,18 +81,19 @@ class Table:
         if not actions.num_rows:
             return []
         time = TIMES[self._name]
+        first, last = (milliseconds(actions.column(f"{end}.{time}")).to_pylist() for end in ("min", "max"))
         found = [
             LakeFile(
                 joined(self._root, row["path"]),
                 row["partition.date"],
                 row["num_records"],
                 row["size_bytes"],
-                row[f"min.{time}"],
-                row[f"max.{time}"],
+                from_ms,
+                to_ms,
                 row.get("min.physical_offset") or 0,
                 row.get("max.physical_offset") or 0,
             )
-            for row in actions.to_pylist()
+            for row, from_ms, to_ms in zip(actions.to_pylist(), first, last, strict=True)
             if row["partition.broker"] == broker
         ]
         return sorted(found, key=lambda file: (file.day, file.min_offset, file.path))
@@ -158,7 +166,8 @@ class Table:
 
     def _action(self, broker: str, draft: LakeFile, now_ms: int) -> AddAction:
         time = TIMES[self._name]
-        low, high = {time: draft.min_ms}, {time: draft.max_ms}
+        low: dict[str, Any] = {time: text_of(draft.min_ms)}
+        high: dict[str, Any] = {time: text_of(draft.max_ms)}
         if self._name == "messages":
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
@@ -188,6 +197,12 @@ def delta_schema(table: str) -> Schema:
         for field in schema_of(table, with_bodies=True)
     ]
     return Schema.from_arrow(pa.schema([*plain, ("date", pa.date32()), ("broker", pa.string())]))
+
+
+def text_of(time_ms: int) -> str:
+    """A time as Delta's statistics have it, such as 2026-01-31T10:30:00.125Z."""
+    when = datetime.fromtimestamp(time_ms // 1000, UTC) + timedelta(milliseconds=time_ms % 1000)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def files_in(files: Iterable[LakeFile], from_ms: int | None, to_ms: int | None) -> list[LakeFile]:

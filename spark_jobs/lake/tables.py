@@ -16,7 +16,7 @@ from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.storage import Location, is_local
 from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake.tasks import Done, LakeFile, LogWork, Work, carry_out_in_spark, read_remote
+from spark_jobs.lake.tasks import TIMESTAMPS, Done, LakeFile, LogWork, Work, carry_out_in_spark, read_remote
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.source_options import SourceTable
 from spark_jobs.spark.session import parallelism
@@ -83,15 +83,17 @@ def _read(
     paths = [file.path for file in files_in(files, from_ms, to_ms)]
     if not paths:
         return small_table(spark, (), table.ddl(*columns))
-    names = list(dict.fromkeys([*columns, time]))
-    read = table.ddl(*names)
-    if is_local(paths[0]):
-        rows = spark.read.schema(read).option("recursiveFileLookup", "true").parquet(*paths)
-    else:
-        task = partial(read_remote, paths, table.arrow(names), (time, from_ms, to_ms))
-        rows = spark.range(0, len(paths), 1, len(paths)).mapInArrow(task, read)
+    if not is_local(paths[0]):
+        task = partial(read_remote, paths, table.arrow(columns), (time, from_ms, to_ms))
+        return spark.range(0, len(paths), 1, len(paths)).mapInArrow(task, table.ddl(*columns))
+    stored = {name: TIMESTAMPS.get(name, name) for name in [*columns, time]}
+    kinds = {name: "timestamp" if name in TIMESTAMPS else table.types[name] for name in stored}
+    schema = ", ".join(f"`{stored[name]}` {kind}" for name, kind in kinds.items())
+    rows = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
     if from_ms is not None:
-        rows = rows.where(F.col(time) >= from_ms)
+        rows = rows.where(F.col(stored[time]) >= F.timestamp_millis(F.lit(from_ms)))
     if to_ms is not None:
-        rows = rows.where(F.col(time) < to_ms)
-    return rows.select(*columns)
+        rows = rows.where(F.col(stored[time]) < F.timestamp_millis(F.lit(to_ms)))
+    return rows.select(
+        *(F.unix_millis(stored[name]).alias(name) if name in TIMESTAMPS else F.col(name) for name in columns)
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import dataset
 from pyarrow.fs import FileType
 
@@ -20,7 +21,7 @@ from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.storage import files_of, filesystem_of, is_local, joined, remove_file, sync_to_disk
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
-from spark_jobs.sources.commit_log_bounds import Bounds
+from spark_jobs.sources.commit_log_bounds import LAST_MS, Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, record_batches
 from spark_jobs.sources.commit_log_records import RecordWalk
 from spark_jobs.sources.commit_log_segments import LogRange, open_segment
@@ -30,8 +31,17 @@ BODIES = ("properties", "body")
 MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
 POLL_COLUMNS = tuple(name for name in poll_journal_columns.COLUMN_TYPES if name != "broker")
 """All but the name in the journal's header: ``broker`` is the table's partition."""
-TIMES = {"messages": "store_ts", "polls": "at_ms"}
+TIMES = {"messages": "store_ts", "polls": "at_ts"}
 """The column of a table that decides to which day a row belongs."""
+TIMESTAMP, MS_TIMESTAMP = pa.timestamp("us", tz="UTC"), pa.timestamp("ms", tz="UTC")
+TIMESTAMPS = {
+    "born_ts": "born_ts",
+    "store_ts": "store_ts",
+    "due_ts": "due_ts",
+    "at_ms": "at_ts",
+    "oldest_store_ms": "oldest_store_ts",
+}
+"""Columns of log and journal that are numbers of ms there and timestamps in the lake, and their names in the lake."""
 DICTIONARIES = ("topic", "born_host")
 GROUP_ROWS = 262_144
 """Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
@@ -132,7 +142,7 @@ def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatc
 
 def write_log(work: LogWork) -> LogDone:
     """Write a range of the log into a file for each day (UTC) of store time. NotAStoreError if it sees no log."""
-    schema = schema_of("messages", work.with_bodies)
+    of_log, schema = source_schema("messages", work.with_bodies), schema_of("messages", work.with_bodies)
     segment, (_, base, start, end, _) = open_segment(work.range), work.range
     if segment is None:
         return LogDone(start, end, [], gone=True)
@@ -143,7 +153,8 @@ def write_log(work: LogWork) -> LogDone:
         nonlocal last_offset, last_size
         for headers in walk:
             last_offset, last_size = base + int(headers.at[-1]), int(headers.size[-1])
-            yield from record_batches(segment, work.bounds.plausible(segment, headers, left_out), schema)
+            for batch in record_batches(segment, work.bounds.plausible(segment, headers, left_out), of_log):
+                yield in_lake(batch, schema)
 
     name = f"range={start:020d}-{end:020d}"
     drafts = write_files(work.target, "messages", name, schema, batches(), 0 if work.with_bodies else GROUP_ROWS)
@@ -152,7 +163,33 @@ def write_log(work: LogWork) -> LogDone:
 
 
 def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
-    """The columns of a table's files. What every message has is never null, and a dictionary if few are different."""
+    """The columns of a table's files: those of the source, with timestamps."""
+    return pa.schema([in_lake_field(field) for field in source_schema(table, with_bodies)])
+
+
+def in_lake_field(field: pa.Field) -> pa.Field:
+    """A column of log or journal as the lake has it."""
+    return field.with_name(TIMESTAMPS[field.name]).with_type(TIMESTAMP) if field.name in TIMESTAMPS else field
+
+
+def in_lake(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of log or journal with the schema of the lake. Times behind the year 9999 are null."""
+    columns = [
+        pc.if_else(pc.less_equal(column, LAST_MS), column, None).view(MS_TIMESTAMP).cast(TIMESTAMP)
+        if name in TIMESTAMPS
+        else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def milliseconds(times: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Timestamps as numbers of ms."""
+    return times.cast(MS_TIMESTAMP).cast(pa.int64())
+
+
+def source_schema(table: str, with_bodies: bool = False) -> pa.Schema:
+    """The columns that are read for a table. What every message has is never null, and a dictionary if few differ."""
     if table == "polls":
         return poll_journal_columns.TABLE.arrow(POLL_COLUMNS)
     fields = []
@@ -173,8 +210,9 @@ def write_journal(work: JournalWork) -> JournalDone:
         lost += block.lost if block.end > work.start else 0
         end, closed = max(end, block.end), block.closes
     name = f"file={work.number:020d}-{work.created_ms:013d}-{work.start:010d}-{end:010d}"
-    batches = poll_journal_columns.record_batches(data, POLL_COLUMNS, start=work.start, stop=end)
-    drafts = write_files(work.target, "polls", name, schema_of("polls"), batches, GROUP_ROWS)
+    schema, read = schema_of("polls"), poll_journal_columns.record_batches
+    batches = (in_lake(batch, schema) for batch in read(data, POLL_COLUMNS, start=work.start, stop=end))
+    drafts = write_files(work.target, "polls", name, schema, batches, GROUP_ROWS)
     return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost)
 
 
@@ -199,7 +237,7 @@ def write_files(
     written: list[Any] = []
 
     def with_day(batch: pa.RecordBatch) -> pa.RecordBatch:
-        date = batch.column(time).cast(pa.timestamp("ms")).cast(pa.date32())
+        date = batch.column(time).cast(pa.date32())
         broker = pa.repeat(target.broker, batch.num_rows)
         return pa.RecordBatch.from_arrays([*batch.columns, date, broker], schema=whole)
 
@@ -242,15 +280,16 @@ def draft_of(below: str, file: Any, time: str) -> LakeFile:
     groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
     names = file.metadata.schema.names
 
-    def smallest_and_largest(name: str) -> tuple[int, int]:
+    def smallest_and_largest(name: str) -> tuple[Any, Any]:
         if name not in names:
             return 0, 0
         found = [group.column(names.index(name)).statistics for group in groups]
         return min(each.min for each in found), max(each.max for each in found)
 
     day = date.fromisoformat(below.partition("/")[0].removeprefix("date="))
+    min_ms, max_ms = milliseconds(pa.array(smallest_and_largest(time), TIMESTAMP)).to_pylist()
     rows, offsets = file.metadata.num_rows, smallest_and_largest("physical_offset")
-    return LakeFile(below, day, rows, file.size, *smallest_and_largest(time), *offsets)
+    return LakeFile(below, day, rows, file.size, min_ms, max_ms, *offsets)
 
 
 def read_remote(
@@ -261,18 +300,25 @@ def read_remote(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, batches of ``schema`` out.
 
+    ``schema`` is that of a log or a journal, so times are numbers of ms.
+
     Bodies and properties that were left out are null. Row groups without a row of the ``window`` (column, from, to)
     are not fetched.
     """
-    time, from_ms, to_ms = window
-    wanted = None if from_ms is None else dataset.field(time) >= from_ms
-    if to_ms is not None:
-        below = dataset.field(time) < to_ms
+    time, *bounds = TIMESTAMPS[window[0]], *window[1:]
+    from_time, to_time = pa.array(bounds, MS_TIMESTAMP).cast(TIMESTAMP)
+    wanted = dataset.field(time) >= from_time if from_time.is_valid else None
+    if to_time.is_valid:
+        below = dataset.field(time) < to_time
         wanted = below if wanted is None else wanted & below
+    stored = pa.schema({field.name: field.type for field in [*map(in_lake_field, schema), pa.field(time, TIMESTAMP)]})
+    names = stored.names[: len(schema)]
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             file = _open_remote(paths[number])
-            yield from file.to_batches(schema, schema.names, wanted, batch_size=ROWS, batch_readahead=1)
+            for found in file.to_batches(stored, names, wanted, batch_size=ROWS, batch_readahead=1):
+                columns = [milliseconds(each) if each.type == TIMESTAMP else each for each in found.columns]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _open_remote(path: str) -> dataset.Fragment:

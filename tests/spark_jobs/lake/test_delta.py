@@ -2,7 +2,7 @@
 
 import os
 import time
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
@@ -12,9 +12,12 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.delta import DAY_MS, READ_ON_HOURS, Table, begin_of, counted, first_kept
+from spark_jobs.lake.delta import DAY_MS, PARTITIONS, READ_ON_HOURS, Table, begin_of, counted, first_kept
 from spark_jobs.lake.notes import Rows
-from spark_jobs.lake.tasks import LakeFile
+from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, LakeFile
+from tests.spark_jobs import lakes
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+from tests.spark_jobs.stores import make_store
 
 DAY = date(2026, 1, 31)
 BEGIN = begin_of(DAY)
@@ -28,7 +31,14 @@ def draft(root: Path, name: str, first: int = 0, rows: int = 10, broker: str = "
     times = [begin_of(day) + 1000 * number for number in range(rows)]
     offsets = list(range(first, first + rows))
     parquet.write_table(
-        pa.table({"physical_offset": offsets, "topic": ["t"] * rows, "store_ts": pa.array(times, pa.int64())}), file
+        pa.table(
+            {
+                "physical_offset": offsets,
+                "topic": ["t"] * rows,
+                "store_ts": pa.array(times, MS_TIMESTAMP).cast(TIMESTAMP),
+            }
+        ),
+        file,
     )
     return LakeFile(path, day, rows, file.stat().st_size, times[0], times[-1], first, first + rows - 1)
 
@@ -131,15 +141,41 @@ def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, table: Table)
         Table.open(tmp_path, "messages")
 
 
+def test_a_table_of_an_older_format_is_refused(tmp_path: Path) -> None:
+    fields = [pa.field("store_ts", pa.int64()), pa.field("date", pa.date32()), pa.field("broker", pa.string())]
+    DeltaTable.create(str(tmp_path / "messages"), pa.schema(fields), partition_by=PARTITIONS)
+    with pytest.raises(LakeError, match=r"messages has the columns of another version of GlassMQ\. Delete the lake"):
+        Table.create(tmp_path, "messages")
+
+
 def test_there_is_no_table_before_it_is_created(tmp_path: Path) -> None:
     assert Table.open(tmp_path, "messages") is None
 
 
-def test_duckdb_reads_the_files_as_they_are(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, f"{number}", 10 * number) for number in range(3)], {"a": (None, 1)}, 7)
-    draft(tmp_path, "of a killed writer", 99)
-    paths = [file.path for file in table.files("a")]
-    assert duckdb.sql(f"select count(*), max(physical_offset) from read_parquet({paths})").fetchall() == [(30, 29)]
+def test_other_tools_read_a_filled_lake(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 60, step_ms=3_600_000)
+    make_journal(tmp_path / "store", [entry(number) for number in range(20)])
+    lakes.fill(tmp_path / "store", tmp_path / "lakes")
+    lake = lakes.lake_of(tmp_path / "store", tmp_path / "lakes")
+    draft(tmp_path / "lakes", "of a killed writer", 99)
+    messages, polls = ([file.path for file in files] for files in (lake.messages, lake.polls))
+    found = duckdb.sql(
+        "select count(*), min(epoch_ms(store_ts)), max(store_ts - born_ts), sum(total_size) "
+        f"from read_parquet({messages})"
+    ).fetchall()
+    late = timedelta(milliseconds=59 * 3_600_000 - 59)
+    size = sum(record[3] for record in make_store(tmp_path / "again", 60, step_ms=3_600_000).records)
+    assert found == [(60, BEGIN_MS, late, size)]
+    hours = f"select count(*) from read_parquet({messages}) where store_ts < timestamptz '2023-11-15 00:00:00+00'"
+    assert duckdb.sql(hours).fetchall() == [(2,)]
+    for frame in (
+        DeltaTable(str(tmp_path / "lakes" / "messages")).to_pandas(),
+        pa.concat_tables(parquet.read_table(path) for path in messages).to_pandas(),
+    ):
+        assert (len(frame), (frame.store_ts - frame.born_ts).max()) == (60, late)
+        assert str(frame.store_ts.min()) == "2023-11-14 22:13:20+00:00"
+    (last,) = duckdb.sql(f"select max(at_ts) - min(at_ts) from read_parquet({polls})").fetchall()
+    assert last == (timedelta(seconds=19),)
 
 
 def test_the_first_kept_day_is_counted_in_whole_days() -> None:

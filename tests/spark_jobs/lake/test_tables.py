@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from io import StringIO
 from pathlib import Path
@@ -165,3 +166,14 @@ def test_a_window_opens_only_the_files_of_its_days(spark: "SparkSession", tmp_pa
         assert opened(read, begin, begin + 1440 * MINUTE) == [str(days[3])]
     assert opened(lake_messages, begin - 60 * MINUTE, begin + 60 * MINUTE) == [str(days[2]), str(days[3])]
     assert opened(lake_messages) == list(map(str, days))
+
+
+def test_a_window_is_compared_with_the_statistics_of_row_groups(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_store(tmp_path / "store", 120, step_ms=1000)
+    lake = filled(spark, tmp_path)
+    lake_messages(spark, lake, ("topic",), BEGIN_MS + MINUTE, BEGIN_MS + 2 * MINUTE).explain(mode="formatted")
+    (filters,) = re.findall(r"PushedFilters: (.*)", capsys.readouterr().out)
+    for part in ("GreaterThanOrEqual(store_ts,2023-11-14", "LessThan(store_ts,2023-11-14"):
+        assert part in filters

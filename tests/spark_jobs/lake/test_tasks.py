@@ -19,6 +19,8 @@ from spark_jobs.lake.storage import joined
 from spark_jobs.lake.tasks import (
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
+    TIMESTAMP,
+    TIMESTAMPS,
     JournalDone,
     JournalWork,
     LakeFile,
@@ -27,6 +29,10 @@ from spark_jobs.lake.tasks import (
     Target,
     carry_out,
     carry_out_in_spark,
+    in_lake,
+    milliseconds,
+    schema_of,
+    source_schema,
 )
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import NUMBERS
@@ -57,6 +63,11 @@ def table_of(root: Path, draft: LakeFile, name: str = "messages") -> pa.Table:
     return parquet.ParquetFile(root / "lake" / name / draft.path).read()
 
 
+def times_of(root: Path, draft: LakeFile) -> list[int]:
+    """The store times of a file, ms."""
+    return milliseconds(table_of(root, draft).column("store_ts")).to_pylist()
+
+
 def rows_of(root: Path, done: LogDone | JournalDone) -> list[dict[str, Any]]:
     name = "messages" if isinstance(done, LogDone) else "polls"
     return [row for draft in done.files for row in table_of(root, draft, name).to_pylist()]
@@ -78,7 +89,9 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     assert [row["physical_offset"] for row in rows] == [record[2] for record in written.records[10:50]]
     assert list(rows[0]) == list(MESSAGE_COLUMNS)
     assert (draft.rows, draft.size) == (40, (tmp_path / "lake" / "messages" / draft.path).stat().st_size)
-    assert (draft.min_ms, draft.max_ms) == (rows[0]["store_ts"], rows[-1]["store_ts"])
+    times = times_of(tmp_path, draft)
+    assert (draft.min_ms, draft.max_ms) == (times[0], times[-1])
+    assert times == [BEGIN_MS + 20_000 * number for number in range(10, 50)]
     assert (done.last_offset, done.last_size) == written.records[49][2:]
     assert (draft.min_offset, draft.max_offset) == (start, written.records[49][2])
     assert (done.torn_bytes, done.gone) == (0, False)
@@ -124,10 +137,7 @@ def test_every_day_has_a_file_also_when_the_clock_goes_back(tmp_path: Path) -> N
     times = [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62]
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
-    found = {
-        Path(draft.path).parts[0]: sorted(table_of(tmp_path, draft).column("store_ts").to_pylist())
-        for draft in done.files
-    }
+    found = {Path(draft.path).parts[0]: sorted(times_of(tmp_path, draft)) for draft in done.files}
     assert found == {
         "date=1970-01-01": [5, DAY - 1],
         "date=1970-01-02": [DAY, DAY + 1],
@@ -143,13 +153,9 @@ def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.Mo
     times = [day * DAY for day in (0, 1, 2, 3, 0, 1, 0, 3)]
     store_at(tmp_path, times)
     done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
-    assert sorted(row["store_ts"] for row in rows_of(tmp_path, done)) == sorted(times)
+    assert sorted(time for draft in done.files for time in times_of(tmp_path, draft)) == sorted(times)
     assert len({draft.path for draft in done.files}) == len(done.files) >= 4  # more if a day was closed meanwhile
-    assert all(
-        row["store_ts"] // DAY == day_of(draft.path)
-        for draft in done.files
-        for row in table_of(tmp_path, draft).to_pylist()
-    )
+    assert all(time // DAY == day_of(draft.path) for draft in done.files for time in times_of(tmp_path, draft))
 
 
 def day_of(path: str) -> int:
@@ -195,7 +201,7 @@ def test_a_journal_file_becomes_a_file_and_is_continued_where_it_ended(tmp_path:
     assert (second.start, second.end, second.closed) == (first.end, len(whole), True)
     rows = rows_of(tmp_path, first) + rows_of(tmp_path, second)
     assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
-    assert list(rows[0]) == list(POLL_COLUMNS)
+    assert list(rows[0]) == ["at_ts" if name == "at_ms" else TIMESTAMPS.get(name, name) for name in POLL_COLUMNS]
     assert first.files[0].path == (
         f"date=2023-11-14/broker=b/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}-12345678-0.parquet"
     )
@@ -235,6 +241,15 @@ def test_columns_that_every_message_has_are_never_null(tmp_path: Path, written: 
     (draft,) = carry_out(log_work(tmp_path, 0, SIZE, bodies=True)).files
     schema = table_of(tmp_path, draft).schema
     assert {field.name for field in schema if not field.nullable} == {*NUMBERS, "topic", "born_host"}
+
+
+def test_times_are_timestamps_and_null_where_tools_cannot_show_them() -> None:
+    made = {"at_ms": [-1, BEGIN_MS + 7, 5], "oldest_store_ms": [None, 253_402_300_799_999, 253_402_300_800_000]}
+    rows = [dict(zip(made, values, strict=True)) for values in zip(*made.values(), strict=True)]
+    batch = in_lake(pa.RecordBatch.from_pylist(rows, schema=source_schema("polls")), schema_of("polls"))
+    assert {batch.schema.field(name).type for name in ("at_ts", "oldest_store_ts")} == {TIMESTAMP}
+    assert milliseconds(batch.column("at_ts")).to_pylist() == made["at_ms"]
+    assert milliseconds(batch.column("oldest_store_ts")).to_pylist() == [None, 253_402_300_799_999, None]
 
 
 def test_a_machine_that_does_not_see_the_store_does_not_take_the_log_for_deleted(tmp_path: Path) -> None:

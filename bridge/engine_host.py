@@ -31,6 +31,7 @@ from broker_core.server.attach.follower import Follower
 from broker_core.server.broker_routes import BrokerRoutes
 from broker_core.server.broker_session import BrokerSessions
 from broker_core.server.consume_message_directly import consume_message_directly
+from broker_core.server.consumer_questions import OwnConsumerQuestions
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.server.ha_server import HAServer
 from broker_core.server.remoting_server import CannotServe, RemotingServer
@@ -68,6 +69,9 @@ class EngineHost:
         self.routes = routes
         self._follower = follower
         self._sessions = sessions
+        self._clients: Follower | OwnConsumerQuestions | None = follower
+        if remoting is not None and sessions is not None:
+            self._clients = OwnConsumerQuestions(remoting, clock, sessions.identity.broker_name)
         self._relays = 0
         self._ha_server = ha_server
         self.limits = limits or Limits()
@@ -124,6 +128,8 @@ class EngineHost:
         self.fanout.stop()
         if self._follower is not None:
             await self._follower.stop()
+        elif self._clients is not None:
+            await self._clients.stop()
         if self.routes is not None:
             await self.routes.stop()
         if self.remoting is not None:
@@ -194,8 +200,8 @@ class EngineHost:
                 continue
             if type(command) is GetSnapshot:
                 process.snapshot_asked(number, request_id)
-            if self._follower is not None and type(command) is GetConsumerRunningInfo:
-                start_task(self._ask_consumers(process, number, request_id, command), "ask a followed broker")
+            if self._clients is not None and type(command) is GetConsumerRunningInfo:
+                start_task(self._ask_consumers(self._clients, process, number, request_id, command), "ask clients")
                 continue
             submit(process.connection(number), request_id, command)
         for number in batch.closed:
@@ -205,11 +211,15 @@ class EngineHost:
                 submit(connection, 0, CloseConnection())
 
     async def _ask_consumers(
-        self, process: WebProcess, number: int, request_id: int, command: GetConsumerRunningInfo
+        self,
+        clients: Follower | OwnConsumerQuestions,
+        process: WebProcess,
+        number: int,
+        request_id: int,
+        command: GetConsumerRunningInfo,
     ) -> None:
-        """Answer a question that the followed broker and its clients must answer."""
-        assert self._follower is not None
-        process.put(number, request_id, await self._follower.running_info(command))
+        """Answer a question that a broker's clients must answer."""
+        process.put(number, request_id, await clients.running_info(command))
 
     def relay(self, process: WebProcess, connection: int, request_id: int, relay: RelayToConsumer) -> None:
         """Have a client consume a message, and answer with its result."""

@@ -129,7 +129,7 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.ReportFollowing: following.not_followed,
     commands.GetLogEnd: following.not_followed,
     commands.ReplicatePulls: following.not_followed,
-    commands.GetConsumerRunningInfo: following.not_followed,  # a follower answers it in place of its engine
+    commands.GetConsumerRunningInfo: following.no_clients,  # who can ask clients answers it in place of the engine
 }
 """The processor of every command but those in ``GATHERED``."""
 

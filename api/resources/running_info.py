@@ -1,4 +1,4 @@
-"""What the clients of attached brokers are doing now. Each request asks those brokers and clients."""
+"""What the members of a group are doing now. Each request asks brokers and clients."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ TIMEOUT_MS = 15_000
 
 
 class AskedBroker(Model, frozen=True, kw_only=True, gc=False):
-    """What one attached broker, at the address `source`, and its clients answered at `asked_ms`; null is unknown.
+    """What one broker, at the address `source`, and its clients answered at `asked_ms`; null is unknown.
 
     `clients` are the first 50 of `members`; one with a `problem` did not answer. Of its `queues`, `cached` messages
     were pulled and are not consumed, `consumed_ms` is when it last finished with messages or got the queue, and
@@ -49,8 +49,8 @@ class RunningInfoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 async def get_running_info(request: Request[RunningInfoParams]) -> Answer:
-    """Ask the attached brokers, and through them the members of the group, what they are doing now (RocketMQ's
-    requests 38, 208 and 307). Each request costs each of these clients an answer, so ask when you need it."""
+    """Ask the brokers, and through them the members of the group, what they are doing now (RocketMQ's requests 38, 208
+    and 307). Each request costs each of these clients an answer, so ask when you need it."""
     params = request.params
     if params.stacks and not params.client:
         raise RequestError("stacks are of one client: name it with ?client=", pointer="/client")
@@ -67,7 +67,7 @@ async def get_running_info(request: Request[RunningInfoParams]) -> Answer:
 
 
 def _has_nothing(error: BrokerError) -> bool:
-    """Whether the broker does not have the group or the client, or has a store of its own."""
+    """Whether the broker does not have the group or the client, or has no port for RocketMQ clients."""
     return isinstance(error, NotFoundError) or error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
@@ -77,7 +77,7 @@ ROUTES = (
         path="/api/v1/groups/{group}/running-info",
         handler=get_running_info,
         group="Groups",
-        summary="Ask the members of a group at attached brokers what they are doing",
+        summary="Ask the members of a group what they are doing",
         params=RunningInfoParams,
         response=RunningInfo,
         problems=(404, 504),

@@ -259,7 +259,7 @@ async def test_a_question_to_clients_is_answered_by_the_follower(link: NotingLin
     assert asked == [GetConsumerRunningInfo(group="g")] and isinstance(reply, Failed) and reply.remark == "ask later"
 
 
-async def test_a_broker_of_its_own_asks_no_clients(web: Web) -> None:
+async def test_a_broker_without_a_port_for_clients_asks_none(web: Web) -> None:
     web.ask((0, 1, GetConsumerRunningInfo(group="g")))
     reply = await web.answer(0, 1)
-    assert isinstance(reply, Failed) and "has a store of its own" in reply.remark
+    assert isinstance(reply, Failed) and "no port for RocketMQ clients" in reply.remark

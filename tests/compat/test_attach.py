@@ -24,8 +24,8 @@ from broker_core.client.mq_client_exception import MQBrokerException, MQClientEx
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.server.attach.cluster_client import ClusterClient, Source
-from broker_core.server.attach.consumer_questions import ConsumerQuestions
 from broker_core.server.attach.engine_calls import EngineRefused
+from broker_core.server.consumer_questions import ConsumerQuestions
 from broker_core.verdicts.judge import judge
 from tests.compat import java_program
 from tests.compat.conftest import needs

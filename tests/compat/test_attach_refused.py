@@ -14,7 +14,7 @@ import pytest
 from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.server.attach.cluster_client import ClusterClient
-from broker_core.server.attach.consumer_questions import ConsumerQuestions
+from broker_core.server.consumer_questions import ConsumerQuestions
 from tests.compat.conftest import needs
 from tests.compat.followed_brokers import Brokers, copy_of, end_of, equal, log_in, send
 from tests.compat.real_rocketmq import jars, name_server

@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from urllib.parse import quote
 
 from tests.compat import java_program
 from tests.compat.conftest import needs
@@ -37,6 +38,18 @@ async def test_java_consumers_that_stand_still(glassmq: Address, everything: boo
                 assert answer["state"] == "stalled", answer
                 if listener == "suspending":
                     await asyncio.to_thread(consume_directly, Broker(glassmq.web), site)
+                    await asyncio.to_thread(show_threads, Broker(glassmq.web), site)
+
+
+def show_threads(broker: Broker, site: Site) -> None:
+    """A stock client is asked for its queues and for the stacks of its threads."""
+    path = f"/api/v1/groups/{site.group}/running-info"
+    ((client,),) = ([*of_broker["clients"]] for of_broker in broker.call("GET", path)["brokers"])
+    assert (client["problem"], client["stacks"]) == ("", None), client
+    (queue,) = (queue for queue in client["queues"] if queue["topic"] == site.topic)
+    assert (queue["cached"], queue["locked"]) == (2, True), queue
+    answer = broker.call("GET", f"{path}?client={quote(client['client_id'])}&stacks=true")
+    assert "ConsumeMessage" in answer["brokers"][0]["clients"][0]["stacks"]
 
 
 def consume_directly(broker: Broker, site: Site) -> None:

@@ -52,6 +52,14 @@ def not_followed(context: Context, request: Request, now: Now) -> Reply:
     )
 
 
+def no_clients(context: Context, request: Request, now: Now) -> Reply:
+    """Refuse a question to the clients of a broker that cannot have any. Always RequestError."""
+    raise RequestError(
+        "this broker has no port for RocketMQ clients (GLASSMQ_BROKER_PORT is 0), so there is no client to ask",
+        code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    )
+
+
 def report_following(context: Context, request: Request, now: Now) -> Reply:
     command: ReportFollowing = request.command
     following = context.following

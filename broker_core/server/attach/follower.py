@@ -31,10 +31,10 @@ from broker_core.commands import (
 )
 from broker_core.remoting.ha_transfer import Block, TransferError
 from broker_core.server.attach.cluster_client import MASTER_ID, BrokerMembers, ClusterClient, Source, candidates
-from broker_core.server.attach.consumer_questions import ConsumerQuestions
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
 from broker_core.server.attach.ha_client import HAClient
 from broker_core.server.attach.slave_synchronize import PERIOD_S, SlaveSynchronize
+from broker_core.server.consumer_questions import ConsumerQuestions
 from broker_core.server.engine_runner import EngineRunner
 from broker_core.tasks import end_task, start_task
 

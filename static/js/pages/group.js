@@ -8,7 +8,7 @@ import { capitalize, sum } from "../text/explain_group.js";
 import { GROUP_CHARTS, historyPanel } from "../panels/history.js";
 import { clientEventsPanel } from "../panels/client_events.js";
 import { groupActions } from "../panels/group_actions.js";
-import { runningInfo } from "../panels/attached/running_info.js";
+import { runningInfo } from "../panels/dialogs/running_info.js";
 import { groupQueuesPanel, membersPanel, retriesPanel, subscriptionsPanel, verdictPanel } from "../panels/group.js";
 import { t } from "../text/translate.js";
 

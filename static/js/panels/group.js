@@ -12,8 +12,8 @@ import { verdictAdvice, verdictSentence } from "../text/verdict_texts.js";
 /** Verdicts on which the clients know more, and what they are asked. */
 const ASKED = { listener_blocked: t("Show its threads"), stands_still: t("Ask the members") };
 
-/** The group's state and the server's verdicts, the worst first. `ask(client)` asks clients; null if that is impossible. */
-export function verdictPanel(ask = null) {
+/** The group's state and the server's verdicts, the worst first. `ask(client)` asks clients. */
+export function verdictPanel(ask) {
   const { part } = panel("verdict");
   const rows = new KeyedRows(part("rows"), { create, update });
 
@@ -34,7 +34,7 @@ export function verdictPanel(ask = null) {
     setText(row.advice, advice);
     row.advice.hidden = !advice;
     row.client = verdict.evidence?.client_id ?? "";
-    row.button.hidden = !ask || !ASKED[verdict.id];
+    row.button.hidden = !ASKED[verdict.id];
     setText(row.button, ASKED[verdict.id] ?? "");
   }
 

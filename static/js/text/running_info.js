@@ -1,4 +1,4 @@
-/** What clients of attached brokers answered about themselves, in words. */
+/** What clients answered about themselves, in words. */
 
 import { UNKNOWN, count, isKnown, plural, span } from "./format.js";
 import { t } from "./translate.js";

@@ -1,4 +1,4 @@
-"""Questions to attached brokers and their clients over HTTP."""
+"""Questions to brokers and their clients over HTTP."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ def ports() -> Iterator[dict[str, FakePort]]:
     set_ports({})
 
 
-async def test_every_attached_broker_is_asked(client: httpx.AsyncClient, ports: dict[str, FakePort]) -> None:
+async def test_every_broker_is_asked(client: httpx.AsyncClient, ports: dict[str, FakePort]) -> None:
     answer = await client.get("/api/v1/groups/g/running-info?client=c1&stacks=true&int64=string")
     assert answer.status_code == 200
     body = answer.json()
@@ -61,7 +61,7 @@ async def test_without_an_answer_the_reason_is_given(client: httpx.AsyncClient, 
     assert (await client.get("/api/v1/groups/g/running-info?broker=broker-b")).status_code == 404
     assert (await client.get("/api/v1/groups/g/running-info?broker=broker-c")).status_code == 503
     ports["broker-a"].replies[commands.GetConsumerRunningInfo] = RequestError(
-        "this broker has a store of its own", code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        "this broker has no port for RocketMQ clients", code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     )
     answer = await client.get("/api/v1/groups/g/running-info?broker=broker-a")
-    assert answer.status_code == 400 and "store of its own" in answer.text
+    assert answer.status_code == 400 and "no port" in answer.text

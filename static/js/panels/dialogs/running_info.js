@@ -1,4 +1,4 @@
-/** A dialog on the page of a group of attached brokers: what its clients answer when somebody asks them. */
+/** A dialog on the page of a group: what its clients answer when somebody asks them. */
 
 import { el, setText } from "../../dom.js";
 import { count } from "../../text/format.js";
@@ -6,10 +6,9 @@ import { request, serverNow } from "../../http.js";
 import { askedText, clientsOf, stacksText } from "../../text/running_info.js";
 import { t } from "../../text/translate.js";
 
-/** `ask(client)` asks all members, or one of them with the stacks of its threads; null where clients cannot be asked. */
+/** `ask(client)` asks all members, or one of them with the stacks of its threads. */
 export function runningInfo(group) {
   const box = document.getElementById("running-info-dialog");
-  if (!box) return null;
   const part = (name) => box.querySelector(`[data-part="${name}"]`);
   const path = `/groups/${encodeURIComponent(group)}/running-info`;
   let asking = 0;

@@ -9,10 +9,10 @@ from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.commands import MessageQueue
-from broker_core.server.attach import consumer_questions
+from broker_core.server import consumer_questions
 from broker_core.server.attach.cluster_client import ClusterClient
-from broker_core.server.attach.consumer_questions import ConsumerQuestions
 from broker_core.server.attach.slave_synchronize import SlaveSynchronize
+from broker_core.server.consumer_questions import ConsumerQuestions
 from broker_core.verdicts.judge import judge
 from tests.fakes.fake_master import FakeMaster, fake_master
 from tests.fakes.followed import blocks_of, log_of, master

@@ -1,10 +1,12 @@
-"""Questions about a group that the followed broker and its clients answer now, because a person asked.
+"""Questions about a group that a broker and its clients answer now, because a person asked.
 
     broker  --> who is in the group                       (GET_CONSUMER_LIST_BY_GROUP)
     broker  --> committed offsets, and those of pulls     (GET_CONSUME_STATS)
     broker  --> client: what it has, its stacks           (GET_CONSUMER_RUNNING_INFO, which the broker passes on)
 
-The answers also go to the engine, so that its verdicts know which client has messages without committing them.
+A follower asks the broker that it follows. A broker with a store of its own asks itself, over the port that RocketMQ's
+tools use. The answers about a followed broker also go to the engine, so that its verdicts know which client has
+messages without committing them.
 """
 
 import asyncio
@@ -29,6 +31,7 @@ from broker_core.commands import (
 )
 from broker_core.server.attach.cluster_client import ClusterClient, by_queue
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
+from broker_core.server.remoting_server import RemotingServer
 from broker_core.tasks import end_task, start_task
 
 QUESTIONS = 2
@@ -43,12 +46,15 @@ QUEUES = 2000
 QUEUES_A_TURN = 100
 STACK_CHARACTERS = 1 << 20
 PROPERTIES = 50
+LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a server that listens on all addresses is asked."""
 
 
 class ConsumerQuestions:
-    """The questions under way at one followed broker."""
+    """The questions under way at one broker."""
 
-    def __init__(self, cluster: ClusterClient, engine: EngineCalls, clock: Clock, broker_name: str) -> None:
+    def __init__(self, cluster: ClusterClient, engine: EngineCalls | None, clock: Clock, broker_name: str) -> None:
+        """``engine`` gets the answers about a broker that it follows; None for a broker that knows them itself."""
         self._cluster = cluster
         self._engine = engine
         self._clock = clock
@@ -56,7 +62,7 @@ class ConsumerQuestions:
         self._under_way = 0
 
     async def answer(self, address: str, command: GetConsumerRunningInfo) -> Reply:
-        """ConsumerRunningInfos, or Failed. ``address``: the broker to ask; empty if none is known."""
+        """ConsumerRunningInfos, or Failed. ``address``: the broker to ask; empty if none is known yet."""
         if not address:
             return _failed("the followed broker is not known yet, so it cannot be asked")
         if self._under_way >= QUESTIONS:
@@ -98,7 +104,8 @@ class ConsumerQuestions:
                 await end_task(task)
         queues = [self._pulled_queue(queue, entry) for queue, entry in islice(stats.items(), QUEUES)]
         answers = [clients[client_id] for client_id in asked]
-        await self._replicate(command.group, queues, answers)
+        if self._engine is not None:
+            await self._replicate(self._engine, command.group, queues, answers)
         return ConsumerRunningInfos(
             broker=self._broker_name,
             group=command.group,
@@ -146,7 +153,9 @@ class ConsumerQuestions:
             max_offset=_number(entry, "brokerOffset") or 0,
         )
 
-    async def _replicate(self, group: str, queues: list[PulledQueue], answers: list[ConsumerRunningInfo]) -> None:
+    async def _replicate(
+        self, engine: EngineCalls, group: str, queues: list[PulledQueue], answers: list[ConsumerRunningInfo]
+    ) -> None:
         """Tell the engine which member has which messages."""
         now_ms = self._clock.now().wall_ms
         pulled = {(queue.topic, queue.queue_id): queue for queue in queues}
@@ -170,9 +179,27 @@ class ConsumerQuestions:
                 )
         for start in range(0, len(pulls), QUEUES_A_TURN):
             try:
-                await self._engine.call(ReplicatePulls(group=group, pulls=pulls[start : start + QUEUES_A_TURN]))
+                await engine.call(ReplicatePulls(group=group, pulls=pulls[start : start + QUEUES_A_TURN]))
             except EngineRefused as error:
                 raise MQClientException(str(error)) from error
+
+
+class OwnConsumerQuestions:
+    """Questions to the clients of this process's broker."""
+
+    def __init__(self, server: RemotingServer, clock: Clock, broker_name: str) -> None:
+        host = LOOPBACK.get(server.host, server.host)
+        self._address = f"[{host}]:{server.ports[0]}" if ":" in host else f"{host}:{server.ports[0]}"
+        self._cluster = ClusterClient(self._address)
+        self._questions = ConsumerQuestions(self._cluster, None, clock, broker_name)
+
+    async def running_info(self, command: GetConsumerRunningInfo) -> Reply:
+        """What the broker and its clients answer now: ConsumerRunningInfos or Failed."""
+        return await self._questions.answer(self._address, command)
+
+    async def stop(self) -> None:
+        """Close the connection, if there is one."""
+        await self._cluster.close()
 
 
 def _failed(remark: str) -> Failed:

@@ -1,8 +1,9 @@
-"""Report runs, and the state of the Spark that runs them."""
+"""Report runs, the due times of schedules, and the state of the Spark that runs reports."""
 
 from typing import ClassVar
 
 from django.db import models
+from django_celery_beat.models import PeriodicTask
 
 
 class Status(models.TextChoices):
@@ -51,6 +52,16 @@ class ReportRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.report} {self.pk}: {self.status}"
+
+
+class Claim(models.Model):
+    """The due times of a schedule until ``until`` have had their run. Several schedulers may send each of them."""
+
+    schedule = models.OneToOneField(PeriodicTask, models.CASCADE, primary_key=True)
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.schedule}: {self.until}"
 
 
 class SparkState(models.TextChoices):

@@ -8,7 +8,7 @@ from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
 from spark_jobs.hosting import lake_state, runs, setup, worker
-from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, Parameters, parameters_at
+from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, Parameters, claim, parameters_at
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +25,11 @@ def run_report(run_id: int) -> None:
     worker.carry_out(run_id)
 
 
-@shared_task(name=RUN_SCHEDULED_TASK, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
-def run_scheduled(report: str, **about: Any) -> None:
+@shared_task(name=RUN_SCHEDULED_TASK, bind=True, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
+def run_scheduled(task: Any, report: str, **about: Any) -> None:
     """Start the run of a schedule, unless a run of the report is under way. ``about``: fields of ``Parameters``."""
+    if not claim(task.request.get("periodic_task_name")):
+        return
     try:
         runs.require_report(report)
         runs.start_run(report, parameters_at(report, timezone.now(), Parameters(**about)), requested_by="schedule")
@@ -35,9 +37,11 @@ def run_scheduled(report: str, **about: Any) -> None:
         logger.warning("The schedule's run of %s did not start: %s", report, error)
 
 
-@shared_task(name=lake_state.SYNC_TASK, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
-def lake_sync(with_bodies: bool = False) -> None:
+@shared_task(name=lake_state.SYNC_TASK, bind=True, ignore_result=True)  # type: ignore[untyped-decorator, unused-ignore]
+def lake_sync(task: Any, with_bodies: bool = False) -> None:
     """Start the fill of a schedule, unless a fill is under way."""
+    if not claim(task.request.get("periodic_task_name")):
+        return
     try:
         lake_state.begin_sync(with_bodies=with_bodies, requested_by="schedule")
     except (runs.RunActiveError, runs.NoWorkerError) as error:

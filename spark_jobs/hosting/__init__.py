@@ -1,1 +1,1 @@
-"""Reports inside the web application: runs, schedules, processes, and Celery's scheduler."""
+"""Reports inside the web application: runs, schedules and processes."""

@@ -6,7 +6,7 @@ An entry has a cron expression of five fields, in UTC: minute, hour, day of the 
 import hashlib
 import json
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.models import Claim
 
 RUN_SCHEDULED_TASK = "spark_jobs.run_scheduled"
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -24,6 +25,8 @@ MOST_HOURS = 24 * 366
 """The longest period of a schedule."""
 MOST = 20
 """Entries that a report may have."""
+CLOCKS_DIFFER = timedelta(seconds=5)
+"""How far the clock of a worker may be behind that of a scheduler."""
 LONGEST_CRON, LONGEST_NAME = 120, 200
 FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
@@ -98,6 +101,25 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
         today = now_ms // DAY_MS * DAY_MS
         return parameters | {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
     return parameters
+
+
+def claim(name: str | None) -> bool:
+    """Whether an entry of this name has a due time without a run, which the caller now claims. True for no name.
+
+    Every scheduler sends each due time, and one that was killed may send it again. The first task claims it.
+    """
+    if name is None:  # not sent by a scheduler
+        return True
+    entry = PeriodicTask.objects.filter(name=name, enabled=True).first()
+    if entry is None:
+        return False
+    until = timezone.now() + CLOCKS_DIFFER
+    last, is_first = Claim.objects.get_or_create(schedule=entry, defaults={"until": until})
+    if is_first:
+        return True
+    if entry.schedule.remaining_estimate(last.until) > CLOCKS_DIFFER:
+        return False
+    return Claim.objects.filter(schedule=entry, until=last.until).update(until=until) == 1
 
 
 def schedules_of(report: str) -> list[Schedule]:

@@ -64,9 +64,7 @@ def test_an_interrupted_report_is_repeated_and_none_is_prefetched() -> None:
 
 
 def test_schedules_are_in_the_database() -> None:
-    assert (
-        app.conf.beat_scheduler == "spark_jobs.hosting.scheduler:Scheduler"
-    )  # django-celery-beat's, where any number may run
+    assert app.conf.beat_scheduler == "django_celery_beat.schedulers:DatabaseScheduler"
     assert app.conf.result_backend == "django-db"
 
 

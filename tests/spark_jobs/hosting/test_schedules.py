@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -10,6 +11,7 @@ from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
 
 from config.celery import app
+from spark_jobs import tasks
 from spark_jobs.hosting import lake_state, runs, schedules
 from spark_jobs.hosting.schedules import (
     RUN_SCHEDULED_TASK,
@@ -20,10 +22,12 @@ from spark_jobs.hosting.schedules import (
     add,
     arguments_for,
     change,
+    claim,
     parameters_at,
     remove,
     schedules_of,
 )
+from spark_jobs.models import Claim
 
 pytestmark = pytest.mark.django_db
 
@@ -210,3 +214,63 @@ def test_without_last_hours_a_run_is_about_everything_or_the_day_before() -> Non
 def test_tasks_of_schedules_exist() -> None:
     app.loader.import_default_modules()
     assert {RUN_SCHEDULED_TASK, runs.RUN_TASK, lake_state.SYNC_TASK} <= set(app.tasks)
+
+
+def claimed_before(**ago: float) -> PeriodicTask:
+    """A schedule of each hour, 30 minutes from now, whose due times so long ago had their runs."""
+    half_past = CrontabSchedule.objects.create(minute=(timezone.now().minute + 30) % 60, timezone="UTC")
+    task = PeriodicTask.objects.create(name="each hour", task=RUN_SCHEDULED_TASK, crontab=half_past)
+    Claim.objects.create(schedule=task, until=timezone.now() - timedelta(**ago))
+    return task
+
+
+def test_a_due_time_is_claimed_once() -> None:
+    claimed_before(minutes=50)
+    assert [claim("each hour") for _ in range(3)] == [True, False, False]
+
+
+def test_due_times_that_were_missed_have_one_run() -> None:
+    claimed_before(days=3)
+    assert [claim("each hour") for _ in range(3)] == [True, False, False]
+
+
+def test_a_time_that_is_not_due_is_not_claimed() -> None:
+    claimed_before(minutes=10)
+    assert not claim("each hour")
+
+
+def test_the_first_time_is_claimed_once_and_each_schedule_for_itself() -> None:
+    names = [add("hold_time", cron).name for cron in (DAILY, "30 3 * * *")]
+    assert [claim(name) for name in names * 2] == [True, True, False, False]
+
+
+def test_intervals_count_from_the_last_claim() -> None:
+    hourly = IntervalSchedule.objects.create(every=1, period=IntervalSchedule.HOURS)
+    PeriodicTask.objects.filter(pk=claimed_before(minutes=59, seconds=59).pk).update(crontab=None, interval=hourly)
+    assert [claim("each hour") for _ in range(2)] == [True, False]
+
+
+def test_of_two_workers_that_find_a_due_time_one_claims_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claimed_before(minutes=50)
+    found = Claim.objects.get(schedule=task)
+    assert claim("each hour")
+    monkeypatch.setattr(Claim.objects, "get_or_create", lambda **_: (found, False))
+    assert not claim("each hour")
+
+
+def test_a_schedule_that_is_switched_off_or_removed_claims_nothing() -> None:
+    made = add("hold_time", DAILY, enabled=False)
+    assert not claim(made.name)
+    assert not claim("removed")
+
+
+@pytest.mark.parametrize("task", [tasks.run_scheduled, tasks.lake_sync])
+def test_what_two_schedulers_send_starts_one_run(monkeypatch: pytest.MonkeyPatch, task: Any) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(runs, "start_run", lambda name, *_, **__: started.append(name))
+    name = claimed_before(minutes=50).name
+    for _ in range(2):
+        task.push_request(periodic_task_name=name)
+        task(*["throughput"] * (task is tasks.run_scheduled))
+        task.pop_request()
+    assert len(started) == 1

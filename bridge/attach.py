@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bridge.cluster import BrokerPlace
+from broker_core.broker_conf import read_broker_conf
 from broker_core.client.mq_client_exception import MQClientException
-from broker_core.options import read_broker_conf
 from broker_core.server.attach.cluster_client import ClusterClient, Source, candidates
 from broker_core.server.attach.follower import choose
 

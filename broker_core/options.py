@@ -5,7 +5,6 @@ In Python an option is spelled ``long_polling_enable``; in files, on the command
 says otherwise. Options marked ``changeable`` can be changed while the broker runs.
 """
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,7 +13,6 @@ from msgspec import Meta
 from broker_core.codes import ResponseCode
 from broker_core.errors import RequestError
 from broker_core.message_store_config import CHANGEABLE, MIB, MessageStoreConfig, rocketmq_name
-from broker_core.properties import parse_properties
 
 __all__ = [
     "ADDRESSES",
@@ -24,7 +22,6 @@ __all__ = [
     "Options",
     "change_options",
     "make_options",
-    "read_broker_conf",
     "rocketmq_name",
 ]
 
@@ -494,15 +491,3 @@ def change_options(options: Options, changes: dict[str, Any]) -> Options:
                 f"{name} cannot be changed while the broker runs; set it in broker.conf and restart", pointer=f"/{name}"
             )
     return make_options(msgspec.to_builtins(options) | changes)
-
-
-def read_broker_conf(path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """A Java properties file as RocketMQ reads it: (options of this broker, other options).
-
-    RocketMQ's file may contain hundreds of options; the names that have no meaning here are for a warning.
-    """
-    values = parse_properties(path.read_text(encoding="utf-8"))
-    options = {name: value for name, value in values.items() if name in PYTHON_NAMES}
-    if options.get("brokerRole") == "SLAVE":  # perhaps the configuration of a slave's store that is looked at
-        del options["brokerRole"]
-    return options, {name: value for name, value in values.items() if name not in options}

@@ -13,8 +13,9 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from broker_core.broker_conf import read_broker_conf
 from broker_core.errors import RequestError
-from broker_core.options import ADDRESSES, Options, make_options, read_broker_conf
+from broker_core.options import ADDRESSES, Options, make_options
 from broker_core.version import VERSION
 from config.mail import mail_server
 from config.secret_key import keep_secret_key

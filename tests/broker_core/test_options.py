@@ -1,7 +1,5 @@
 """Options under RocketMQ's names: text as in broker.conf, clear errors, changes while running."""
 
-from pathlib import Path
-
 import pytest
 
 from broker_core.errors import RequestError
@@ -11,7 +9,6 @@ from broker_core.options import (
     Options,
     change_options,
     make_options,
-    read_broker_conf,
     rocketmq_name,
 )
 
@@ -77,17 +74,6 @@ def test_every_option_is_described() -> None:
     assert set(DESCRIPTIONS) == set(PYTHON_NAMES)
     assert all(len(entry["description"]) > 10 for entry in DESCRIPTIONS.values())
     assert DESCRIPTIONS["longPollingEnable"]["changeable"] and not DESCRIPTIONS["listenPort"]["changeable"]
-
-
-def test_a_broker_conf_is_read_as_rocketmq_reads_it(tmp_path: Path) -> None:
-    conf = tmp_path / "broker.conf"
-    conf.write_text(
-        "# a comment\n\nbrokerName = broker-x\nlongPollingEnable=false\nhaMasterAddress=1\nhaMasterAddress=2\n"
-        "brokerRole=SLAVE\n"
-    )
-    known, unknown = read_broker_conf(conf)
-    assert known == {"brokerName": "broker-x", "longPollingEnable": "false"}
-    assert unknown == {"haMasterAddress": "2", "brokerRole": "SLAVE"}
 
 
 @pytest.mark.parametrize("text", ["", "127.0.0.1:9876", "a:1;b-c.d:65535", "[::1]:9876"])

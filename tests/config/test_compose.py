@@ -11,7 +11,7 @@ from celery.bin.celery import celery
 from django.core.management import get_commands
 
 from bridge.management.commands import broker
-from broker_core.options import read_broker_conf
+from broker_core.broker_conf import read_broker_conf
 from tests.conftest import PROJECT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))

@@ -21,10 +21,10 @@ FEATURES = {
     "groups: members, offsets, resets": r"group\.|test_java_clients\.test_members_can_be_told_of_a_reset",
     "retries and dead letters": r"retry\.",
     "delay levels": r"delay\.",
-    "messages for an exact time, and their recall": r"timer\.",
+    "messages for an exact time, and their recall": r"timer\.|test_timer_store",
     "transactions": r"transaction\.",
     "request and reply": r"request\.",
-    "pop consumption": r"pop\.|test_pop_in_order",
+    "pop consumption": r"pop\.|test_pop_(in_order|requests)",
     "batch consume queues": r"batch_queue\.|test_batch_consume_queues",
     "attributes of topics and groups, priorities": r"test_topic_attributes",
     "queries of messages": r"query\.",
@@ -32,7 +32,7 @@ FEATURES = {
     "codes of refusals": r"codes\.",
     "options of a broker": r"test_options",
     "the wire": r"transport\.",
-    "the store: one broker opens that of the other": r"test_there_and_back",
+    "the store: one broker opens that of the other": r"test_(pending_)?there_and_back",
 }
 """Feature -> a pattern of its cases and tests. The first feature that matches a name has it."""
 

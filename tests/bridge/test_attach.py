@@ -16,8 +16,9 @@ from bridge.attach import (
     followed_before,
     plan,
 )
+from broker_core.broker_conf import read_broker_conf
 from broker_core.codes import RequestCode
-from broker_core.options import make_options, read_broker_conf
+from broker_core.options import make_options
 from broker_core.server.attach.cluster_client import Source
 from tests.fakes.fake_master import fake_master
 from tests.fakes.followed import log_of, master

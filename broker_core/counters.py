@@ -128,7 +128,8 @@ class Counters:
         self.messages_dead_lettered = 0
         self.messages_acknowledged = 0
         self.acknowledged_late = 0
-        self.messages_invisible_now = 0
+        self.messages_invisible_now: int | None = None
+        """None while the check points are not loaded, as in the store of another broker."""
         self.messages_delivered = 0
         self.messages_passed_over = 0
         self.messages_passed_over_by_bitmap = 0

@@ -293,7 +293,7 @@ class Context:
         transactions, timers = self.store.transactions, self.store.timers
         counters.transactions_pending_now = len(transactions.pending) if transactions.loaded else None
         counters.timer_messages_now = timers.counts.pending + timers.behind if timers.loaded else None
-        counters.messages_invisible_now = self.check_points.messages
+        counters.messages_invisible_now = self.check_points.messages if self.check_points.loaded else None
         counters.members_now = len(self.consumers.memberships)
         return counters
 

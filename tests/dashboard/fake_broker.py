@@ -35,6 +35,8 @@ COUNTERS = [
     "requests_refused",
     "offsets_committed",
     "holds_now",
+    "transactions_pending_now",
+    "replies_pushed",
 ]
 
 

@@ -81,6 +81,13 @@ def test_names_the_filter_that_rejects_messages(open_page: OpenPage) -> None:
     expect(page.locator('[data-node="passedOver"] .node-value')).to_have_text("1")
 
 
+def test_what_waits_beside_the_path_is_unknown_unless_the_broker_says_it(open_page: OpenPage) -> None:
+    page = open_page("idle")
+    expect(page.locator('[data-counter="transactions_pending_now"]')).to_have_text("0")
+    expect(page.locator('[data-counter="timer_messages_now"]')).to_have_text("unknown")
+    expect(page.locator('[data-counter="timer_messages_now"]')).to_have_class("is-unknown")
+
+
 def test_the_switch_shows_the_brokers_state_not_the_request(open_page: OpenPage) -> None:
     page = open_page("idle")
     switch = page.get_by_role("switch")

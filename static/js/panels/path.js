@@ -1,7 +1,7 @@
 /** The path of a pull as SVG; parts light up when the broker's counters change. */
 
 import { calm, panel, setText } from "../dom.js";
-import { UNKNOWN, shortCount } from "../text/format.js";
+import { UNKNOWN, isKnown, shortCount } from "../text/format.js";
 import { TALL, WIDE, EDGES, NODES } from "./path_layout.js";
 import { t } from "../text/translate.js";
 
@@ -12,6 +12,7 @@ const narrow = window.matchMedia("(max-width: 720px)");
 
 export function pathPanel() {
   const { part } = panel("path");
+  const beside = part("beside").querySelectorAll("[data-counter]");
   let drawing = draw(part("drawing"));
   let shownCounters; // undefined: nothing was drawn yet
   let latest = null;
@@ -21,6 +22,11 @@ export function pathPanel() {
   });
 
   function show(state) {
+    for (const figure of beside) {
+      const value = state.counters?.[figure.dataset.counter]; // the broker sends no counter that it does not know
+      setText(figure, shortCount(value));
+      figure.classList.toggle("is-unknown", !isKnown(value));
+    }
     for (const [name, node] of Object.entries(NODES)) {
       const shown = drawing.nodes[name];
       const value = state.counters ? node.value(state.counters) : null;

@@ -8,17 +8,18 @@ from broker_core.commands import PeekMessage, Popped, Reply
 from broker_core.longpolling.pull_request import Pop
 from broker_core.processors.context import Context, Request
 from broker_core.processors.pop.pop_look import MAX_BYTES, WRONG_OFFSET, queues_of
-from broker_core.processors.pop.pop_message import check_access, require_message_number
+from broker_core.processors.pop.pop_message import MAX_MESSAGES, check_access, require_message_number
 from broker_core.topics import validate_group
 
 
 def peek_message(context: Context, request: Request, now: Now) -> Reply:
-    """The messages behind the group's offsets, without a filter, and how many there are (``rest``).
+    """The messages behind the group's offsets, 32 at most, without a filter, and how many there are (``rest``).
 
     A group without an offset in a queue is shown the queue's first message, as in RocketMQ.
     """
     command: PeekMessage = request.command
-    require_message_number(context, command.max_msg_nums, "peek")
+    wanted = min(command.max_msg_nums, MAX_MESSAGES)
+    require_message_number(context, wanted, "peek")
     check_access(context, validate_group(command.consumer_group), command.topic, command.queue_id, now)
     context.require_complete_queues()
     pop = Pop(
@@ -29,7 +30,7 @@ def peek_message(context: Context, request: Request, now: Now) -> Reply:
         protocol="remoting",
     )
     records: list[bytes] = []
-    left, size, rest = command.max_msg_nums, 0, 0
+    left, size, rest = wanted, 0, 0
     for topic, queue_id in queues_of(context, pop):
         end, offset = context.store.max_offset(topic, queue_id), context.offsets.query(pop.group, topic, queue_id)
         if offset is None:

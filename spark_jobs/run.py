@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from broker_core.version import VERSION
 from spark_jobs.catalogue import REPORTS, ReportInfo
 from spark_jobs.inputs import RunInputs, StoreInputs, log_described, window_read
 from spark_jobs.job import PARAMETERS, Job, Progress, periods
@@ -21,7 +22,6 @@ from spark_jobs.reports import load
 from spark_jobs.reports.shape import Report
 from spark_jobs.reports.steps import about
 from spark_jobs.spark.at_once import AT_ONCE
-from spark_jobs.spark.code_version import code_version
 
 SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
@@ -97,7 +97,7 @@ def summarize(
         "step_ms": result.step_ms,
         "left_out": result.left_out,
         "notes": notes,
-        "code_version": code_version(),
+        "code_version": VERSION,
         "started_ms": int(started.timestamp() * 1000),
         "finished_ms": int(finished.timestamp() * 1000),
         "duration_s": round((finished - started).total_seconds(), 3),

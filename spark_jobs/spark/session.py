@@ -4,6 +4,7 @@ Never start one in the parent of a prefork worker, because a session does not su
 """
 
 import atexit
+import hashlib
 import io
 import logging
 import os
@@ -17,15 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from zipfile import ZipFile
 
+import broker_core
+import spark_jobs
 from spark_jobs.errors import NoSparkError, PassingError
 from spark_jobs.spark.class_archive import ClassArchive
-from spark_jobs.spark.code_version import PROJECT, SENT_TO_TASKS, digest, name_in_project, sources
 from spark_jobs.spark.failures import is_passing, sentence
 from spark_jobs.spark.java import find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PROJECT = Path(__file__).resolve().parent.parent.parent
+SENT_TO_TASKS = (broker_core, spark_jobs)
 PACKAGES = ("pyspark", "deltalake", "pyarrow", "numpy", "pandas", "msgspec")
 CONNECT_PACKAGES = ("grpc", "grpc_status")
 CONNECT_RETRIES = 4
@@ -243,15 +247,18 @@ def is_running(process: int) -> bool:
 
 
 def pack_sources(scratch: Path) -> Path:
-    """A zip file of the modules that tasks import. It is named by its content, because drivers read it as they run."""
-    path = scratch / f"glassmq_sources_{digest(SENT_TO_TASKS)}.zip"
-    if not path.exists():
-        draft = path.with_suffix(f".{os.getpid()}.new")
-        with ZipFile(draft, "w") as archive:
-            for source in sources(SENT_TO_TASKS):
-                archive.write(source, name_in_project(source))
-        draft.replace(path)
-    return path
+    """A zip file of the project's packages that tasks import, in the folder ``scratch``.
+
+    It is named by its content, because machines of a cluster keep files, and drivers read them as they run.
+    """
+    draft = scratch / f"glassmq_sources.{os.getpid()}.new"
+    with ZipFile(draft, "w", strict_timestamps=False) as archive:
+        for package in SENT_TO_TASKS:
+            folder = Path(package.__path__[0])
+            for source in sorted(folder.rglob("*.py")):
+                archive.write(source, source.relative_to(folder.parent))
+    digest = hashlib.sha256(draft.read_bytes()).hexdigest()[:12]
+    return draft.replace(scratch / f"glassmq_sources_{digest}.zip")
 
 
 def stop_session() -> None:

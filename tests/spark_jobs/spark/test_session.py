@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
@@ -61,7 +62,20 @@ def test_tasks_get_the_modules_that_they_import(function: object, tmp_path: Path
         env={"PATH": "/usr/bin:/bin"},
     )
     assert str(tmp_path / "sent") in said.stdout.decode()
-    assert session.pack_sources(tmp_path) in list(tmp_path.iterdir())
+
+
+def test_the_modules_for_tasks_have_a_new_name_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "spark_jobs" / "a.py"
+    source.parent.mkdir()
+    monkeypatch.setattr(session, "SENT_TO_TASKS", (SimpleNamespace(__path__=[str(source.parent)]),))
+    source.write_text("1")
+    first = session.pack_sources(tmp_path)
+    assert session.pack_sources(tmp_path) == first
+    source.write_text("2")
+    assert session.pack_sources(tmp_path) != first
+    assert first.is_file(), "a driver may still read it"
 
 
 def test_a_log4j2_configuration_of_the_user_is_used(tmp_path: Path) -> None:

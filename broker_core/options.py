@@ -88,8 +88,7 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         ),
     ] = ""
     register_name_server_period: Annotated[
-        int,
-        Meta(ge=1, description="Period of registration, ms; the effective period is between 10,000 and 60,000."),
+        int, Meta(ge=1, description="Period of registration, ms; the effective period is between 10,000 and 60,000.")
     ] = 30_000
     register_broker_timeout_mills: Annotated[
         int, Meta(ge=1, le=600_000, description="How long a name server may take to answer, ms.")
@@ -329,26 +328,18 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         ),
     ] = 5000
 
+    # Recalls, transactions and replies
     recall_message_enable: Annotated[
-        bool,
-        Meta(
-            description="Producers may recall messages that wait for an exact time. Off: NO_PERMISSION. RocketMQ's "
-            "default is false.",
-            extra_json_schema=CHANGEABLE,
-        ),
+        bool, Meta(description="Recalls are accepted. RocketMQ's default is false.", extra_json_schema=CHANGEABLE)
     ] = True
-
-    # Transactions and replies
     reject_transaction_message: Annotated[
         bool, Meta(description="Refuse transactional messages with NO_PERMISSION.", extra_json_schema=CHANGEABLE)
     ] = False
     transaction_time_out: Annotated[
-        int,
-        Meta(ge=0, description="Age from which a transaction is checked, ms.", extra_json_schema=CHANGEABLE),
+        int, Meta(ge=0, description="Age from which a transaction is checked, ms.", extra_json_schema=CHANGEABLE)
     ] = 6000
     transaction_check_max: Annotated[
-        int,
-        Meta(ge=0, le=10_000, description="Checks of a transaction at most.", extra_json_schema=CHANGEABLE),
+        int, Meta(ge=0, le=10_000, description="Checks of a transaction at most.", extra_json_schema=CHANGEABLE)
     ] = 15
     transaction_check_interval: Annotated[
         int, Meta(ge=100, description="Period of checking transactions, ms.", extra_json_schema=CHANGEABLE)

@@ -15,6 +15,7 @@ from bridge.port import State, commands
 
 RETRY_PREFIX = "%RETRY%"
 NODE = ["cluster", "node_type", "node_id"]
+STORAGE = [*NODE, "storage_type", "storage_medium"]
 STATES: tuple[str, ...] = get_args(State)
 
 
@@ -92,10 +93,10 @@ def storage_metrics(brokers: Iterable[Answers]) -> list[Metric]:
         "glassmq_disk_used_ratio", "How full the store's file system is, 0 to 1.", labels=["broker"]
     )
     unflushed = GaugeMetricFamily(
-        "rocketmq_storage_flush_behind_bytes", "Bytes of the commit log that are not on the disk.", labels=NODE
+        "rocketmq_storage_flush_behind_bytes", "Bytes of the commit log that are not on the disk.", labels=STORAGE
     )
     undispatched = GaugeMetricFamily(
-        "rocketmq_storage_dispatch_behind_bytes", "Bytes of the commit log that are in no queue yet.", labels=NODE
+        "rocketmq_storage_dispatch_behind_bytes", "Bytes of the commit log that are in no queue yet.", labels=STORAGE
     )
     slaves = GaugeMetricFamily("glassmq_slaves", "Slaves that copy the commit log.", labels=["broker"])
     lag = GaugeMetricFamily(
@@ -113,23 +114,79 @@ def storage_metrics(brokers: Iterable[Answers]) -> list[Metric]:
         if metrics.slave_lag_bytes is not None:
             lag.add_metric([metrics.broker], metrics.slave_lag_bytes)
         if snapshot is not None:
-            positions, node = snapshot.positions, _node(metrics)
+            positions, node = snapshot.positions, _storage(metrics)
             unflushed.add_metric(node, max(0, positions.appended - positions.flushed))
             undispatched.add_metric(node, max(0, positions.appended - positions.dispatched))
     return [used, slaves, lag, timeouts, unflushed, undispatched]
+
+
+def timer_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
+    """The timer wheel's metrics. RocketMQ's ``rocketmq_timer_dequeue_lag`` counts all messages in the wheel, too."""
+    enqueue_lag = GaugeMetricFamily(
+        "rocketmq_timer_enqueue_lag", "Messages for an exact time that are not in the timer wheel yet.", labels=STORAGE
+    )
+    enqueue_latency = GaugeMetricFamily(
+        "rocketmq_timer_enqueue_latency", "Age of the first of them, ms.", labels=STORAGE
+    )
+    dequeue_lag = GaugeMetricFamily(
+        "rocketmq_timer_dequeue_lag", "Messages in the timer wheel, due or not.", labels=STORAGE
+    )
+    dequeue_latency = GaugeMetricFamily(
+        "rocketmq_timer_dequeue_latency",
+        "How long ago the second that is being delivered ended, ms; 0 if it has not ended.",
+        labels=STORAGE,
+    )
+    by_topic = [*STORAGE, "topic"]
+    timing = GaugeMetricFamily("rocketmq_timing_messages", "Messages in the timer wheel.", labels=by_topic)
+    enqueued = CounterMetricFamily(
+        "rocketmq_timer_enqueue", "Messages that were put into the timer wheel.", labels=by_topic
+    )
+    dequeued = CounterMetricFamily(
+        "rocketmq_timer_dequeue", "Messages that were stored again from the timer wheel.", labels=by_topic
+    )
+    for broker in brokers:
+        timers, node = broker.timers, _storage(broker)
+        if timers is None:
+            continue
+        enqueue_lag.add_metric(node, timers.enqueue_lag)
+        _add(enqueue_latency, node, timers.enqueue_latency_ms)
+        dequeue_lag.add_metric(node, timers.dequeue_lag)
+        dequeue_latency.add_metric(node, timers.dequeue_latency_ms)
+        _add_topics(timing, node, timers.waiting or {})
+        _add_topics(enqueued, node, timers.enqueued)
+        _add_topics(dequeued, node, timers.dequeued)
+    return [enqueue_lag, enqueue_latency, dequeue_lag, dequeue_latency, timing, enqueued, dequeued]
+
+
+def transaction_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
+    """The ends of transactions."""
+    by_topic = [*NODE, "topic"]
+    committed = CounterMetricFamily("rocketmq_commit_messages", "Transactions that were committed.", labels=by_topic)
+    rolled_back = CounterMetricFamily(
+        "rocketmq_rollback_messages", "Transactions that were rolled back.", labels=by_topic
+    )
+    for broker in brokers:
+        if broker.transactions is not None:
+            _add_topics(committed, _node(broker), broker.transactions.committed)
+            _add_topics(rolled_back, _node(broker), broker.transactions.rolled_back)
+    return [committed, rolled_back]
 
 
 def left_out_metric(brokers: Iterable[Answers]) -> Metric:
     """What the other metrics leave out because there is too much of it."""
     left_out = GaugeMetricFamily(
         "glassmq_metrics_left_out",
-        "Groups, pairs of group and topic, and queues beyond the limits of this page.",
+        "What is beyond the limits of this page.",
         labels=["broker", "what"],
     )
     for snapshot, metrics in brokers:
         if metrics is not None:
             left_out.add_metric([metrics.broker, "groups"], metrics.groups_left_out)
             left_out.add_metric([metrics.broker, "group_topics"], metrics.topics_left_out)
+            if metrics.timers is not None:
+                left_out.add_metric([metrics.broker, "timer_messages"], metrics.timers.left_out)
+            if metrics.transactions is not None:
+                left_out.add_metric([metrics.broker, "transactions"], metrics.transactions.left_out)
         if snapshot is not None:
             left_out.add_metric([snapshot.broker, "queues"], max(0, snapshot.queues_total - len(snapshot.queues)))
     return left_out
@@ -137,6 +194,15 @@ def left_out_metric(brokers: Iterable[Answers]) -> Metric:
 
 def _node(broker: commands.BrokerMetrics) -> list[str]:
     return [broker.cluster, "broker", broker.broker]
+
+
+def _storage(broker: commands.BrokerMetrics) -> list[str]:
+    return [*_node(broker), "local", "disk"]
+
+
+def _add_topics(family: GaugeMetricFamily | CounterMetricFamily, labels: list[str], by_topic: dict[str, int]) -> None:
+    for topic, count in by_topic.items():
+        family.add_metric([*labels, topic], count)
 
 
 def _add(family: GaugeMetricFamily | CounterMetricFamily, labels: list[str], value: int | None) -> None:

@@ -12,7 +12,14 @@ from prometheus_client.registry import Collector
 from api.http import brokers
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.resources.group_metrics import Answers, group_metrics, left_out_metric, storage_metrics
+from api.resources.group_metrics import (
+    Answers,
+    group_metrics,
+    left_out_metric,
+    storage_metrics,
+    timer_metrics,
+    transaction_metrics,
+)
 from bridge.port import BrokerError, EnginePort, PortUnavailable, commands
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -61,6 +68,8 @@ class BrokerCollector(Collector):
             up.add_metric([broker], 0 if answers.snapshot is None else 1)
         yield up
         yield from group_metrics(self._metrics)
+        yield from timer_metrics(self._metrics)
+        yield from transaction_metrics(self._metrics)
         yield from storage_metrics(self._brokers.values())
         yield left_out_metric(self._brokers.values())
         if not self._snapshots:

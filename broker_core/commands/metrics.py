@@ -73,12 +73,41 @@ class GroupMetrics(Shape, frozen=True):
     verdicts: list[VerdictLine]
 
 
+class TimerFigures(Shape, frozen=True):
+    """The timer wheel. Its tables are by topic, of 1000 topics at most; ``left_out`` is the sum of all others' numbers.
+
+    ``enqueue_lag`` messages of the timer queue are not in the wheel, the first of them since ``enqueue_latency_ms``,
+    None if that is unknown. ``dequeue_lag`` messages are in the wheel, due or not; the second that is being delivered
+    ended ``dequeue_latency_ms`` ago, 0 if it has not ended. ``waiting`` is the same as ``dequeue_lag`` by topic, None
+    while it is counted after a start; as in RocketMQ, a recall counts -1 until its time. ``enqueued`` messages were put
+    into the wheel since the start, and ``dequeued`` ones stored again when their time had come or they were put back.
+    """
+
+    enqueue_lag: int
+    enqueue_latency_ms: int | None
+    dequeue_lag: int
+    dequeue_latency_ms: int
+    waiting: dict[str, int] | None
+    enqueued: dict[str, int]
+    dequeued: dict[str, int]
+    left_out: int
+
+
+class EndedTransactions(Shape, frozen=True):
+    """Transactions that ended since the start, by topic, of 1000 topics at most; ``left_out`` are those of others."""
+
+    committed: dict[str, int]
+    rolled_back: dict[str, int]
+    left_out: int
+
+
 class BrokerMetrics(Reply, frozen=True):
     """``groups_left_out`` groups are beyond ``max_groups``. ``topics_left_out`` pairs of group and topic are beyond
     ``max_topics``, or in a group with more queues than are looked at; those of groups that are left out do not count.
     ``next`` is the ``after`` of the next page, None on the last one and without ``after``. Of the connected ``slaves``,
     the one furthest behind lacks ``slave_lag_bytes``, None if none acknowledges anything. ``slave_timeouts`` requests
-    were answered FLUSH_SLAVE_TIMEOUT since the start.
+    were answered FLUSH_SLAVE_TIMEOUT since the start. ``timers`` is None while the timer messages are not loaded, as in
+    the store of another broker. A page has neither ``timers`` nor ``transactions``.
     """
 
     broker: str
@@ -91,6 +120,8 @@ class BrokerMetrics(Reply, frozen=True):
     groups_left_out: int
     topics_left_out: int
     next: str | None = None
+    timers: TimerFigures | None = None
+    transactions: EndedTransactions | None = None
 
 
 class GetHistorySample(Command, frozen=True):

@@ -171,6 +171,8 @@ def remove_topic(context: Context, topic: str, now: Now) -> None:
         if context.topics.get(name) is not None:
             remove_topic(context, name, now)
     context.stats.forget_topic(topic)
+    context.store.timers.counts.enqueued.forget(topic)
+    context.store.timers.counts.dequeued.forget(topic)
     context.offsets.remove_topic(topic)
     context.check_points.remove_topic(topic)
     context.order_infos.remove_where(lambda of_topic, _: of_topic == topic)

@@ -1,7 +1,7 @@
 """The broker's own figures for RocketMQ's tools. Part of RocketMQ's AdminBrokerProcessor.
 
-RocketMQ has some 80 figures. Those that have no meaning here (capacities of thread pools, timer wheel, latency tables)
-are left out, which the tools accept. None is invented.
+RocketMQ has some 80 figures. Those that have no meaning here (capacities of thread pools, latency tables) are left out,
+and so are those that are unknown, which the tools accept. None is invented.
 """
 
 from broker_core.broker_stats import StatsWindows
@@ -21,6 +21,7 @@ from broker_core.commands import (
 )
 from broker_core.errors import NotFoundError
 from broker_core.processors.context import Context, Request
+from broker_core.processors.why.timer_figures import dequeue_latency_ms
 
 QUEUES = (
     "sendThreadPoolQueue",
@@ -40,7 +41,12 @@ def get_broker_runtime_info(context: Context, request: Request, now: Now) -> Rep
     command: GetBrokerRuntimeInfo = request.command
     assert isinstance(command, GetBrokerRuntimeInfo)
     return RuntimeInfo(
-        table=_broker(context, now) | _rates(context, now) | _totals(context) | _store(context) | _waiting(context)
+        table=_broker(context, now)
+        | _rates(context, now)
+        | _totals(context)
+        | _store(context)
+        | _waiting(context)
+        | _timers(context, now)
     )
 
 
@@ -60,13 +66,28 @@ def _broker(context: Context, now: Now) -> dict[str, str]:
 def _rates(context: Context, now: Now) -> dict[str, str]:
     """Rates over the last 10 s, minute and 10 minutes, separated by spaces."""
     spans = [context.stats.rates(context.totals(), seconds, now.mono_ns) for seconds in (10, 60, 600)]
-    put, found, missed, transferred = ([str(span[kind]) for span in spans] for kind in range(4))
+    put, found, missed, transferred, *_ = ([str(rate) for rate in rates] for rates in zip(*spans, strict=True))
     return {
         "putTps": " ".join(put),
         "getFoundTps": " ".join(found),
         "getMissTps": " ".join(missed),
         "getTransferredTps": " ".join(transferred),
-        "getTotalTps": " ".join(str(found + missed) for _, found, missed, _ in spans),
+        "getTotalTps": " ".join(str(found + missed) for _, found, missed, *_ in spans),
+    }
+
+
+def _timers(context: Context, now: Now) -> dict[str, str]:
+    """The timer wheel; nothing while the timer messages are not loaded. Rates are over the last 10 s."""
+    timers = context.store.timers
+    if not timers.loaded:
+        return {}
+    *_, enqueued, dequeued = context.stats.rates(context.totals(), 10, now.mono_ns)
+    return {
+        "timerReadBehind": str(dequeue_latency_ms(context, now) // 1000),
+        "timerOffsetBehind": str(timers.behind),
+        "timerCongestNum": str(timers.counts.pending),
+        "timerEnqueueTps": str(enqueued),
+        "timerDequeueTps": str(dequeued),
     }
 
 

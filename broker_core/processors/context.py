@@ -305,6 +305,8 @@ class Context:
             found=found,
             missed=counters.pulls_read - found,
             transferred=counters.messages_delivered,
+            enqueued=self.store.timers.counts.enqueued.total,
+            dequeued=self.store.timers.counts.dequeued.total,
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,21 +129,32 @@ def test_counts_of_deleted_topics_and_groups_are_dropped() -> None:
     assert list(stats.group_get._items) == list(stats.send_back._items) == [("b", "g")]
 
 
+def test_totals_by_topic_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_stats, "MAX_TOTALS", 2)
+    totals = broker_stats.TopicTotals()
+    for topic in ("a", "b", "c", "a", "c"):
+        totals.add(topic)
+    assert (totals.total, totals.by_topic, totals.left_out) == (5, {"a": 2, "b": 1}, 2)
+    totals.forget("b")
+    totals.add("c")
+    assert (totals.total, totals.by_topic, totals.left_out) == (6, {"a": 2, "c": 1}, 2)
+
+
 def test_rates_of_the_whole_broker() -> None:
     stats = BrokerStatsManager(now(0))
     assert stats.next_sample_ns == 0
     stats.sample(BrokerTotals(), now(0.5))
     assert stats.next_sample_ns == at(1)
-    totals = BrokerTotals(stored=10, found=4, missed=2, transferred=8)
-    assert stats.rates(totals, 10, at(0.9)) == [0.0, 0.0, 0.0, 0.0]
+    totals = BrokerTotals(stored=10, found=4, missed=2, transferred=8, enqueued=6, dequeued=5)
+    assert stats.rates(totals, 10, at(0.9)) == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     stats.sample(totals, now(1.2))
-    assert stats.rates(totals, 10, at(1.2)) == [10.0, 4.0, 2.0, 8.0]
-    more = BrokerTotals(stored=30, found=4, missed=2, transferred=8)
-    assert stats.rates(more, 10, at(1.9)) == [10.0, 4.0, 2.0, 8.0]
-    assert stats.rates(more, 10, at(5)) == [6.0, 0.8, 0.4, 1.6]
+    assert stats.rates(totals, 10, at(1.2)) == [10.0, 4.0, 2.0, 8.0, 6.0, 5.0]
+    more = BrokerTotals(stored=30, found=4, missed=2, transferred=8, enqueued=6, dequeued=5)
+    assert stats.rates(more, 10, at(1.9)) == [10.0, 4.0, 2.0, 8.0, 6.0, 5.0]
+    assert stats.rates(more, 10, at(5)) == [6.0, 0.8, 0.4, 1.6, 1.2, 1.0]
     stats.sample(more, now(100))
-    assert stats.rates(more, 10, at(100)) == [0.0, 0.0, 0.0, 0.0]
-    assert stats.rates(more, 600, at(100)) == [0.3, 0.04, 0.02, 0.08]
+    assert stats.rates(more, 10, at(100)) == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert stats.rates(more, 600, at(100)) == [0.3, 0.04, 0.02, 0.08, 0.06, 0.05]
     puts, gets = stats.windows(more, at(100))
     assert puts == StatsWindows(NOTHING, NOTHING, NOTHING) and stats.windows(more, at(600))[0].hour == (30, 0.05, 0.0)
     assert gets == puts and stats.windows(more, at(600))[1].hour.sum == 8

@@ -158,6 +158,11 @@ RUNTIME = {
     "dispatchBehindBytes",
     "pageCacheLockTimeMills",
     "sendThreadPoolQueueSize",
+    "timerReadBehind",
+    "timerOffsetBehind",
+    "timerCongestNum",
+    "timerEnqueueTps",
+    "timerDequeueTps",
 }
 """Of those that brokerStatus prints."""
 

@@ -262,6 +262,17 @@ def broker_metrics(*groups: commands.GroupMetrics, **changes: Any) -> commands.B
         "slave_timeouts": 3,
         "groups_left_out": 0,
         "topics_left_out": 0,
+        "timers": commands.TimerFigures(
+            enqueue_lag=4,
+            enqueue_latency_ms=30,
+            dequeue_lag=7,
+            dequeue_latency_ms=0,
+            waiting={"T": 7},
+            enqueued={"T": 9},
+            dequeued={"T": 2},
+            left_out=6,
+        ),
+        "transactions": commands.EndedTransactions(committed={"T": 3}, rolled_back={"T": 1}, left_out=8),
     }
     return commands.BrokerMetrics(groups=[*groups], **fields | changes)
 

@@ -93,6 +93,7 @@ def store_ends(context: Context, commit: GroupCommit, ends: list[End], now: Now)
     message_stored(context, batch, now)
     for end in ends:
         is_commit = end.copy is not None
+        (context.stats.committed if is_commit else context.stats.rolled_back).add(end.topic)
         if is_commit:
             context.counters.transactions_committed += 1
         else:

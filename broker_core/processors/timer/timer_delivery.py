@@ -174,11 +174,13 @@ def _note(context: Context, timer: DueTimer, record: CommitLogRecord | None, out
     properties = record.properties if record is not None else ""
     topic = find(properties, REAL_TOPIC)
     context.store.timers.note_taken_out(timer, topic)
-    if outcome == "recalled":
+    if not outcome:
+        context.store.timers.counts.dequeued.add(topic)
+    elif outcome == "recalled":
         context.counters.messages_recalled += 1
         assert record is not None
         context.events.emit(MessageRecalled, now, topic, find(properties, UNIQ_KEY), record.queue_offset)
-    elif outcome:
+    else:
         offset = record.queue_offset if record is not None else -1
         _report_lost(context, offset, offset + 1, outcome, now)
 

@@ -28,6 +28,7 @@ from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.processors.why.group_facts import condition
 from broker_core.processors.why.judged import judge_live, lines_of, well
 from broker_core.processors.why.live_state import MAX_QUEUES, group_names, live_state, look_around
+from broker_core.processors.why.timer_figures import ended_transactions, timer_figures
 from broker_core.verdicts.progress import queue_progress
 from broker_core.walk import Steps
 
@@ -81,6 +82,8 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
         groups_left_out=len(names) - len(groups),
         topics_left_out=left_out,
         next=groups[-1].group if is_page and groups and len(groups) < len(names) else None,
+        timers=None if is_page else timer_figures(context, now),
+        transactions=None if is_page else ended_transactions(context),
     )
 
 

@@ -11,6 +11,7 @@ subtracted at once, so the number of a topic may be below 0 until everything is 
 
 from collections.abc import Callable
 
+from broker_core.broker_stats import TopicTotals
 from broker_core.formats.timer_log_unit import MAGIC_DELETE, NONE, TimerLogUnit
 from broker_core.store.timer.timer_log import TimerLog
 from broker_core.store.timer.timer_message import TimerMessage
@@ -34,6 +35,11 @@ class TimerCounts:
         """By real topic, without what is not counted yet."""
         self.changed = False
         """Whether ``by_topic`` has changed since ``config/timermetrics`` was written."""
+        self.enqueued = TopicTotals()
+        """What was put into the wheel since the start, by real topic. Recalls, and messages that are to be put back
+        later, count too."""
+        self.dequeued = TopicTotals()
+        """What was stored again when its time had come, or was put back."""
         self.rolled_recalls: dict[int, int] = {}
         """How many recalls in the wheel are to be put back later, by the time of the recalled message's slot, ms."""
         self._wheel = wheel

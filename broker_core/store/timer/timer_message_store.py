@@ -256,6 +256,7 @@ class TimerMessageStore:
         )
         self.append(unit, message.deletes)
         self.counts.add_to(slot_ms, message, bool(magic & MAGIC_ROLL))
+        self.counts.enqueued.add(message.real_topic)
 
     def append(self, unit: TimerLogUnit, deletes: str) -> None:
         """Append an entry to the timer log and to the slot of its time."""

@@ -1,13 +1,14 @@
 """The groups on the metrics page."""
 
 import httpx
+import msgspec
 import pytest
 
 from bridge.port import PortUnavailable, commands
 from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics, snapshot, topic_metrics
 from tests.fakes.metrics_page import A, scraped
 
-LEFT_OUT = ("groups", "group_topics", "queues")
+LEFT_OUT = ("groups", "group_topics", "timer_messages", "transactions", "queues")
 
 
 def labels_of(topic: str = "T", **more: str) -> tuple[tuple[str, str], ...]:
@@ -24,6 +25,10 @@ def labels_of(topic: str = "T", **more: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((labels | more).items()))
 
 
+def with_storage(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((*labels, ("storage_type", "local"), ("storage_medium", "disk"))))
+
+
 async def test_groups_have_the_names_and_labels_of_rocketmq(client: httpx.AsyncClient) -> None:
     values = await scraped(client)
     names = ("lag_messages", "lag_latency", "inflight_messages", "ready_messages")
@@ -32,8 +37,37 @@ async def test_groups_have_the_names_and_labels_of_rocketmq(client: httpx.AsyncC
     node = tuple(pair for pair in labels_of() if pair[0] not in ("topic", "is_retry", "is_system"))
     assert values["rocketmq_send_to_dlq_messages_total", node] == 7
     node = tuple(pair for pair in node if pair[0] != "consumer_group")
-    assert values["rocketmq_storage_flush_behind_bytes", node] == 10
-    assert values["rocketmq_storage_dispatch_behind_bytes", node] == 0
+    assert values["rocketmq_storage_flush_behind_bytes", with_storage(node)] == 10
+    assert values["rocketmq_storage_dispatch_behind_bytes", with_storage(node)] == 0
+
+
+async def test_the_timer_wheel_and_transactions_have_the_names_and_labels_of_rocketmq(
+    client: httpx.AsyncClient,
+) -> None:
+    values = await scraped(client)
+    node = tuple(pair for pair in labels_of() if pair[0] in ("cluster", "node_type", "node_id"))
+    names = ("enqueue_lag", "enqueue_latency", "dequeue_lag", "dequeue_latency")
+    assert [values[f"rocketmq_timer_{name}", with_storage(node)] for name in names] == [4, 30, 7, 0]
+    by_topic = (*node, ("topic", "T"))
+    assert values["rocketmq_timing_messages", with_storage(by_topic)] == 7
+    assert values["rocketmq_timer_enqueue_total", with_storage(by_topic)] == 9
+    assert values["rocketmq_timer_dequeue_total", with_storage(by_topic)] == 2
+    assert values["rocketmq_commit_messages_total", by_topic] == 3
+    assert values["rocketmq_rollback_messages_total", by_topic] == 1
+
+
+async def test_timer_messages_that_are_not_counted_yet_have_no_sample(
+    client: httpx.AsyncClient, port: FakePort
+) -> None:
+    timers = broker_metrics().timers
+    assert timers is not None
+    unknown = msgspec.structs.replace(timers, enqueue_latency_ms=None, waiting=None)
+    port.replies[commands.GetMetrics] = broker_metrics(timers=unknown)
+    names = {name for name, _ in await scraped(client)}
+    assert "rocketmq_timer_enqueue_lag" in names
+    assert not names & {"rocketmq_timer_enqueue_latency", "rocketmq_timing_messages"}
+    port.replies[commands.GetMetrics] = broker_metrics(timers=None)
+    assert not [name for name, _ in await scraped(client) if "tim" in name and name.startswith("rocketmq")]
 
 
 async def test_slaves_are_counted_and_the_slowest_is_measured(client: httpx.AsyncClient) -> None:
@@ -97,7 +131,7 @@ async def test_what_is_left_out_is_counted(client: httpx.AsyncClient, port: Fake
     port.replies[commands.GetSnapshot] = snapshot(queues_total=5)
     values = await scraped(client)
     left_out = {what: values["glassmq_metrics_left_out", (*A, ("what", what))] for what in LEFT_OUT}
-    assert left_out == {"groups": 9000, "group_topics": 12, "queues": 3}
+    assert left_out == {"groups": 9000, "group_topics": 12, "timer_messages": 6, "transactions": 8, "queues": 3}
 
 
 async def test_hostile_names_stay_inside_their_label(client: httpx.AsyncClient, port: FakePort) -> None:

@@ -10,6 +10,9 @@ from broker_core.processors.broker_runtime import _size
 from tests.fakes.engine import ROOT, Bench, send
 from tests.fakes.members import failure
 from tests.fakes.pops import ack, ack_of, change, take
+from tests.fakes.timers import small_wheel, timed
+
+__all__ = ["small_wheel"]
 
 
 def table(bench: Bench) -> dict[str, str]:
@@ -32,6 +35,27 @@ def test_a_broker_in_which_nothing_has_happened() -> None:
     assert found["earliestMessageTimeStamp"] == "-1" and found["putTps"] == "0.0 0.0 0.0"
     assert found["putMessageAverageSize"] == "0.0" and found["remainHowManyDataToFlush"] == "0 B"
     assert found["sendThreadPoolQueueSize"] == found["pullThreadPoolQueueHeadWaitTimeMills"] == "0"
+
+
+def test_figures_of_the_timer_wheel(small_wheel: None) -> None:
+    bench = Bench()
+    for seconds in (5, 8, 9):
+        bench.call(timed(TIMER_DELAY_SEC=seconds))
+    before = table(bench)
+    assert (before["timerOffsetBehind"], before["timerCongestNum"]) == ("3", "0")
+    bench.tick()
+    bench.tick(6000)
+    bench.tick(1000)
+    found = table(bench)
+    assert (found["timerReadBehind"], found["timerOffsetBehind"], found["timerCongestNum"]) == ("0", "0", "2")
+    assert (found["timerEnqueueTps"], found["timerDequeueTps"]) == (str(3 / 7), str(1 / 7))
+    bench.clock.advance(60_000)
+    late = table(bench)
+    assert (int(late["timerReadBehind"]) >= 50, late["timerCongestNum"]) == (True, "2")
+
+
+def test_the_timer_wheel_of_a_copy_is_unknown() -> None:
+    assert not [name for name in table(Bench(follows=True)) if name.startswith("timer")]
 
 
 def test_figures_of_a_broker_at_work() -> None:

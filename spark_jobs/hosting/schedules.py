@@ -3,16 +3,15 @@
 An entry has a cron expression of five fields, in UTC: minute, hour, day of the month, month, day of the week.
 """
 
-import hashlib
 import json
 import re
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import msgspec
 from celery.schedules import crontab
-from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
@@ -27,7 +26,7 @@ MOST = 20
 """Entries that a report may have."""
 CLOCKS_DIFFER = timedelta(seconds=5)
 """How far the clock of a worker may be behind that of a scheduler."""
-LONGEST_CRON, LONGEST_NAME = 120, 200
+LONGEST_CRON = 120
 FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _FIELD = re.compile(r"[0-9a-z*,/-]+", re.IGNORECASE)
 
@@ -152,6 +151,7 @@ def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters 
         if len(there) >= MOST:
             raise ScheduleExistsError(f"{report} has {MOST} schedules, the largest allowed number.")
         task = PeriodicTask(
+            name=f"Report {report}, {uuid4()}",  # unique; claims go by it, so it never changes
             task=RUN_SCHEDULED_TASK,
             args=arguments_for(report),
             kwargs=parameters.encode(),
@@ -159,7 +159,7 @@ def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters 
             crontab=crontab_of(cron),
         )
         _refuse_twice(report, there, task)
-        _save(report, task)
+        task.save()
     return described(task)
 
 
@@ -175,21 +175,21 @@ def change(
 
     It runs at its next time from now on. NoScheduleError, BadCronError, ScheduleExistsError.
     """
-    changed = {"date_changed"}
+    changed = {"date_changed"}  # only these fields are written, because a beat may write the last run meanwhile
     with transaction.atomic():
         task = _find(report, number)
         if cron is not None:
             task.crontab, task.interval, task.solar, task.clocked = crontab_of(cron), None, None, None
             task.last_run_at = None
-            changed |= {"name", "crontab", "interval", "solar", "clocked", "last_run_at"}
+            changed |= {"crontab", "interval", "solar", "clocked", "last_run_at"}
         if parameters is not None:
             task.kwargs = parameters.encode()
-            changed |= {"name", "kwargs"}
+            changed |= {"kwargs"}
         if enabled is not None and enabled != task.enabled:
             task.enabled, task.last_run_at = enabled, None
             changed |= {"enabled", "last_run_at"}
         _refuse_twice(report, [other for other in tasks_of(report) if other.pk != number], task)
-        _save(report, task, changed)
+        task.save(update_fields=changed)
     return described(task)
 
 
@@ -227,22 +227,3 @@ def _refuse_twice(report: str, others: "list[PeriodicTask]", task: PeriodicTask)
     for other in others:
         if task.crontab and other.crontab_id == task.crontab.pk and Parameters.decode(other.kwargs) == about:
             raise ScheduleExistsError(f"{report} has that schedule already.")
-
-
-def _save(report: str, task: PeriodicTask, fields: set[str] | None = None) -> None:
-    """Write the entry, or only these fields of it, because a beat may write its last run at the same time.
-
-    Its unique name consists of its report, its times and its parameters.
-    """
-    entry = described(task)
-    if entry.cron is not None and (fields is None or "name" in fields):
-        about = [f"{name} {value}" for name, value in msgspec.structs.asdict(entry.parameters).items() if value]
-        name = ", ".join([f"Report {report}", entry.cron, *about])
-        task.name = (
-            name if len(name) <= LONGEST_NAME else f"{name[:180]} {hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        )
-    try:
-        with transaction.atomic():
-            task.save(update_fields=fields)
-    except (IntegrityError, ValidationError) as error:
-        raise ScheduleExistsError(f"{report} has that schedule already.") from error

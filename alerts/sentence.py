@@ -14,9 +14,9 @@ STATES = (
 
 VERDICTS: dict[str, str] = {
     "pulls_refused": gettext_noop("pulls refused"),
+    "no_member": gettext_noop("no member"),
     "may_not_consume": gettext_noop("may not consume"),
     "every_message_fails": gettext_noop("every message fails"),
-    "no_member": gettext_noop("no member"),
     "heartbeat_late": gettext_noop("heartbeat late"),
     "listener_blocked": gettext_noop("listener blocked"),
     "not_acknowledged": gettext_noop("not acknowledged"),

@@ -64,6 +64,7 @@ NO_TEST_OF_ITS_OWN |= {
 
 TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_translations.py": "the catalogs, and the texts of templates and scripts",
+    "tests/dashboard/test_verdict_samples.py": "verdict_samples.json, with the verdicts of the server",
     "tests/dashboard/test_server_texts.py": "static/js/text/server, with the words of the server",
     "tests/broker_core/client/producer/test_request.py": "requests and replies through all of the client",
     "tests/api/resources/test_monitoring.py": "the files in docs/monitoring, which ask for what the metrics page has",

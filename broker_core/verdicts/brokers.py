@@ -31,7 +31,9 @@ def broker_verdicts(group: Group) -> Iterator[Verdict]:
     for broker in (one.broker for one in group.facts):
         if broker.draining:
             yield CATALOGUE["broker_draining"].verdict(
-                f"Broker {broker.broker} is shutting down and answers no pulls.", {"broker": broker.broker}
+                f"Broker {broker.broker} is shutting down and refuses pulls; "
+                f"{plural(broker.holds, 'held pull is', 'held pulls are')} left to answer.",
+                {"broker": broker.broker, "holds": broker.holds},
             )
         elif broker.problem:
             yield CATALOGUE["broker_refuses_messages"].verdict(

@@ -80,6 +80,12 @@ _TABLE: tuple[Situation, ...] = (
         "Remove the reason that the sentence states; the client pulls again by itself.",
     ),
     Situation(
+        "no_member",
+        ("error", "info"),
+        "no client is a member or pulls for the group; an error if messages wait (for another try too) or may wait",
+        "Start a consumer of this group.",
+    ),
+    Situation(
         "may_not_consume",
         ("error",),
         "the group's consumeEnable is off, or a topic's perm does not contain 4 (read)",
@@ -90,12 +96,6 @@ _TABLE: tuple[Situation, ...] = (
         ("error",),
         "each message that the group received came back: sent back, or not acknowledged before its lease was over",
         "Read the log of the listener: it throws, returns RECONSUME_LATER, sends a nack, or acknowledges too late.",
-    ),
-    Situation(
-        "no_member",
-        ("error", "info"),
-        "no client is a member of the group or pulls for it; an error if messages wait or their number is unknown",
-        "Start a consumer of this group.",
     ),
     Situation(
         "heartbeat_late",

@@ -114,14 +114,22 @@ def _without_members(group: Group) -> Iterator[Verdict]:
         )
         return
     waiting, unknown = group.progress.waiting, group.progress.unknown
+    retrying = sum(one.detail.retries.waiting for one in group.facts)
     what = f"{plural(waiting, 'message waits', 'messages wait')}" if waiting else ""
+    if retrying and not waiting:
+        what = f"{plural(retrying, 'message waits', 'messages wait')} for another try"
     if unknown:
         what += f"{' and' if what else ''} the lag of {plural(unknown, 'queue')} is unknown"
     yield CATALOGUE["no_member"].verdict(
         f"No member of {group.name} is online, and no client pulls for it"
         + (f"; {what.strip()}." if what else ". Nothing waits."),
-        {"waiting": waiting, "unknown_queues": unknown, "oldest_ms": group.progress.oldest_ms},
-        severity=None if waiting or unknown else "info",
+        {
+            "waiting": waiting,
+            "unknown_queues": unknown,
+            "retrying": retrying,
+            "oldest_ms": group.progress.oldest_ms,
+        },
+        severity=None if waiting or unknown or retrying else "info",
     )
 
 
@@ -196,6 +204,7 @@ def _listener_blocked(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "since_ms": group.now_ms - still_ms,
             "queues": places(queues),
             "orderly": bool(locked),
+            "suspended": places(locked),
         },
         advice=CATALOGUE["listener_blocked"].advice.replace(
             "-g GROUP -i CLIENT", f"-g {quote(group.name)} -i {quote(client_id)}"
@@ -213,9 +222,10 @@ def _not_acknowledged(group: Group, client_id: str, queues: list[Queue]) -> Verd
         f"{group.name} stands still: {plural(messages, 'message')} sent to {client_id}, none acknowledged for "
         f"{span(still_ms)}"
     )
+    is_full = any(one.window.is_full for one in windows)
     if permits == 0:
         sentence += "; its permits are used up, so it gets no more"
-    elif any(one.window.is_full for one in windows):
+    elif is_full:
         sentence += "; too many are not acknowledged, so it gets no more"
     return CATALOGUE["not_acknowledged"].verdict(
         sentence + ".",
@@ -224,6 +234,7 @@ def _not_acknowledged(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "messages": messages,
             "permits": permits,
             "unacknowledged": unacknowledged if windows else None,
+            "is_full": is_full,
             "stands_still_ms": still_ms,
             "since_ms": group.now_ms - still_ms,
             "queues": places(queues),
@@ -328,21 +339,22 @@ def _is_rebalancing(group: Group, queues: list[Queue], client_id: str) -> bool:
 def _quiet(group: Group, client_id: str, queues: list[Queue]) -> Verdict:
     own = [queue.view.polled_ms_ago for queue in queues if queue.view.polled_by == client_id]
     ages = [age for age in own if age is not None]
-    others = sorted({queue.view.polled_by for queue in queues if queue.view.polled_by not in (None, "", client_id)})
+    others = sorted({other for queue in queues if (other := queue.view.polled_by) and other != client_id})
     if len(ages) == len(queues):
         text = f"which has not asked for {span(min(ages))}: it is suspended, or busy with its messages"
     elif others and not ages:
-        text = f"but the last pull came from {joined([other for other in others if other])}"
+        text = f"but the last pull came from {joined(others)}"
     else:
         text = "which has not asked for messages yet" if not ages else "which does not ask for messages"
-    waiting = waiting_in(queues)
     return CATALOGUE["not_pulling"].verdict(
         f"{joined(places(queues))} {_be(queues)} assigned to {client_id}, {text}.",
         {
             "client_id": client_id,
             "queues": places(queues),
-            "waiting": waiting,
-            "last_pull_ms_ago": min(ages, default=None),
+            "waiting": waiting_in(queues),
+            "last_pull_ms_ago": min(ages) if len(ages) == len(queues) else None,
+            "others": others if not ages else [],
+            "has_pulled": bool(ages),
         },
         severity=None if any(queue.waits for queue in queues) else "warning",
     )
@@ -367,14 +379,16 @@ def _pulled_by_another(group: Group) -> Iterator[Verdict]:
             and (group.changed_ms_ago is None or group.changed_ms_ago > REBALANCES_MS)
             and view.state in ("held", "polling")
         ):
-            reason = (
-                "the members allocate queues differently"
-                if view.polled_by in group.members
-                else f"{view.polled_by} is not a member"
-            )
+            is_member = view.polled_by in group.members
+            reason = "the members allocate queues differently" if is_member else f"{view.polled_by} is not a member"
             yield CATALOGUE["pulled_by_another"].verdict(
                 f"{queue.place} is assigned to {view.assigned_to}, but {view.polled_by} pulls from it: {reason}.",
-                {"queue": queue.place, "assigned_to": view.assigned_to, "polled_by": view.polled_by},
+                {
+                    "queue": queue.place,
+                    "assigned_to": view.assigned_to,
+                    "polled_by": view.polled_by,
+                    "is_member": is_member,
+                },
             )
 
 

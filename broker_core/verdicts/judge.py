@@ -1,6 +1,7 @@
 """Why is my consumer waiting? All verdicts on a group, from the facts of its brokers."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from broker_core.commands import GroupFacts
 from broker_core.verdicts.brokers import broker_verdicts
@@ -135,12 +136,13 @@ def _stands_still(group: Group, verdicts: list[Verdict]) -> Iterator[Verdict]:
     text += f", the oldest for {span(oldest)}" if oldest is not None else ""
     text += ", and the committed offset has not moved"
     text += f" for {span(max(moved))}" if moved else ""
-    taken = [
-        f"{queue.view.polled_by} took {queue.place} over {span(queue.view.taken_ms_ago)} ago"
+    taken: list[dict[str, Any]] = [
+        {"client_id": queue.view.polled_by, "queue": queue.place, "ms_ago": queue.view.taken_ms_ago}
         for queue in stuck
         if queue.view.polled_by and queue.view.taken_ms_ago is not None and queue.view.taken_ms_ago <= group.patience_ms
     ]
-    text += f"; {joined(taken)}" if taken else ""
+    took = [f"{one['client_id']} took {one['queue']} over {span(one['ms_ago'])} ago" for one in taken]
+    text += f"; {joined(took)}" if took else ""
     yield CATALOGUE["stands_still"].verdict(
         f"{group.name} stands still: {text}.",
         {
@@ -148,6 +150,8 @@ def _stands_still(group: Group, verdicts: list[Verdict]) -> Iterator[Verdict]:
             "waiting": waiting,
             "oldest_ms": oldest,
             "since_ms": None if still_ms is None else group.now_ms - still_ms,
+            "moved_ms_ago": max(moved, default=None),
+            "taken": taken[:100],
         },
     )
 
@@ -189,10 +193,9 @@ def _well(group: Group, evidence: dict[str, int | None]) -> Verdict:
             evidence | {"moved_ms_ago": latest},
         )
     held = sum(queue.view.state == "held" for queue in group.own_queues)
-    if not any(queue.view.max_offset > queue.view.min_offset for queue in group.own_queues):
-        what = "its queues are empty"
-    else:
-        what = "it has consumed its queues to their ends"
+    is_empty = not any(queue.view.max_offset > queue.view.min_offset for queue in group.own_queues)
+    evidence = evidence | {"is_empty": is_empty}
+    what = "its queues are empty" if is_empty else "it has consumed its queues to their ends"
     if group.attached:
         return CATALOGUE["idle"].verdict(
             f"Nothing waits for {group.name}: {what}.",

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 from broker_core.commands import DelayedMessages, RecentMessages
 from broker_core.verdicts.catalogue import CATALOGUE
@@ -38,15 +39,16 @@ def _failing(group: Group) -> Iterator[Verdict]:
     due = _next_try(group)
     if returned:
         window = max(one.returned.window_ms for one in group.facts)
+        tried = delivered - sum(queue.uncommitted for queue in group.queues)
         evidence = {
             "returned": returned,
             "delivered": delivered,
+            "tried": max(returned, tried) if tried > 0 else None,
             "window_ms": window,
             "tries": tries,
             "next_due_ms": due,
             "waiting": waiting,
         }
-        tried = delivered - sum(queue.uncommitted for queue in group.queues)
         text = f"{returned:,} of {max(returned, tried):,}" if tried > 0 else plural(returned, "message")
         text += f" came back in the last {span(window)}"
         text += f", try {tries}" if tries is not None else ""
@@ -123,7 +125,9 @@ def _filtered(group: Group) -> Iterator[Verdict]:
         listed = [
             f"{tag or '(no tag)'} {number:,}" for tag, number in sorted(tags.items(), key=lambda item: (-item[1], item))
         ]
-        because = f"their tags were {joined(listed)}" if entries[0].expression_type != "SQL92" else _outcomes(entries)
+        is_sql = entries[0].expression_type == "SQL92"
+        outcomes = _outcomes(entries) if is_sql else {}
+        because = _outcomes_text(outcomes) if is_sql else f"their tags were {joined(listed)}"
         yield CATALOGUE["filter_rejects_all"].verdict(
             f"{plural(messages, 'message')} of {topic} came since {clock(since)}, none passed "
             f"{shown(entries[0].expression)}; {because}.",
@@ -133,21 +137,40 @@ def _filtered(group: Group) -> Iterator[Verdict]:
                 "messages": messages,
                 "since_ms": since,
                 "tags": dict(tags),
+                **outcomes,
             },
         )
 
 
-def _outcomes(entries: Sequence[RecentMessages]) -> str:
-    """Why messages did not pass an SQL92 filter."""
+class Outcomes(TypedDict, total=False):
+    """For how many messages an SQL92 filter is false, unknown or an error, and one of these errors."""
+
+    false: int
+    unknown: int
+    failed: int
+    problem: str
+
+
+def _outcomes(entries: Sequence[RecentMessages]) -> Outcomes:
     unknown, failed = sum(entry.unknown for entry in entries), sum(entry.failed for entry in entries)
-    problem = next((entry.problem for entry in entries if entry.problem), "")
-    rejected = sum(entry.messages for entry in entries) - unknown - failed
-    outcomes = [
-        *([f"it is false for {rejected:,}"] if rejected else []),
-        *([f"unknown for {unknown:,}, as without a property that it names"] if unknown else []),
-        *([f"an error for {failed:,}, such as: {shown(problem)}"] if failed else []),
-    ]
-    return joined(outcomes)
+    return Outcomes(
+        false=sum(entry.messages for entry in entries) - unknown - failed,
+        unknown=unknown,
+        failed=failed,
+        problem=shown(next((entry.problem for entry in entries if entry.problem), "")),
+    )
+
+
+def _outcomes_text(outcomes: Outcomes) -> str:
+    """Why messages did not pass an SQL92 filter."""
+    false, unknown, failed = outcomes["false"], outcomes["unknown"], outcomes["failed"]
+    return joined(
+        [
+            *([f"it is false for {false:,}"] if false else []),
+            *([f"unknown for {unknown:,}, as without a property that it names"] if unknown else []),
+            *([f"an error for {failed:,}, such as: {outcomes['problem']}"] if failed else []),
+        ]
+    )
 
 
 def _topics(group: Group) -> Iterator[Verdict]:

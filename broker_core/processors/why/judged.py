@@ -33,10 +33,10 @@ def problems_of(judged: Verdicts) -> list[tuple[Literal["error", "warning"], Ver
 def lines_of(judged: Verdicts) -> list[VerdictLine]:
     """The errors and warnings, the worst first and each id once; without any, the first verdict."""
     chosen = [one for _, one in problems_of(judged)] or judged.verdicts[:1]
-    first = {one.id: one for one in reversed(chosen)}
-    return [
-        VerdictLine(id=one.id, severity=one.severity, sentence=_cut(one.sentence)) for one in reversed(first.values())
-    ]
+    first: dict[str, Verdict] = {}
+    for one in chosen:
+        first.setdefault(one.id, one)
+    return [VerdictLine(id=one.id, severity=one.severity, sentence=_cut(one.sentence)) for one in first.values()]
 
 
 def _cut(sentence: str) -> str:
@@ -91,4 +91,6 @@ def judge_live(
         return judge([facts])
     tried = facts.returned.delivered - sum(map(uncommitted_messages, live.queues))
     facts = structs.replace(facts, returned=structs.replace(facts.returned, delivered=tried))
-    return structs.replace(judge([facts]), state=live.state)
+    judged = judge([facts])
+    common = [one for _, one in problems_of(judged) if one.id != "no_member"]  # the members were left out
+    return structs.replace(judged, state=live.state, verdicts=common)

@@ -19,7 +19,7 @@ export const KINDS = {
 };
 /** The errors and warnings about a group, as the server's catalogue has them. */
 export const VERDICTS = [
-  "pulls_refused", "may_not_consume", "every_message_fails", "no_member", "heartbeat_late", "listener_blocked",
+  "pulls_refused", "no_member", "may_not_consume", "every_message_fails", "heartbeat_late", "listener_blocked",
   "not_acknowledged", "no_permits", "not_pulling", "locked_by_another", "stands_still", "subscriptions_disagree",
   "filter_rejects_all", "topic_missing", "topic_not_subscribed", "pulled_by_another", "offset_deleted",
   "offset_beyond_end", "falling_behind", "some_messages_fail",

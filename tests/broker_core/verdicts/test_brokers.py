@@ -10,7 +10,11 @@ def test_a_broker_that_does_not_answer_makes_the_group_unknown() -> None:
 
 
 def test_a_broker_that_stops() -> None:
-    answer = verdicts(facts(broker=condition(draining=True, problem="the broker is shutting down")))
+    answer = verdicts(facts(broker=condition(draining=True, holds=1200, problem="the broker is shutting down")))
+    assert answer.verdicts[0].sentence == (
+        "Broker broker-a is shutting down and refuses pulls; 1,200 held pulls are left to answer."
+    )
+    assert answer.verdicts[0].evidence["holds"] == 1200
     assert ids(answer)[0] == "broker_draining" and "broker_refuses_messages" not in ids(answer)
 
 
@@ -46,3 +50,12 @@ def test_an_engine_that_is_busier_than_it_can_be() -> None:
     )
     assert "ok" not in ids(answer) and "idle" not in ids(answer)
     assert found(verdicts(facts(broker=condition(late_ms=100))), "engine_busy").sentence.endswith("for their turn.")
+
+
+def test_of_an_attached_broker_the_age_of_the_offsets_is_said() -> None:
+    answer = verdicts(facts(broker=condition(attached=True, tables_age_ms=4000)))
+    sentence = found(answer, "attached").sentence
+    assert sentence.startswith("broker-a is attached: which pulls are held there,")
+    assert sentence.endswith("The committed offsets are 4 s old, so messages in the lag may be consumed already.")
+    unknown = verdicts(facts(broker=condition(attached=True)))
+    assert found(unknown, "attached").sentence.endswith("have not been fetched yet, so the lag is not known.")

@@ -15,6 +15,7 @@ from tests.fakes.facts import (
     ids,
     queue,
     refusal,
+    retries,
     verdicts,
     window,
 )
@@ -196,6 +197,25 @@ def test_no_member() -> None:
     done = verdicts(facts(queue(**alone), members=[]))
     assert (done.state, done.verdicts[0].severity) == ("stopped", "info")
     assert done.verdicts[0].sentence.endswith("no client pulls for it. Nothing waits.")
+
+
+def test_of_a_group_that_is_gone_the_first_sentence_says_so() -> None:
+    """Whatever it left behind: failed messages, a group that may not consume, messages without an acknowledgement."""
+    left = queue(assigned_to=None, state="unassigned", polled_by=None, offset=60)
+    failed = c.ReturnedMessages(delivered=2, returned=2, window_ms=600_000, tries=1)
+    pops = [c.UnacknowledgedPops(topic="orders", client_id="web-1", messages=2, still_ms=480_000)]
+    answer = verdicts(facts(left, members=[], returned=failed, unacknowledged=pops, consume_enable=False))
+    assert answer.state == "stopped"
+    assert ids(answer) == ["no_member", "may_not_consume", "every_message_fails", "not_acknowledged"]
+    assert answer.verdicts[0].sentence == "No member of g is online, and no client pulls for it; 40 messages wait."
+
+
+def test_messages_that_wait_for_another_try_need_a_member_too() -> None:
+    done = queue(assigned_to=None, state="unassigned", polled_by=None)
+    failed = c.ReturnedMessages(delivered=2, returned=2, window_ms=600_000, tries=1)
+    answer = verdicts(facts(done, members=[], returned=failed, retries=retries(2)))
+    assert ids(answer)[:2] == ["no_member", "every_message_fails"]
+    assert answer.verdicts[0].sentence.endswith("no client pulls for it; 2 messages wait for another try.")
 
 
 def test_pulls_without_members() -> None:

@@ -114,6 +114,8 @@ def test_a_group_that_stands_still_for_no_other_reason() -> None:
         "waiting": 5,
         "oldest_ms": 600_000,
         "since_ms": NOW_MS - 40_000,
+        "moved_ms_ago": 40_000,
+        "taken": [],
     }
     left = queue(offset=50, state="unassigned", assigned_to=None, polled_by=None, polled_ms_ago=None, lag_ms=None)
     answer = verdicts(facts(), facts(left, at="broker-b", members=[]))

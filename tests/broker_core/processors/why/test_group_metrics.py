@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
-from broker_core.processors.why import group_metrics, judged, live_state
+from broker_core.processors.why import group_metrics, live_state
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, join
 from tests.fakes.pops import ack, take
@@ -66,12 +66,6 @@ def test_a_group_whose_lag_is_unknown_is_stalled_by_an_error_as_in_its_verdicts(
 def test_without_a_problem_the_first_verdict_is_named() -> None:
     bench = orders()
     assert [(line.id, line.severity) for line in asked(bench).groups[0].verdicts] == [("lag_unknown", "info")]
-
-
-def test_a_sentence_has_a_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = orders()
-    monkeypatch.setattr(judged, "MAX_SENTENCE", 20)
-    assert asked(bench).groups[0].verdicts[0].sentence == "The lag of 1 queue …"
 
 
 def test_pulled_messages_are_in_flight_until_they_are_committed() -> None:

@@ -199,7 +199,7 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
     estimate_accumulation: Annotated[
         bool,
         Meta(
-            description="The lag in metrics counts only messages with the tags that a group's members subscribe to. "
+            description="The lag in metrics counts only messages that the filter of a group's members may match. "
             "Where many messages wait, their share is estimated. Off: all messages count.",
             extra_json_schema=CHANGEABLE,
         ),

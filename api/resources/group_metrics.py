@@ -31,7 +31,7 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
     by_topic = [*NODE, "consumer_group", "topic", "is_retry", "is_system"]
     lag = GaugeMetricFamily(
         "rocketmq_consumer_lag_messages",
-        "Messages that wait for the group, not committed; with tags, an estimate.",
+        "Messages that wait for the group, not committed; with tags or an SQL92 filter, an estimate.",
         labels=by_topic,
     )
     latency = GaugeMetricFamily(

@@ -18,7 +18,7 @@ class GetMetrics(Command, frozen=True):
     With ``after``, a page of the groups with names above it. It ends where a group's topics would be cut, unless they
     are too many for any page.
 
-    With ``estimate``, only messages that have the tags of the group count, where estimateAccumulation is on.
+    With ``estimate``, only messages that the group's filter may match count, where estimateAccumulation is on.
     ``alone``: no other broker has the groups, so what their members do can be judged by what they do here.
     """
 

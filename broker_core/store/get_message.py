@@ -214,10 +214,13 @@ class MessageReader:
         tags_code = self._queues.tags_code
         return [(place, size, code if (own := tags_code(queue, code)) is None else own) for place, size, code in units]
 
-    def sample_tags(self, topic: str, queue_id: int, offset: int, count: int, codes: frozenset[int]) -> list[bool]:
-        """Whether the tagsCodes of up to ``count`` messages from ``offset`` on are in ``codes``; within two files.
+    def sample(
+        self, topic: str, queue_id: int, offset: int, count: int, wanted: frozenset[int] | ConsumerFilterData
+    ) -> list[bool]:
+        """Which of up to ``count`` messages from ``offset`` on may match, by the queue alone; within two files.
 
-        A message whose tagsCode is gone with the extension may have such a tag: it counts.
+        ``wanted`` are tagsCodes, or an SQL92 filter, whose bitmaps are tested. A message whose tagsCode or bitmap is
+        missing may match.
         """
         queue = self._queues.table.get((topic, queue_id))
         if queue is None:
@@ -226,9 +229,13 @@ class MessageReader:
         units = queue.read(first, count)
         if 0 < len(units) < count * UNIT_SIZE:
             units += queue.read(first + len(units) // UNIT_SIZE, count - len(units) // UNIT_SIZE)
+        if isinstance(wanted, ConsumerFilterData):
+            candidates = self._candidates(queue, units, wanted)[0] if units else []
+            may_match = range(len(units) // UNIT_SIZE) if candidates is None else set(candidates)
+            return [number in may_match for number in range(len(units) // UNIT_SIZE)]
         tags_code = self._queues.tags_code
         own = (code if code > EXT_ADDRESS_MAX else tags_code(queue, code) for code in decode_units(units)[2::3])
-        return [code is None or code in codes for code in own]
+        return [code is None or code in wanted for code in own]
 
     def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the queue has this message, in the recent part of the log that is likely to be in memory."""

@@ -20,6 +20,7 @@ from broker_core.commands import (
     TopicMetrics,
 )
 from broker_core.errors import RequestError
+from broker_core.filters.consumer_filter_data import ConsumerFilterData
 from broker_core.filters.filter_factory import TAG
 from broker_core.filters.tags import parse_client_subscription
 from broker_core.processors.context import Context, Request
@@ -34,7 +35,10 @@ from broker_core.walk import Steps
 
 DLQ_QUEUE = 0
 SAMPLE, LEAST_SAMPLE, MOST_SAMPLE = 4096, 16, 1024
-"""Messages of a topic whose tags are looked at, shared among its queues, and of one queue at least and at most."""
+"""Messages of a topic that are looked at, shared among its queues, and of one queue at least and at most."""
+
+Wanted = frozenset[int] | ConsumerFilterData
+"""What a group filters by: tagsCodes, or an SQL92 filter."""
 
 
 def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
@@ -98,8 +102,8 @@ def _topics(
     for topic, views in groupby(queues, attrgetter("topic")):
         if topic == cut or len(rows) == limit:
             break
-        codes = _tags_codes(context, group, topic) if is_estimate else None
-        rows.append((yield from _topic(context, group, topic, list(views), is_shared, codes)))
+        wanted = _wanted(context, group, topic) if is_estimate else None
+        rows.append((yield from _topic(context, group, topic, list(views), is_shared, wanted)))
         yield
     return rows
 
@@ -118,22 +122,22 @@ def _topic(
     topic: str,
     queues: Sequence[GroupQueueView],
     is_shared: bool,
-    codes: frozenset[int] | None,
+    wanted: Wanted | None,
 ) -> Steps[TopicMetrics]:
     """A group's metrics in one topic. Without ``is_shared`` only deliveries are known: the members keep the offsets.
 
-    With ``codes``, only messages with these tagsCodes count.
+    With ``wanted``, only messages that it matches count.
     """
     item = context.stats.group_get.get((topic, group))
     progress = [queue_progress(queue) for queue in queues] if is_shared else []
     ages = [one.oldest_ms for one in progress if one.waiting and one.oldest_ms is not None]
     waits = [Waits(one.waiting, _in_flight(queue), _ready(queue)) for one, queue in zip(progress, queues, strict=False)]
     is_empty = is_shared and _sum(one.lag for one in waits) == 0
-    if codes is not None and waits:
+    if wanted is not None and waits:
         sample = min(max(LEAST_SAMPLE, SAMPLE // len(waits)), MOST_SAMPLE)
         for index, queue in enumerate(queues):
             if waits[index].lag:
-                waits[index] = _estimate(context, queue, waits[index], codes, sample)
+                waits[index] = _estimate(context, queue, waits[index], wanted, sample)
                 yield
     popped = [context.check_points.in_flight(group, topic, queue.queue_id) for queue in queues]
     waits = [_with_popped(one, number) for one, number in zip(waits, popped, strict=False)]
@@ -149,15 +153,19 @@ def _topic(
     )
 
 
-def _tags_codes(context: Context, group: str, topic: str) -> frozenset[int] | None:
-    """The codes of the tags that the members of a group subscribe to; None if all messages count.
+def _wanted(context: Context, group: str, topic: str) -> Wanted | None:
+    """The tags or the SQL92 filter that the members of a group subscribe to; None if all messages count.
 
-    As in RocketMQ, all messages of a group without members count, and all of one with an SQL92 filter.
+    As in RocketMQ, all messages of a group without members count, and an SQL92 filter is tested by the bitmaps of the
+    messages alone: those without a bitmap count.
     """
     info = context.consumers.get(group)
     subscription = info.subscriptions.get(topic) if info is not None else None
-    if subscription is None or subscription.expression_type != TAG:
+    if subscription is None:
         return None
+    if subscription.expression_type != TAG:
+        data = context.filters.get(topic, group)
+        return data if data is not None and data.expression == subscription.sub_string else None
     try:
         message_filter = parse_client_subscription(subscription.sub_string)
     except RequestError:
@@ -170,13 +178,13 @@ def _with_popped(waits: Waits, popped: int) -> Waits:
     return Waits(waits.lag, popped, waits.lag) if popped else waits
 
 
-def _estimate(context: Context, queue: GroupQueueView, waits: Waits, codes: frozenset[int], sample: int) -> Waits:
-    """What waits for a group in one queue and has its tags. RocketMQ's estimateMessageCount, with a smaller sample."""
+def _estimate(context: Context, queue: GroupQueueView, waits: Waits, wanted: Wanted, sample: int) -> Waits:
+    """What waits for a group in one queue and may match its filter, from a sample. RocketMQ's estimateMessageCount."""
     if waits.lag is None:
         return waits
     first = queue.max_offset - waits.lag
     count = min(sample, waits.lag)
-    seen = context.store.reader.sample_tags(queue.topic, queue.queue_id, first, count, codes)
+    seen = context.store.reader.sample(queue.topic, queue.queue_id, first, count, wanted)
     lag = _matching(seen, waits.lag)
     if waits.in_flight is None:
         return Waits(lag, None, None if waits.ready is None else min(lag, waits.ready))

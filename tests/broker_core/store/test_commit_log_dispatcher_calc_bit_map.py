@@ -288,7 +288,7 @@ def test_a_lost_extension_of_a_closed_store_loses_no_message() -> None:
     again.files.remove(EXT / "orders" / "0" / file_name(0))
     last = reopen(again)
     reader = last.context.store.reader
-    assert reader.sample_tags("orders", 0, 0, 3, frozenset({-1})) == [True] * 3, "their tags are not known"
+    assert reader.sample("orders", 0, 0, 3, frozenset({-1})) == [True] * 3, "their tags are not known"
     assert [code for _, _, code in reader.queue_units("orders", 0, 0, 3)] == raw_codes(last), "unknown is not 0"
     subscribe(last, "size > 100", version=2)
     assert pull(last) == [500, 600] and pull(last, subscription="a") == [500, 1, 600]

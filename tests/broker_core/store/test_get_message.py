@@ -104,7 +104,7 @@ def test_tags_are_sampled_from_two_files() -> None:
     store = open_store(ROOT, files=SimulatedFiles())
     store.append([message(number, tag="ab"[number % 2]) for number in range(250)], at(1))
     store.reput()
-    sample, codes = store.reader.sample_tags, frozenset([tags_code("a")])
+    sample, codes = store.reader.sample, frozenset([tags_code("a")])
     assert sample("T", 0, 0, 3, codes) == [True, False, True]
     assert sum(sample("T", 0, 50, 100, codes)) == 50, "a file of this store has 100 units"
     assert len(sample("T", 0, 240, 100, codes)) == 10

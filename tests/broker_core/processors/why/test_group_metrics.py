@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from broker_core import commands as c
+from broker_core.formats.message_properties import encode
 from broker_core.processors.why import group_metrics, live_state
 from tests.fakes.engine import Bench
-from tests.fakes.members import beats, join
+from tests.fakes.members import beats, join, subscribe_by_sql
 from tests.fakes.pops import ack, take
 
 
@@ -256,6 +257,46 @@ def test_only_messages_with_the_groups_tags_are_its_lag() -> None:
 )
 def test_what_counts_as_lag(expression: str, options: dict[str, bool], lag: int) -> None:
     assert row(tagged(expression, **options)).lag == lag
+
+
+def sql(expression: str = "size > 2", *, before: int = 0, **options: Any) -> Bench:
+    """A member of g that filters by SQL92, and four messages, after ``before`` ones that were stored before it came."""
+    bench = Bench(**options)
+    for number in range(before):
+        bench.send("orders", b"x", properties=encode({"size": str(number)}))
+    join(bench, "A")
+    subscribe_by_sql(bench, expression, 9)
+    for number in range(4):
+        bench.send("orders", b"x", properties=encode({"size": str(number)}))
+    commit(bench, 0)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("bench", "lag"),
+    [
+        ({}, 1),
+        ({"expression": "size > 1"}, 2),
+        ({"expression": "size > 9"}, 0),
+        ({"before": 3}, 4),
+        ({"enable_calc_filter_bit_map": False}, 4),
+        ({"enable_consume_queue_ext": False}, 4),
+        ({"estimate_accumulation": False}, 4),
+    ],
+)
+@pytest.mark.covers("metrics-filtered")
+def test_an_sql92_filter_is_tested_by_bitmaps_and_messages_without_one_count(bench: dict[str, Any], lag: int) -> None:
+    assert row(sql(**bench)).lag == lag
+
+
+def test_the_share_in_a_long_lag_is_estimated_for_sql92_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_metrics, "SAMPLE", 4)
+    monkeypatch.setattr(group_metrics, "LEAST_SAMPLE", 4)
+    bench = sql()
+    for _ in range(2):
+        for number in range(4):
+            bench.send("orders", b"x", properties=encode({"size": str(number)}))
+    assert row(bench).lag == 3
 
 
 def test_a_message_that_waits_has_an_age_even_if_none_has_the_tags() -> None:

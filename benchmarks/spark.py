@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, files
 from multiprocessing import get_context
@@ -148,7 +148,9 @@ class Bench:
         """Compute ``throughput`` with all tables, page and files; returns the number of messages in it."""
         source, broker = "lake" if of_lake else "log", BrokerStore("a", store)
         job = Job("throughput", (broker,), self.folder / "report", from_ms, to_ms, lakes=self.lakes, source=source)
-        summary = run_report(job, self.spark, lambda: datetime.now(UTC), lambda percent, doing, until=0: None)
+        summary = run_report(
+            job, lambda _: nullcontext(self.spark), lambda: datetime.now(UTC), lambda percent, doing, until=0: None
+        )
         return int(summary["total"]["messages"])
 
     def duck(self, store: Path) -> Callable[[], Any]:

@@ -9,8 +9,6 @@ class ReportInfo(NamedTuple):
     name: str
     title: str
     description: str
-    needs_journal: bool = False
-    """Whether it has no figures for a store without a poll journal."""
     is_daily: bool = False
     """Whether a scheduled run covers the previous day."""
     look_back_ms: int = 0
@@ -33,20 +31,17 @@ REPORTS = {
             "wakeup_latency",
             "Wake-up latency",
             "How fast a held pull is answered when a message arrives: stored, woken, answered.",
-            True,
         ),
         ReportInfo(
             "hold_time",
             "Hold time",
             "How long pulls are held, by cause of their end, and how late time-outs are.",
-            True,
         ),
-        ReportInfo("empty_polls", "Empty polls", "How many answers bring no messages, and why.", True),
+        ReportInfo("empty_polls", "Empty polls", "How many answers bring no messages, and why."),
         ReportInfo(
             "polling_savings",
             "Long against short polling",
             "Requests and waiting that long polling saves, compared with a pull every second and every 100 ms.",
-            True,
         ),
         ReportInfo(
             "consumer_lag",
@@ -75,7 +70,6 @@ REPORTS = {
             "slow_consumers",
             "Slow consumers",
             "How long clients wait between pulls and before commits, and which are slower than their group.",
-            True,
         ),
         ReportInfo(
             "daily_summary",

@@ -11,12 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from broker_core.formats import rocketmq_json
+from spark_jobs.catalogue import REPORTS
 from spark_jobs.job import Job
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_for, with_lake
 from spark_jobs.lake.tables import lake_messages, lake_polls
-from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, QUEUE_ENDS, STORED_AT, TOPICS, Inputs, Report
+from spark_jobs.reports import load
+from spark_jobs.reports.shape import SCHEMAS, STORED_AT, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
 from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
@@ -63,25 +65,25 @@ class StoreInputs:
             tail = survey(store, self._known)
             self.journal = with_lake(tail, store, lake) if lake else tail
         self.window = window
-        self.offsets, self.topics, self.groups = stored_offsets(store), stored_topics(store), stored_groups(store)
+        offsets, topics, groups = stored_offsets(store), stored_topics(store), stored_groups(store)
+        self._tables: dict[str, Sequence[tuple[Any, ...]]] = {
+            "offsets": offsets,
+            "topics": topics,
+            "groups": groups,
+            "pop_retries": pop_retries({topic for topic, _ in topics}, {group for (group,) in groups}),
+        }
 
-    @property
-    def queue_ends(self) -> list[tuple[str, int, int]]:
-        """(topic, queue, end) of each queue, as the broker's consume queues have it."""
-        return [(end.topic, end.queue_id, end.end_offset) for end in consume_queue_ends(self.store)]
+    def table(self, name: str) -> Sequence[tuple[Any, ...]]:
+        """The rows of one of the broker's tables, of SCHEMAS; where queues end as its consume queues have it now."""
+        if name == "queue_ends":
+            return [(end.topic, end.queue_id, end.end_offset) for end in consume_queue_ends(self.store)]
+        return self._tables[name]
 
     @property
     def lake_rows(self) -> int:
         """The rows of the lake's files that are read."""
         files = [*self.lake.messages, *self.lake.polls] if self.lake else []
         return sum(file.rows for file in files_in(files, *self.window))
-
-    @property
-    def pop_retries(self) -> list[tuple[str, str, str]]:
-        """(retry topic, group, original topic) of each topic for retries of pop."""
-        topics, groups = {topic for topic, _ in self.topics}, {group for (group,) in self.groups}
-        owners = ((topic, pop_retry_owner(topic, topics, groups)) for topic in topics)
-        return [(topic, *owner) for topic, owner in owners if owner is not None]
 
     def messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> DataFrame:
         """The log's records, and those of the lake that were stored in [from_ms, to_ms)."""
@@ -139,12 +141,10 @@ def reads_little(job: Job) -> bool:
     return size <= SMALLEST_SHARE
 
 
-def window_read(report: Report, from_ms: int | None, to_ms: int | None) -> Window:
-    """The times of which a report over a window needs messages and polls."""
-    return (
-        None if from_ms is None else from_ms - report.look_back_ms,
-        None if to_ms is None else to_ms + report.look_back_ms,
-    )
+def window_read(report: str, from_ms: int | None, to_ms: int | None) -> Window:
+    """The times of which the report of that name needs messages and polls, for a window."""
+    look_back_ms = REPORTS[report].look_back_ms
+    return None if from_ms is None else from_ms - look_back_ms, None if to_ms is None else to_ms + look_back_ms
 
 
 class RunInputs:
@@ -158,7 +158,7 @@ class RunInputs:
         self,
         spark: SparkSession,
         stores: Sequence[StoreInputs],
-        report: Report,
+        report: str,
         bounds: Sequence[int] = (),
         to_ms: int | None = None,
         now_ms: int = 0,
@@ -183,24 +183,27 @@ class RunInputs:
             and of_lakes + of_journals <= FEW_ROWS
         )
 
-    def of(self, report: Report) -> Inputs:
+    def of(self, name: str) -> Inputs:
         """The inputs of the constructor's report, or of a part of that report, which reads no other columns."""
-        messages, polls = self._kept_for(report) if self.are_few else self._rows(report)
-        since_ms, until_ms = window_read(report, self._from_ms, self._to_ms)
+        report, since_ms, until_ms = load(name), *window_read(name, self._from_ms, self._to_ms)
+        if self.are_few:
+            messages, polls = self._kept
+            for bound, compare in ((since_ms, ">="), (until_ms, "<")):
+                if bound is not None and report.polls:
+                    polls = polls.where(f"at_ms {compare} {bound}")
+            messages, polls = messages.select("broker", *report.reads), polls.select("broker", *report.polls)
+        else:
+            messages, polls = self._rows(report, (since_ms, until_ms))
         return Inputs(
             messages,
             polls,
-            lambda: self._table(OFFSETS, lambda store: store.offsets),
-            lambda: self._table(TOPICS, lambda store: store.topics),
-            lambda: self._table(GROUPS, lambda store: store.groups),
-            lambda: self._table(POP_RETRIES, lambda store: store.pop_retries),
+            self._table,
             self._bounds,
             self._to_ms,
             len(self.stores),
             self.of,
             since_ms=since_ms,
             is_current=until_ms is None or until_ms >= self._now_ms,
-            queue_ends=lambda: self._table(QUEUE_ENDS, lambda store: store.queue_ends),
             stored_at=self._stored_at,
         )
 
@@ -209,9 +212,8 @@ class RunInputs:
         rows = [(*row, store_time(stores[row[0]], *row[1:])) for row in wanted.limit(MOST_LOOKED_UP).collect()]
         return self._spark.createDataFrame(rows, STORED_AT)
 
-    def _rows(self, report: Report) -> tuple[DataFrame, DataFrame]:
+    def _rows(self, report: Report, window: Window) -> tuple[DataFrame, DataFrame]:
         """(messages, polls) as the report asks for them."""
-        window = window_read(report, self._from_ms, self._to_ms)
         return (
             self._union(lambda store: store.messages(report.reads, *window)),
             self._union(lambda store: store.polls(report.polls, *window)),
@@ -222,17 +224,11 @@ class RunInputs:
             DataFrame.unionAll, (rows_of(store).withColumn("broker", F.lit(store.broker)) for store in self.stores)
         )
 
-    def _kept_for(self, report: Report) -> tuple[DataFrame, DataFrame]:
-        """The same, from the rows that are read once for all parts."""
-        messages, polls = self._kept
-        for bound, compare in zip(window_read(report, self._from_ms, self._to_ms), (">=", "<"), strict=True):
-            if bound is not None and report.polls:
-                polls = polls.where(f"at_ms {compare} {bound}")
-        return messages.select("broker", *report.reads), polls.select("broker", *report.polls)
-
     @cached_property
     def _kept(self) -> tuple[DataFrame, DataFrame]:
-        messages, polls = self._rows(self._report)
+        """The rows that are read once for all parts."""
+        window = window_read(self._report, self._from_ms, self._to_ms)
+        messages, polls = self._rows(load(self._report), window)
         has_polls = any(store.journal is not None and store.journal.files > 0 for store in self.stores)
         return messages.coalesce(1).persist(), polls.coalesce(1).persist() if has_polls else polls
 
@@ -242,9 +238,9 @@ class RunInputs:
             for rows in self.__dict__.pop("_kept", ()):
                 rows.unpersist()
 
-    def _table(self, schema: str, rows_of: Callable[[StoreInputs], Sequence[tuple[Any, ...]]]) -> DataFrame:
-        rows = [(store.broker, *row) for store in self.stores for row in rows_of(store)]
-        return small_table(self._spark, rows, schema)
+    def _table(self, name: str) -> DataFrame:
+        rows = [(store.broker, *row) for store in self.stores for row in store.table(name)]
+        return small_table(self._spark, rows, SCHEMAS[name])
 
 
 def stored_offsets(store: Path) -> list[tuple[str, str, int, int]]:
@@ -280,6 +276,12 @@ def stored_groups(store: Path) -> list[tuple[str]]:
     return [(group,) for group in sorted(with_offsets.union(configured))] if with_offsets else []
 
 
+def pop_retries(topics: set[str], groups: set[str]) -> list[tuple[str, str, str]]:
+    """(retry topic, group, original topic) of each topic for retries of pop."""
+    owners = ((topic, pop_retry_owner(topic, topics, groups)) for topic in topics)
+    return [(topic, *owner) for topic, owner in owners if owner is not None]
+
+
 def _table(store: Path, file: str, name: str) -> dict[str | int, Any]:
     """One of the broker's tables; empty when it is missing or incomplete."""
     try:
@@ -307,7 +309,7 @@ def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, An
         "end_offset": plan.end,
         "ended_by": plan.ended_by,
         "messages": messages,
-        "mean_size": size / messages if messages else 0.0,
+        "mean_size": round(size / messages, 1) if messages else 0.0,
         "segments_read": len(spans) - len(gone),
         "segments_outside": plan.segments_outside,
         "segments_gone": gone,

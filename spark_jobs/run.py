@@ -1,115 +1,162 @@
 """One run of a report, from the store to the folder of its files. Needs Spark, and no settings of Django."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from broker_core.version import VERSION
-from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.inputs import RunInputs, StoreInputs, log_described, window_read
-from spark_jobs.job import PARAMETERS, Job, Progress, periods
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.inputs import RunInputs, StoreInputs, log_described, reads_little, window_read
+from spark_jobs.job import MINUTE_MS, NO_JOURNAL, PARAMETERS, Job, Period, Progress, periods
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_described, lake_for, log_with_lake
 from spark_jobs.output.charts import kind_of
 from spark_jobs.output.files import write_folder
 from spark_jobs.output.notes import notes_of_run
-from spark_jobs.output.result import Result, compute, compute_previous
+from spark_jobs.output.result import Before, Result, compute, compute_before, step_of
 from spark_jobs.output.words import words
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import Report
+from spark_jobs.reports.spreads import sums
 from spark_jobs.reports.steps import about
+from spark_jobs.sources.commit_log_files import find_segments
+from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
 from spark_jobs.spark.at_once import AT_ONCE
 
+StartSpark = Callable[[bool], AbstractContextManager[SparkSession]]
+"""Starts Spark, unless it has started; the argument says whether little is read (``get_session``)."""
 SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
 """Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
 
 
-def run_report(job: Job, spark: SparkSession, now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
-    """Run the report and write its folder; returns the summary.
+def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
+    """Run the report and write its folder; returns the summary. Spark is not started if there is nothing to read.
 
     NotAStoreError, WindowError, LakeError, KeyError for an unknown report.
     """
-    started, info, parts = now(), REPORTS[job.report], periods(job)
-    report = load(job.report)
-    progress(1, "looking what there is")
-    bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
-    needed = window_read(report, min(bounds, default=None), parts[0].to_ms)
-    stores, lake_problems = [], []
-    for broker, path in job.stores:
-        lake, problems = lake_for(path, job.lakes, job.source)
-        lake_problems += problems
-        stores.append(StoreInputs(spark, broker, path, report, lake, needed))
-    inputs = RunInputs(spark, stores, report, bounds, parts[0].to_ms, int(started.timestamp() * 1000))
+    report, parts, laps = load(job.report), periods(job), Laps(now)
+    if not report.reads and (summary := without_journal(job, report, laps)) is not None:
+        return summary
     with ExitStack() as stack:
+        spark = stack.enter_context(start_spark(reads_little(job)))
+        laps.end("start_spark")
+        progress(1, "looking what there is")
+        bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
+        needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
+        stores, lake_problems = [], []
+        for broker, path in job.stores:
+            lake, problems = lake_for(path, job.lakes, job.source)
+            lake_problems += problems
+            stores.append(StoreInputs(spark, broker, path, report, lake, needed))
+        now_ms = int(laps.started.timestamp() * 1000)
+        inputs = RunInputs(spark, stores, job.report, bounds, parts[0].to_ms, now_ms)
         stack.callback(inputs.forget)
 
         def read_part(facts: dict[str, DataFrame], part: int, parts: int) -> dict[str, DataFrame]:
             return stack.enter_context(read_facts(facts, progress, part, parts, inputs.are_few))
 
-        wanted = inputs.of(report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
+        wanted = inputs.of(job.report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
         facts = stack.enter_context(read_facts(report.facts(wanted), progress, from_few=inputs.are_few))
-        restricted = {name: about(rows, job.topic, job.consumer_group) for name, rows in facts.items()}
+        sources = describe(stores, facts)
+        laps.end("read")
         # If the facts are too many to collect, tables may be long, and Java has room for only one at a time.
         most = 1 if any(rows.is_cached for rows in facts.values()) else AT_ONCE
-        result = compute(report, restricted, parts[0], len(stores), lambda doing: progress(SCAN_TO, doing), most)
+        facts = {name: about(rows, job.topic, job.consumer_group) for name, rows in facts.items()}
+        step_ms = step_of(parts[0], span_of(sources))
+        result = compute(report, facts, parts[0], step_ms, len(stores), lambda doing: progress(SCAN_TO, doing), most)
         progress(95, "comparing")
-        previous = [(part, *compute_previous(report, restricted, part, len(stores))) for part in parts[1:]]
-        sources = describe(stores, facts)
-    for total in (result.total, *(its_total for _, its_total, _ in previous)):
-        total |= dict.fromkeys(unknown(info, report, stores))
+        before = compute_before(report, facts, parts[1], len(stores)) if job.compare else None
+        laps.end("make_tables")
+    for total in (result.total, *([before.total] if before else [])):
+        total |= dict.fromkeys(unknown(report, stores))
     progress(98, "writing the files")
-    notes = [*lake_problems, *notes_of_run(info, stores, sources, result, job)]
-    summary = summarize(job, report, result, sources, notes, started, now(), *(total for _, total, _ in previous))
-    tables = dict(result.tables)
-    for part, its_total, its_rows in previous:
-        tables["previous"] = its_rows
-        summary["previous"] = part._asdict() | {"total": its_total, "rows": its_rows.to_pylist()}
-    return write_folder(job.folder, summary, tables, report.charts)
+    notes = [*lake_problems, *notes_of_run(report, stores, sources, result, job)]
+    tables = result.tables | ({"previous": before.rows} if before else {})
+    return write_folder(
+        job.folder, lambda: summarize(job, report, result, before, sources, notes, laps), tables, report.charts
+    )
+
+
+class Laps:
+    """How long each step of a run takes."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self.started = self.ended = now()
+        self.durations_s: dict[str, float] = {}
+
+    def end(self, step: str) -> None:
+        """This step has ended, and the next one begins."""
+        begun, self.ended = self.ended, self._now()
+        self.durations_s[step] = round((self.ended - begun).total_seconds(), 3)
+
+
+def without_journal(job: Job, report: Report, laps: Laps) -> dict[str, Any] | None:
+    """Write a folder with a note and without tables, and return the summary; None if a store has a poll journal.
+
+    NotAStoreError, LakeError.
+    """
+    notes, sources = [], []
+    for broker, store in job.stores:
+        find_segments(store)
+        lake, problems = lake_for(store, job.lakes, job.source)
+        if find_files(store)[0] or (lake is not None and lake.polls):
+            return None
+        notes += problems
+        sources.append({"broker": broker, "store": str(store), "journal": journal_described(survey(store))})
+    note = NO_JOURNAL.format("there is nothing to report")
+    notes += [f"{broker}: {note}" for broker, _ in job.stores] if len(job.stores) > 1 else [note]
+    result = Result({}, dict.fromkeys(figure.name for figure in report.headlines), [], MINUTE_MS, [])
+    return write_folder(job.folder, lambda: summarize(job, report, result, None, sources, notes, laps), {}, ())
 
 
 def summarize(
     job: Job,
     report: Report,
     result: Result,
+    before: Before | None,
     sources: list[dict[str, Any]],
     notes: list[str],
-    started: datetime,
-    finished: datetime,
-    previous: dict[str, Any] | None = None,
+    laps: Laps,
 ) -> dict[str, Any]:
-    """The summary of a run, as ``summary.json`` has it. ``previous``: the totals of the period before."""
-    info, tables = REPORTS[job.report], result.tables
-    return {
+    """The summary of a run, as ``summary.json`` has it, at the end of the run."""
+    laps.end("write_files")
+    tables = result.tables
+    summary = {
         "report": job.report,
-        "title": info.title,
+        "title": REPORTS[job.report].title,
         "brokers": [broker for broker, _ in job.stores],
-        "rows": next(iter(tables.values())).to_pylist() if tables else [],
-        "total": result.total,
         "parameters": {name: getattr(job, name) for name in PARAMETERS},
-        "look_back_ms": info.look_back_ms,
-        "inputs": sources,
-        "words": words(job.report, result.total | {"step_ms": result.step_ms}, tables) if tables else [],
-        "step_ms": result.step_ms,
-        "left_out": result.left_out,
+        "span": span_of(sources)._asdict(),
+        "look_back_ms": REPORTS[job.report].look_back_ms,
         "notes": notes,
+        "left_out": result.left_out,
+        "words": words(job.report, result.total | {"step_ms": result.step_ms}, tables) if tables else [],
+        "headlines": headlines(report, result.total, before.total if before else None),
+        "total": result.total,
+        "rows": next(iter(tables.values())).to_pylist() if tables else [],
+        "step_ms": result.step_ms,
+        "inputs": sources,
         "code_version": VERSION,
-        "started_ms": int(started.timestamp() * 1000),
-        "finished_ms": int(finished.timestamp() * 1000),
-        "duration_s": round((finished - started).total_seconds(), 3),
-        "headlines": headlines(report, result.total, previous),
+        "started_ms": int(laps.started.timestamp() * 1000),
+        "finished_ms": int(laps.ended.timestamp() * 1000),
+        "duration_s": round((laps.ended - laps.started).total_seconds(), 3),
+        "durations_s": laps.durations_s,
     }
+    if before:
+        summary["previous"] = before.period._asdict() | {"total": before.total, "rows": before.rows.to_pylist()}
+    return summary
 
 
-def unknown(info: ReportInfo, report: Report, stores: Sequence[StoreInputs]) -> list[str]:
+def unknown(report: Report, stores: Sequence[StoreInputs]) -> list[str]:
     """Names of the figures that are unknown because none of the stores has a poll journal."""
     if any(store.journal is None or store.journal.files for store in stores):
         return []
-    return [figure.name for figure in report.headlines if figure.of_journal or info.needs_journal]
+    return [figure.name for figure in report.headlines if figure.of_journal or not report.reads]
 
 
 def headlines(report: Report, total: dict[str, Any], previous: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -169,22 +216,48 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
     """What was read of each store: of its log if the report reads logs, of its lake and its poll journal if any."""
     segments: dict[str, dict[int, dict[str, Any]]] = {store.broker: {} for store in stores}
     if "stored" in facts:
-        ends = facts["stored"].groupBy("broker", "segment")
-        for row in ends.agg(
-            *(F.sum(name).alias(name) for name in ("messages", "bytes")), F.max("end").alias("end")
-        ).collect():
+        ends = sums(
+            facts["stored"],
+            "broker",
+            "segment",
+            messages="sum(messages)",
+            bytes="sum(bytes)",
+            end="max(end)",
+            from_ms="min(minute_ts)",
+            to_ms=f"max(minute_ts) + {MINUTE_MS}",
+        )
+        for row in ends.collect():
             segments[row["broker"]][row["segment"]] = row.asDict()
     sources = []
     for store in stores:
         source: dict[str, Any] = {"broker": store.broker, "store": str(store.store)}
-        of_lake = segments[store.broker].pop(LAKE_SEGMENT, {"messages": 0})["messages"]
+        of_store = segments[store.broker]
+        if of_store:
+            source["from_ms"] = min(segment["from_ms"] for segment in of_store.values())
+            source["to_ms"] = max(segment["to_ms"] for segment in of_store.values())
+        of_lake = of_store.pop(LAKE_SEGMENT, {"messages": 0})["messages"]
         if store.plan is not None:
-            source |= log_described(store.plan, list(segments[store.broker].values()))
+            source |= log_described(store.plan, list(of_store.values()))
             if store.lake is not None:
                 source = log_with_lake(source, store.lake, of_lake)
         if store.lake is not None:
             source["lake"] = lake_described(store.lake, store.plan, of_lake)
         if store.journal is not None:
-            source["journal"] = store.journal._asdict() | {"foreign_files": list(store.journal.foreign_files)}
+            source["journal"] = journal_described(store.journal)
         sources.append(source)
     return sources
+
+
+def journal_described(journal: JournalSurvey) -> dict[str, Any]:
+    """What was read of a poll journal."""
+    return journal._asdict() | {"foreign_files": list(journal.foreign_files)}
+
+
+def span_of(sources: Sequence[dict[str, Any]]) -> Period:
+    """From the first minute to the end of the last one of which something was read; None for both without any."""
+    read = [source for source in sources if "from_ms" in source]
+    read += [source["journal"] for source in sources if "journal" in source and source["journal"]["entries"]]
+    if not read:
+        return Period(None, None)
+    first, last = min(part["from_ms"] for part in read), max(part["to_ms"] for part in read)
+    return Period(first - first % MINUTE_MS, last + -last % MINUTE_MS)

@@ -69,16 +69,11 @@ class ProgressLines:
 
 def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
     """Run one report. ``arguments`` are the fields of ``Job``."""
-    from spark_jobs.inputs import reads_little
-    from spark_jobs.no_journal import report_without_journal
     from spark_jobs.run import run_report
 
     stores = tuple(BrokerStore(broker, Path(store)) for broker, store in arguments["stores"])
     job = Job(**arguments | {"folder": Path(arguments["folder"]), "stores": stores})
-    summary = report_without_journal(job, timezone.now)
-    if summary is None:
-        with start_spark(reads_little(job)) as spark:
-            summary = run_report(job, spark, timezone.now, progress)
+    summary = run_report(job, start_spark, timezone.now, progress)
     messages = [source["messages"] for source in summary["inputs"] if "messages" in source]
     return {
         "messages": sum(messages) if messages else None,

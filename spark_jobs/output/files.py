@@ -10,7 +10,7 @@ CSV.
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def write_folder(
-    folder: Path, summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]
+    folder: Path, summarize: Callable[[], dict[str, Any]], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]
 ) -> dict[str, Any]:
     """Write all files of a run into ``folder``; returns the summary with the files' names.
+
+    ``summarize`` is called when the files of the tables were written.
 
     A new folder appears with all of its files at once. In an existing folder the files are replaced one by one, the
     summary last. Other files in it stay.
@@ -44,7 +46,8 @@ def write_folder(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     try:
-        summary = summary | {"tables": {name: _write_table(draft, name, table) for name, table in tables.items()}}
+        written = {name: _write_table(draft, name, table) for name, table in tables.items()}
+        summary = summarize() | {"tables": written}
         _write_text(draft / "report.html", page(summary, tables, charts))
         _write_text(draft / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         if parent == folder:

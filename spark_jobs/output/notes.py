@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.catalogue import ReportInfo
 from spark_jobs.inputs import StoreInputs
 from spark_jobs.job import NO_JOURNAL, Job, periods
 from spark_jobs.lake.report_lake import lake_notes
 from spark_jobs.output.result import Result
+from spark_jobs.reports.shape import Report
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files
@@ -24,26 +24,26 @@ MOST_TOPICS = 5
 
 
 def notes_of_run(
-    info: ReportInfo, stores: Sequence[StoreInputs], sources: Sequence[dict[str, Any]], result: Result, job: Job
+    report: Report, stores: Sequence[StoreInputs], sources: Sequence[dict[str, Any]], result: Result, job: Job
 ) -> list[str]:
     """The notes about every store, with its broker's name where there are several; then those about the tables."""
     is_empty = not any(table.num_rows for table in result.tables.values())
     sentences = []
     for store, source in zip(stores, sources, strict=True):
         start = f"{store.broker}: " if len(stores) > 1 else ""
-        sentences += [start + sentence for sentence in store_notes(info, store, source, is_empty, job)]
+        sentences += [start + sentence for sentence in store_notes(report, store, source, is_empty, job)]
     return sentences + [
         f"The table {name} is too long for this report and contains its first rows only." for name in result.cut
     ]
 
 
-def store_notes(info: ReportInfo, store: StoreInputs, source: dict[str, Any], is_empty: bool, job: Job) -> list[str]:
+def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_empty: bool, job: Job) -> list[str]:
     """The notes about one store. ``is_empty``: the report's tables have no rows."""
     sentences, journal, plan = [], store.journal, store.plan
     if plan is not None:
         sentences += damage_notes(plan, source) + batch_notes(Path(plan.store))
     if journal is not None and not journal.files:
-        missing = "there is nothing to report" if info.needs_journal else "a part of this report is missing"
+        missing = "there is nothing to report" if not report.reads else "a part of this report is missing"
         sentences.append(NO_JOURNAL.format(missing))
     elif journal is not None and not journal.entries:
         sentences.append("The poll journal of this store is empty: no pull has ended yet.")

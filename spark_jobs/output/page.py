@@ -30,16 +30,8 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\
 PREVIOUS = "previous"
 """The table that the first one is compared with."""
 HOUR_MS = 3_600_000
-
-ENDS = {
-    "safe end": "up to there its broker had it on the disk",
-    "unwritten space": "nothing is written behind that",
-    "invalid record": "what lies there is not a valid record",
-    "end of the last segment": "the last segment ends there",
-    "end of the window": "what follows was stored after the window",
-    "no segment": "there is no segment",
-}
-"""Why a log ends where it ends, for the reader."""
+STEPS = {"start_spark": "start of Spark", "read": "reading", "make_tables": "tables", "write_files": "files"}
+"""The steps of a run, in words."""
 
 
 def page(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[Chart, ...]) -> str:
@@ -88,7 +80,10 @@ def data(summary: dict[str, Any], tables: Mapping[str, pa.Table], charts: tuple[
 def lead(summary: dict[str, Any]) -> str:
     """The time, brokers, topic and group of the report, as one line."""
     parameters, brokers = summary["parameters"], summary["brokers"]
+    span = summary["span"]
     words = [window(parameters["from_ms"], parameters["to_ms"])]
+    if None in (parameters["from_ms"], parameters["to_ms"]) and span["from_ms"] is not None:
+        words.append(f"what was read is {window(span['from_ms'], span['to_ms'])}")
     if summary["look_back_ms"] and words[0] != window(None, None):
         words.append(
             f"with what happened {summary['look_back_ms'] // HOUR_MS} hours before and after, where it matters"
@@ -114,67 +109,21 @@ def facts(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What was read of each broker, and when, how long and by which version: the names and values of a list."""
     for source in summary["inputs"]:
         yield "Store", f"{source['store']} of {source['broker']}"
-        if "segments_read" in source:
-            yield from log_read(source)
-        if "lake" in source:
-            yield "Lake", lake_read(source["lake"])
-        if "journal" in source:
-            yield "Poll journal", journal_read(source["journal"])
+        log = {name: value for name, value in source.items() if name not in ("store", "broker", "lake", "journal")}
+        for what, values in (("Log", log), ("Lake", source.get("lake")), ("Poll journal", source.get("journal"))):
+            if values:
+                yield what, listed(values) or "there is none"
     made = f"{at(summary['finished_ms'])}, in {summary['duration_s']:.1f} s, by GlassMQ {summary['code_version']}"
     yield "Created", made
+    yield "Time spent", ", ".join(f"{STEPS[step]} {spent:.1f} s" for step, spent in summary["durations_s"].items())
 
 
-def log_read(source: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What was read of the log."""
-    ends = ENDS.get(source["ended_by"], source["ended_by"])
-    yield (
-        "Log",
-        (f"bytes {source['start_offset']:,} to {source['end_offset']:,}, {source['messages']:,} messages; {ends}"),
-    )
-    yield (
-        "Segments",
-        (
-            f"{source['segments_read']} read"
-            + counted(len(source["segments_unread"]), "behind the end, not read")
-            + counted(source["segments_outside"], "outside the window, not read")
-            + counted(len(source["segments_gone"]), "deleted meanwhile")
-            + counted(len(source["foreign_files"]), "files that are none", "file that is none")
-        ),
-    )
-    yield "Torn", f"{source['torn_bytes']:,} bytes that are no record"
-
-
-def lake_read(lake: dict[str, Any]) -> str:
-    """What was read of the lake."""
-    return (
-        f"{lake['messages']:,} messages of {lake['folder']}, which has the log up to byte {lake['position']:,}, "
-        f"filled {at(lake['synced_ms'])}"
-        + counted(lake["gap_bytes"], "bytes of the log deleted unread")
-        + counted(
-            lake["missing_journal_files"],
-            "files of the poll journal deleted unread",
-            "file of the poll journal deleted unread",
-        )
-    )
-
-
-def journal_read(journal: dict[str, Any]) -> str:
-    """What was read of the poll journal."""
-    if not journal["files"]:
-        return "there is none"
-    files = "file" if journal["files"] == 1 else "files"
-    return (
-        f"{journal['entries']:,} entries in {journal['files']:,} {files}"
-        + counted(journal["lost"], "entries that the broker could not write", "entry that the broker could not write")
-        + counted(journal["torn_bytes"], "bytes at the ends that are no entry")
-        + counted(journal["cut_off_files"], "files that a crash may have cut off", "file that a crash may have cut off")
-        + counted(journal["unreadable_files"], "files that cannot be read", "file that cannot be read")
-    )
-
-
-def counted(count: int, words: str, of_one: str = "") -> str:
-    """As ``, 2 deleted meanwhile``; empty for 0. ``of_one``: the words for 1, if they differ."""
-    return f", {count:,} {of_one if of_one and count == 1 else words}" if count else ""
+def listed(values: Mapping[str, Any]) -> str:
+    """As ``messages 3,319, torn bytes 12``: what was read, without what is 0 or empty. Times end with ``_ms``."""
+    shown = {name: f"{value:,}" if isinstance(value, int | float) else value for name, value in values.items() if value}
+    shown |= {name: at(values[name]) for name in shown if name.endswith("_ms")}
+    shown |= {name: ", ".join(map(str, value)) for name, value in shown.items() if isinstance(value, list)}
+    return ", ".join(f"{name.removesuffix('_ms').replace('_', ' ')} {value}" for name, value in shown.items())
 
 
 def window(start: int | None, stop: int | None) -> str:

@@ -15,8 +15,6 @@ from spark_jobs.spark.at_once import AT_ONCE, run_at_once
 
 MOST_ROWS = 1_000_000
 """Rows of one table. Further rows are not counted."""
-
-TIMES = ("day_ts", "minute_ts")
 Facts = Mapping[str, DataFrame]
 
 
@@ -31,15 +29,28 @@ class Result(NamedTuple):
     """Tables that had more than MOST_ROWS rows."""
 
 
+class Before(NamedTuple):
+    """What a period is compared with: the totals and the first table of the time before."""
+
+    period: Period
+    total: dict[str, Any]
+    rows: pa.Table
+
+
 def compute(
-    report: Report, facts: Facts, period: Period, brokers: int, doing: Callable[[str], None], most: int = AT_ONCE
+    report: Report,
+    facts: Facts,
+    period: Period,
+    step_ms: int,
+    brokers: int,
+    doing: Callable[[str], None],
+    most: int = AT_ONCE,
 ) -> Result:
     """All tables and totals of one period, from the facts of ``brokers`` brokers; ``most`` tables at a time.
 
     ``doing`` is called by several threads.
     """
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
-    step_ms = step_of(inside, period)
 
     def rows_of(name: str) -> pa.Table:
         doing(f"making {name}")
@@ -54,40 +65,30 @@ def compute(
     return Result(tables | {name: tables[name].slice(0, MOST_ROWS) for name in cut}, whole, missing, step_ms, cut)
 
 
-def compute_previous(report: Report, facts: Facts, period: Period, brokers: int) -> tuple[dict[str, Any], pa.Table]:
-    """(totals, first table) of the period before. Nothing else is compared."""
+def compute_before(report: Report, facts: Facts, period: Period, brokers: int) -> Before:
+    """The figures of the period before. Nothing else is compared."""
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     first = next(iter(report.tables.values()))
-    return total(report, inside), _rows_of(first, inside[first.of], brokers).limit(MOST_ROWS).toArrow()
+    rows = _rows_of(first, inside[first.of], brokers).limit(MOST_ROWS).toArrow()
+    return Before(period, total(report, inside), rows)
 
 
 def _rows_of(table: Table, facts: DataFrame, brokers: int) -> DataFrame:
-    """The table's sorted rows: first those of all brokers together, then by time or with the worst first."""
+    """The table's sorted rows: first those of all brokers together, then by time or by day with the worst first."""
     if table.across and brokers > 1:
         facts = facts.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))
     rows = table.make(facts)
-    first = [F.desc_nulls_last(table.worst)] if table.worst else [F.col(name) for name in TIMES if name in rows.columns]
+    times = ("day_ts",) if table.worst else ("day_ts", "minute_ts")
+    first = [F.col(name) for name in times if name in rows.columns]
+    first += [F.desc_nulls_last(table.worst)] if table.worst else []
     return rows.orderBy(F.col("broker") != ALL_BROKERS, *first, *rows.columns)
 
 
-def step_of(facts: Facts, period: Period) -> int:
-    """The length of the tables' time steps in ms: the shortest that the period allows."""
-    start, stop = period
-    if start is None or stop is None:
-        ends = [
-            rows.agg(F.min("minute_ts").alias("first"), F.max("minute_ts").alias("last"))
-            for name, rows in facts.items()
-            if name != "left_out"
-        ]
-        all_of_them = ends[0]
-        for other in ends[1:]:
-            all_of_them = all_of_them.unionByName(other)
-        span = all_of_them.agg(F.min("first").alias("first"), F.max("last").alias("last")).collect()[0]
-        if span["first"] is None:
-            return MINUTE_MS
-        start = span["first"] if start is None else start
-        stop = span["last"] + MINUTE_MS if stop is None else stop
-    return step_for(stop - start)
+def step_of(period: Period, known: Period) -> int:
+    """The length of the tables' time steps in ms: the shortest that the period allows. ``known``: what was read."""
+    start = known.from_ms if period.from_ms is None else period.from_ms
+    stop = known.to_ms if period.to_ms is None else period.to_ms
+    return MINUTE_MS if start is None or stop is None else step_for(stop - start)
 
 
 def total(report: Report, facts: Facts) -> dict[str, Any]:

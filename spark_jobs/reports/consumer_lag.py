@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from broker_core.verdicts import group_state
 from broker_core.verdicts.group_state import StateFacts, decisions, is_beyond_noise
-from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS, STEPS_MS, floored, reason
 from spark_jobs.reports.topics import is_of_clients
@@ -279,16 +278,16 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
     since_ms = inputs.since_ms
     scanned = read(0, stored=stored(inputs.messages), seen=seen(inputs.polls))
-    of_the_log, offsets = scanned["stored"], inputs.offsets()
+    of_the_log, offsets = scanned["stored"], inputs.table("offsets")
     given = offsets if inputs.is_current else offsets.limit(0)
     everything = read(1, seen=with_offsets(scanned["seen"], given, of_the_log, since_ms))["seen"]
-    known = existing(existing(everything, inputs.topics(), "topic"), inputs.groups(), "group")
+    known = existing(existing(everything, inputs.table("topics"), "topic"), inputs.table("groups"), "group")
     known = known.where(is_of_clients(F.col("topic")))
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
     when = read(2, steps=when)["steps"]
     before = None
     if since_ms is not None:
-        now = inputs.queue_ends() if inputs.is_current and inputs.queue_ends else None
+        now = inputs.table("queue_ends") if inputs.is_current else None
         before = ends_before(of_the_log, everything, now, since_ms)
     changed = read(3, states=states(changes(known, of_the_log, when, before)))["states"]
     aged, missing = with_oldest(changed, inputs.messages), left_out(everything, known)
@@ -432,5 +431,4 @@ REPORT = Report(
         Chart("time", "Behind over time", "by_minute", ("lag", "lag_ms"), split=("group", "topic")),
         Chart("bars", "By queue", "by_queue", ("lag", "lag_ms"), split=("topic", "queue_id"), choose="group"),
     ),
-    look_back_ms=LOOK_BACK_MS,
 )

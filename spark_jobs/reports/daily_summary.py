@@ -5,14 +5,14 @@ computed once, and then summed up by topic and for all topics, by day and for al
 """
 
 from functools import partial, reduce
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.catalogue import LOOK_BACK_MS, REPORTS
+from spark_jobs.catalogue import REPORTS
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import ALL_BROKERS, Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.spreads import sums
 from spark_jobs.reports.steps import DAY_MS, about, floored, in_window
 from spark_jobs.spark.at_once import run_at_once
 
@@ -23,44 +23,27 @@ POLLS = tuple(dict.fromkeys(column for part in PARTS.values() for column in part
 _KEYS = ("broker", "since_ts", "day_ts", "about")
 
 
-class DailyFigure(NamedTuple):
-    """A figure of another report in this one."""
-
-    name: str
-    kind: str
-    """Its type in Spark."""
-    report: str
-    fact: str
-    """The facts of that report from which it is computed."""
-    is_count: bool = False
-    """Whether it is 0, not null, without any data."""
-
-
-DAILY = (
-    DailyFigure("messages", "long", "throughput", "stored", is_count=True),
-    DailyFigure("bytes", "long", "throughput", "stored", is_count=True),
-    DailyFigure("wakeups", "long", "wakeup_latency", "stages", is_count=True),
-    DailyFigure("wake_p50_us", "long", "wakeup_latency", "stages"),
-    DailyFigure("wake_p99_us", "long", "wakeup_latency", "stages"),
-    DailyFigure("holds", "long", "hold_time", "holds", is_count=True),
-    DailyFigure("held_p50_us", "long", "hold_time", "holds"),
-    DailyFigure("answers", "long", "empty_polls", "answers", is_count=True),
-    DailyFigure("empty_share", "double", "empty_polls", "answers"),
-    DailyFigure("saved_requests_1s", "long", "polling_savings", "requests", is_count=True),
-    DailyFigure("saved_requests_100ms", "long", "polling_savings", "requests", is_count=True),
-    DailyFigure("lag", "long", "consumer_lag", "lag"),
-    DailyFigure("most_lag", "long", "consumer_lag", "lag"),
-    DailyFigure("most_lag_ms", "long", "consumer_lag", "lag"),
-    DailyFigure("queue_imbalance", "double", "skew", "stored"),
-    DailyFigure("client_imbalance", "double", "skew", "given"),
-    DailyFigure("born_to_stored_p99_ms", "long", "end_to_end_latency", "stages"),
-    DailyFigure("stored_to_delivered_p99_ms", "long", "end_to_end_latency", "stages"),
-    DailyFigure("retries", "long", "retries", "stored", is_count=True),
-    DailyFigure("dead_letters", "long", "retries", "stored", is_count=True),
-    DailyFigure("late_p99_ms", "long", "retries", "late"),
-    DailyFigure("slow_clients", "long", "slow_consumers", "measures", is_count=True),
-    DailyFigure("committed_p99_ms", "long", "slow_consumers", "measures"),
+DAILY = {
+    ("throughput", "stored"): ("messages", "bytes"),
+    ("wakeup_latency", "stages"): ("wakeups", "wake_p50_us", "wake_p99_us"),
+    ("hold_time", "holds"): ("holds", "held_p50_us"),
+    ("empty_polls", "answers"): ("answers", "empty_share"),
+    ("polling_savings", "requests"): ("saved_requests_1s", "saved_requests_100ms"),
+    ("consumer_lag", "lag"): ("lag", "most_lag", "most_lag_ms"),
+    ("skew", "stored"): ("queue_imbalance",),
+    ("skew", "given"): ("client_imbalance",),
+    ("end_to_end_latency", "stages"): ("born_to_stored_p99_ms", "stored_to_delivered_p99_ms"),
+    ("retries", "stored"): ("retries", "dead_letters"),
+    ("retries", "late"): ("late_p99_ms",),
+    ("slow_consumers", "measures"): ("slow_clients", "committed_p99_ms"),
+}
+"""The figures of this report, by the other report and its facts from which they are computed."""
+FIGURES = tuple(name for names in DAILY.values() for name in names)
+COUNTS = (
+    *("messages", "bytes", "wakeups", "holds", "answers", "saved_requests_1s", "saved_requests_100ms"),
+    *("retries", "dead_letters", "slow_clients"),
 )
+"""Those that are 0, not null, without any data."""
 ALL_TOPICS, ALL_DAYS, TOTAL = "*", -1, ""
 """These stand for a topic, a day and a broker. No topic and no broker has such a name, and no day begins then."""
 
@@ -87,72 +70,59 @@ def by_broker(facts: DataFrame, brokers: int) -> DataFrame:
     return facts.withColumn("broker", F.explode(F.array("broker", F.lit(TOTAL), *others)))
 
 
-def as_rows(figures: DataFrame, *wanted: str) -> DataFrame:
-    """A row for each figure, with its value as a double. Its minute is the beginning of its day or period."""
-    ids = ("broker", "minute_ts", "day_ts", "about")
-    values = (F.col(name).cast("double").alias(name) for name in wanted)
-    rows = figures.withColumnRenamed("since_ts", "minute_ts").select(*ids, *values)
-    return rows.unpivot(ids, wanted, "figure", "value")
-
-
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """Every figure by day and topic. Each report has a plan of its own, because a single plan of all takes too long."""
-    reads = {name: inputs.of(part)._replace(read=inputs.read) if inputs.of else inputs for name, part in PARTS.items()}
 
     def facts_of(name: str) -> dict[str, DataFrame]:
-        facts = PARTS[name].facts(reads[name])
+        of = inputs.of(name)._replace(read=inputs.read) if inputs.of else inputs
+        facts = PARTS[name].facts(of)
         needed = {fact: facts[fact] for fact in PARTS[name].figures}
         return inputs.read(needed, list(PARTS).index(name), len(PARTS)) if inputs.read else needed
 
     queries = [partial(facts_of, name) for name in PARTS]
     known = dict(zip(PARTS, run_at_once(inputs.messages.sparkSession, queries), strict=True))
     figures = []
-    for name, part in PARTS.items():
-        for fact, figures_of in part.figures.items():
-            if wanted := [figure.name for figure in DAILY if (figure.report, figure.fact) == (name, fact)]:
-                inside = about(
-                    in_window(known[name][fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms),
-                    inputs.topic,
-                    inputs.group,
-                )
-                inside = by_broker(by_day_and_topic(inside, inputs.bounds), inputs.brokers)
-                figures.append(as_rows(figures_of(inside, *_KEYS), *wanted))
-    stored = {"stored": known["throughput"]["stored"]} if "throughput" in known else {}
-    return stored | {"figures": reduce(DataFrame.unionByName, figures)}
+    for (name, fact), wanted in DAILY.items():
+        inside = in_window(known[name][fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
+        inside = about(inside, inputs.topic, inputs.group)
+        inside = by_broker(by_day_and_topic(inside, inputs.bounds), inputs.brokers)
+        figures.append(PARTS[name].figures[fact](inside, *_KEYS).select(*_KEYS, *wanted))
+    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), figures)
+    return {
+        "stored": known["throughput"]["stored"],
+        "figures": together.withColumnRenamed("since_ts", "minute_ts"),
+    }
 
 
-def _wide(figures: DataFrame, *keys: str) -> DataFrame:
-    """A column for each figure."""
-    wide = figures.groupBy(*keys).pivot("figure", [figure.name for figure in DAILY]).agg(F.max("value"))
-    return wide.select(
-        *keys, *(F.round(F.col(figure.name), 4).cast(figure.kind).alias(figure.name) for figure in DAILY)
-    )
+def _merged(figures: DataFrame, *keys: str) -> DataFrame:
+    """The figures with the same keys as one row."""
+    return sums(figures, *keys, **{name: f"max({name})" for name in FIGURES})
 
 
 def by_topic(figures: DataFrame) -> DataFrame:
     """One row per day and topic with any figure."""
     days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
-    return _wide(days, "broker", "day_ts", "about").withColumnRenamed("about", "topic")
+    return _merged(days, "broker", "day_ts", "about").withColumnRenamed("about", "topic")
 
 
 def by_day(figures: DataFrame) -> DataFrame:
     """One row per day, all topics together."""
     days = figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
-    return _wide(days, "broker", "day_ts")
+    return _merged(days, "broker", "day_ts")
 
 
 def total(figures: DataFrame, *keys: str) -> DataFrame:
     """All days and topics together."""
     everything = (F.col("about") == ALL_TOPICS) & (F.col("day_ts") == ALL_DAYS) & (F.col("broker") == TOTAL)
-    return _wide(figures.where(everything), *keys).fillna(0, [figure.name for figure in DAILY if figure.is_count])
+    return _merged(figures.where(everything), *keys).fillna(0, COUNTS)
 
 
 def headlines() -> tuple[Figure, ...]:
     """The daily figures, as their own reports call them."""
     known = {(name, figure.name): figure for name, part in PARTS.items() for figure in part.headlines}
+    found = ((report, known[report, name]) for (report, _), names in DAILY.items() for name in names)
     return tuple(
-        found._replace(report=name, of_journal=found.of_journal or REPORTS[name].needs_journal)
-        for name, found in ((figure.report, known[figure.report, figure.name]) for figure in DAILY)
+        figure._replace(report=name, of_journal=figure.of_journal or not PARTS[name].reads) for name, figure in found
     )
 
 
@@ -167,10 +137,7 @@ REPORT = Report(
     figures={"figures": total},
     headlines=headlines(),
     charts=(
-        Chart("bars", "By day", "by_day", tuple(figure.name for figure in DAILY), split=("day_ts",)),
-        Chart(
-            "bars", "By topic", "by_topic", tuple(figure.name for figure in DAILY), split=("topic",), choose="day_ts"
-        ),
+        Chart("bars", "By day", "by_day", FIGURES, split=("day_ts",)),
+        Chart("bars", "By topic", "by_topic", FIGURES, split=("topic",), choose="day_ts"),
     ),
-    look_back_ms=LOOK_BACK_MS,
 )

@@ -3,12 +3,19 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import floored, share
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
+from spark_jobs.reports.spreads import grouped, share, totals
+from spark_jobs.reports.steps import floored
 
 POLLS = ("at_ms", "kind", "cause", "status", "protocol", "topic", "group", "messages")
 KEYS = ("broker", "topic", "group", "protocol", "how", "status", "minute_ts")
-_SUMS = ("answers", "empty", "messages")
+_SUMS = {
+    "answers": "coalesce(sum(answers), 0)",
+    "empty": "coalesce(sum(empty), 0)",
+    "empty_share": share("sum(empty)", "sum(answers)"),
+    "messages": "coalesce(sum(messages), 0)",
+    "messages_an_answer": "round(try_divide(sum(messages), sum(answers)), 2)",
+}
 
 
 def answers(polls: DataFrame) -> DataFrame:
@@ -35,7 +42,6 @@ def answers(polls: DataFrame) -> DataFrame:
             F.count_if(F.col("messages") == 0).alias("empty"),
             F.sum("messages").alias("messages"),
         )
-        .select(*KEYS, *_SUMS)
     )
 
 
@@ -43,39 +49,18 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"answers": answers(inputs.polls)}
 
 
-def _sums(facts: DataFrame, *keys: str) -> DataFrame:
-    return (
-        facts.groupBy(*keys)
-        .agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS))
-        .select(
-            *keys,
-            "answers",
-            "empty",
-            share("empty", "answers").alias("empty_share"),
-            "messages",
-            F.round(F.try_divide("messages", "answers"), 2).alias("messages_an_answer"),
-        )
-    )
-
-
-def _by(*keys: str, worst: str = "") -> Table:
-    return Table("answers", lambda facts: _sums(facts, "broker", *keys), worst)
-
-
-def figures(facts: DataFrame, *keys: str) -> DataFrame:
-    """The number of answers, and the share of empty ones."""
-    return _sums(facts, *keys).drop("empty", "messages")
-
+figures = totals(**{name: _SUMS[name] for name in ("answers", "empty_share", "messages_an_answer")})
+"""The number of answers, and the share of empty ones."""
 
 REPORT = Report(
     reads=(),
     polls=POLLS,
     facts=facts,
     tables={
-        "by_topic": _by("topic", worst="empty"),
-        "by_group": _by("topic", "group", "protocol", worst="empty"),
-        "by_status": _by("status", "how", worst="empty"),
-        "by_minute": _by("minute_ts", "how"),
+        "by_topic": grouped("answers", "topic", worst="empty", **_SUMS),
+        "by_group": grouped("answers", "topic", "group", "protocol", worst="empty", **_SUMS),
+        "by_status": grouped("answers", "status", "how", worst="empty", **_SUMS),
+        "by_minute": grouped("answers", "minute_ts", "how", **_SUMS),
     },
     figures={"answers": figures},
     headlines=(

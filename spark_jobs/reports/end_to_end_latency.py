@@ -8,7 +8,6 @@ message has the time of birth of the first one.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.histograms import SAMPLES, bucket_of, sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
 from spark_jobs.reports.spreads import bars_table, chosen, spread_table
@@ -113,22 +112,16 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     }
 
 
-def figures(stages: DataFrame, *keys: str) -> DataFrame:
-    """How long messages usually take, and 99 % of them at most."""
-    return chosen(
-        stages,
-        *keys,
-        kind="stage",
-        unit="ms",
-        wanted={
-            "born_to_stored_p99_ms": ("born_to_stored", "p99_ms"),
-            "deliveries": ("stored_to_delivered", "samples"),
-            "stored_to_delivered_p50_ms": ("stored_to_delivered", "p50_ms"),
-            "stored_to_delivered_p99_ms": ("stored_to_delivered", "p99_ms"),
-            "born_to_delivered_p99_ms": ("born_to_delivered", "p99_ms"),
-        },
-    )
-
+figures = chosen(
+    "stage",
+    "ms",
+    born_to_stored_p99_ms=("born_to_stored", "p99_ms"),
+    deliveries=("stored_to_delivered", "samples"),
+    stored_to_delivered_p50_ms=("stored_to_delivered", "p50_ms"),
+    stored_to_delivered_p99_ms=("stored_to_delivered", "p99_ms"),
+    born_to_delivered_p99_ms=("born_to_delivered", "p99_ms"),
+)
+"""How long messages usually take, and 99 % of them at most."""
 
 REPORT = Report(
     reads=READS,
@@ -152,5 +145,4 @@ REPORT = Report(
         Chart("time", "Over time", "by_minute", ("p50_ms", "p99_ms", "max_ms"), choose="stage"),
         Chart("histogram", "How long it took", "histogram", ("samples",), choose="stage"),
     ),
-    look_back_ms=LOOK_BACK_MS,
 )

@@ -3,17 +3,16 @@
 A hold belongs to the minute in which it ended.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import sampled
-from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, chosen, spread_table, sums_table
-from spark_jobs.reports.steps import floored, share
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
+from spark_jobs.reports.spreads import bars_table, chosen, grouped, share, spread_table
+from spark_jobs.reports.steps import floored
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "held_us", "granted_ms")
 _IDS = ("broker", "topic", "group", "cause", "minute_ts")
-_SUMS = {"samples": "holds", "total": "held_us"}
 
 
 def measures(polls: DataFrame) -> DataFrame:
@@ -33,33 +32,15 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"holds": sampled(measures(inputs.polls), "measure", *_IDS, value="value")}
 
 
-def by_cause(samples: DataFrame) -> DataFrame:
-    """How holds ended: a row for each cause, and its share of the broker's."""
-    held = samples.where("measure = 'held'")
-    of_broker = F.sum("holds").over(Window.partitionBy("broker"))
-    return (
-        held.groupBy("broker", "cause")
-        .agg(F.sum("samples").alias("holds"), F.sum("total").alias("held_us"))
-        .withColumn("of", of_broker)
-        .select("broker", "cause", "holds", share("holds", "of").alias("holds_share"), "held_us")
-    )
-
-
-def figures(samples: DataFrame, *keys: str) -> DataFrame:
-    """The number of holds, their percentiles, and the lateness of time-outs."""
-    return chosen(
-        samples,
-        *keys,
-        kind="measure",
-        unit="us",
-        wanted={
-            "holds": ("held", "samples"),
-            "held_p50_us": ("held", "p50_us"),
-            "held_p99_us": ("held", "p99_us"),
-            "late_p99_us": ("late", "p99_us"),
-        },
-    )
-
+figures = chosen(
+    "measure",
+    "us",
+    holds=("held", "samples"),
+    held_p50_us=("held", "p50_us"),
+    held_p99_us=("held", "p99_us"),
+    late_p99_us=("late", "p99_us"),
+)
+"""The number of holds, their percentiles, and the lateness of time-outs."""
 
 REPORT = Report(
     reads=(),
@@ -68,10 +49,20 @@ REPORT = Report(
     tables={
         "by_topic": spread_table("holds", "topic", "measure", unit="us"),
         "by_group": spread_table("holds", "topic", "group", "measure", unit="us"),
-        "by_cause": Table("holds", by_cause, worst="holds"),
+        "by_cause": grouped(
+            "holds",
+            "cause",
+            only="measure = 'held'",
+            worst="holds",
+            holds="sum(samples)",
+            holds_share=share("sum(samples)", "sum(sum(samples)) OVER (PARTITION BY broker)"),
+            held_us="sum(total)",
+        ),
         "spread_by_cause": spread_table("holds", "cause", "measure", unit="us"),
         "by_minute": spread_table("holds", "minute_ts", "measure", unit="us"),
-        "over_time": sums_table("holds", "minute_ts", "cause", sums=_SUMS, only="measure = 'held'"),
+        "over_time": grouped(
+            "holds", "minute_ts", "cause", only="measure = 'held'", holds="sum(samples)", held_us="sum(total)"
+        ),
         "histogram": bars_table("holds", "cause", unit="us", only="measure = 'held'"),
     },
     figures={"holds": figures},

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import bucket_of, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, sums_table
+from spark_jobs.reports.spreads import bars_table, grouped, share, sums
 from spark_jobs.reports.steps import MINUTE_MS, floored
 
 POLLS = ("at_ms", "kind", "cause", "topic", "group", "messages", "held_us", "wake_us", "granted_ms")
@@ -99,53 +99,50 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"requests": inputs.polls.transform(pulls).transform(asked).transform(counted)}
 
 
-_COLUMNS = ("requests", "saved_requests", "saved_share", "samples", *spread_columns("us"))
-
-
 def _by(*keys: str) -> Table:
-    return Table("requests", lambda facts: savings(facts, "broker", *keys), worst="requests")
+    columns = (*keys, "method", "requests", "saved_requests", "saved_share", "samples", *spread_columns("us"))
+    return Table("requests", lambda facts: savings(facts, "broker", *keys).select("broker", *columns), worst="requests")
 
 
 def savings(facts: DataFrame, *keys: str) -> DataFrame:
     """Requests and delays by method. ``saved_requests``: how many more requests than long polling the method needs."""
-    requests = facts.groupBy(*keys, "method").agg(F.sum("requests").alias("requests"))
+    requests = sums(
+        facts,
+        *keys,
+        "method",
+        requests="sum(requests)",
+        open_us="sum(open_us)",
+        first_ts="min(minute_ts)",
+        last_ts="max(minute_ts)",
+    )
     beside = F.max(F.when(F.col("method") == LONG, F.col("requests"))).over(Window.partitionBy(*keys))
-    saved = requests.select("*", F.when(F.col("method") != LONG, F.col("requests") - beside).alias("saved_requests"))
+    saved = requests.withColumn("saved_requests", F.when(F.col("method") != LONG, F.col("requests") - beside))
     delays = spread(facts, *keys, "method", unit="us")
     return (
         saved.join(delays, [*keys, "method"], "left")
         .withColumn("samples", F.coalesce("samples", F.lit(0)))
-        .withColumn("saved_share", F.round(F.try_divide("saved_requests", "requests"), 4))
-        .select(*keys, "method", *_COLUMNS)
+        .withColumn("saved_share", F.expr(share("saved_requests", "requests")))
     )
 
 
 def figures(facts: DataFrame, *keys: str) -> DataFrame:
     """Requests made and saved, what a hold costs (how many pulls lie open on average), and the usual delays."""
+
+    def of(column: str, method: str) -> str:
+        return f"max({column}) FILTER (WHERE method = '{method}')"
+
     short, shorter = INTERVALS_US
-    of = {method: F.sum(F.when(F.col("method") == method, F.col("requests"))) for method in (LONG, short, shorter)}
-    span = F.max("minute_ts") - F.min("minute_ts") + MINUTE_MS
-    requests = facts.groupBy(*keys).agg(
-        F.coalesce(of[LONG], F.lit(0)).alias("requests"),
-        F.coalesce(of[short] - of[LONG], F.lit(0)).alias("saved_requests_1s"),
-        F.coalesce(of[shorter] - of[LONG], F.lit(0)).alias("saved_requests_100ms"),
-        F.round(F.sum("open_us") / 1000 / span, 2).alias("open_pulls"),
+    return sums(
+        savings(facts, *keys),
+        *keys,
+        requests=f"coalesce({of('requests', LONG)}, 0)",
+        saved_requests_1s=f"coalesce({of('saved_requests', short)}, 0)",
+        saved_requests_100ms=f"coalesce({of('saved_requests', shorter)}, 0)",
+        open_pulls=f"round(sum(open_us) / 1000 / (max(last_ts) - min(first_ts) + {MINUTE_MS}), 2)",
+        delay_p50_us=of("p50_us", LONG),
+        delay_1s_p50_us=of("p50_us", short),
+        delay_100ms_p50_us=of("p50_us", shorter),
     )
-    delays = (
-        spread(facts, *keys, "method", unit="us")
-        .groupBy(*keys)
-        .agg(
-            *(
-                F.max(F.when(F.col("method") == method, F.col("p50_us"))).alias(name)
-                for name, method in (
-                    ("delay_p50_us", LONG),
-                    ("delay_1s_p50_us", short),
-                    ("delay_100ms_p50_us", shorter),
-                )
-            )
-        )
-    )
-    return requests.join(delays, list(keys), "left") if keys else requests.crossJoin(delays)
 
 
 REPORT = Report(
@@ -156,7 +153,7 @@ REPORT = Report(
         "by_topic": _by("topic"),
         "by_method": _by(),
         "by_group": _by("topic", "group"),
-        "by_minute": sums_table("requests", "minute_ts", "method", sums={"requests": "requests", "open_us": "open_us"}),
+        "by_minute": grouped("requests", "minute_ts", "method", requests="sum(requests)", open_us="sum(open_us)"),
         "histogram": bars_table("requests", "method", unit="us"),
     },
     figures={"requests": figures},

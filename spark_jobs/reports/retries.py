@@ -8,11 +8,10 @@ own topic. A message and its copy have the same UNIQ_KEY and count of retries.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.reports.histograms import sampled, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, spread_table, sums_table
-from spark_jobs.reports.steps import floored, reason, share, stored, stored_since
+from spark_jobs.reports.spreads import bars_table, grouped, share, spread_table, sums, totals
+from spark_jobs.reports.steps import floored, reason, stored, stored_since
 from spark_jobs.reports.topics import DEAD, RETRY
 from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC
 
@@ -31,7 +30,7 @@ READS = (
 )
 _TRIES = ("fate", "topic", "group", "attempt", "minute_ts")
 _LATE = ("broker", "topic", "level", "minute_ts")
-_MESSAGES, _CAME_BACK = {"messages": "messages"}, "fate is not null"
+_IS_BACK = "fate is not null"
 _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
 """The columns that are equal in a delayed message and its copy."""
 
@@ -106,7 +105,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
         value="value",
     )
     return {
-        "stored": stored(with_fates(inputs.messages, inputs.pop_retries()), *_TRIES),
+        "stored": stored(with_fates(inputs.messages, inputs.table("pop_retries")), *_TRIES),
         "late": late,
         "left_out": reason(late.where("bucket = -1"), "clock_back")
         .unionByName(reason(late.where("no_due"), "not_due_known"))
@@ -114,40 +113,26 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     }
 
 
-def _tries(stored: DataFrame, *keys: str) -> DataFrame:
-    count = {
-        fate: F.coalesce(F.sum(F.when(F.col("fate") == fate, F.col("messages"))), F.lit(0))
-        for fate in ("retry", "dead letter")
-    }
-    return stored.groupBy(*keys).agg(
-        F.coalesce(F.sum(F.when(F.col("fate").isNull(), F.col("messages"))), F.lit(0)).alias("messages"),
-        count["retry"].alias("retries"),
-        count["dead letter"].alias("dead_letters"),
-        F.max("attempt").alias("most_attempts"),
-    )
-
-
-def by_topic(stored: DataFrame) -> DataFrame:
-    """One row per topic: messages stored in it, copies that were sent back, and dead letters."""
-    return (
-        _tries(stored, "broker", "topic")
-        .withColumn("retries_share", share("retries", "messages"))
-        .select("broker", "topic", "messages", "retries", "retries_share", "dead_letters", "most_attempts")
-    )
-
-
-def by_group(stored: DataFrame) -> DataFrame:
-    """One row per group that sent something back, and topic."""
-    return _tries(stored.where(_CAME_BACK), "broker", "topic", "group").select(
-        "broker", "topic", "group", "retries", "dead_letters", "most_attempts"
-    )
+_RETRIES, _STORED = (f"coalesce(sum(messages) FILTER (WHERE {of}), 0)" for of in ("fate = 'retry'", "fate IS NULL"))
+_TRIED = {
+    "messages": _STORED,
+    "retries": _RETRIES,
+    "retries_share": share(_RETRIES, _STORED),
+    "dead_letters": "coalesce(sum(messages) FILTER (WHERE fate = 'dead letter'), 0)",
+    "most_attempts": "max(attempt)",
+}
+"""Messages stored in a topic, copies that were sent back, and dead letters."""
+_CAME_BACK = {name: _TRIED[name] for name in ("retries", "dead_letters", "most_attempts")}
 
 
 def delayed_by_level(late: DataFrame) -> DataFrame:
     """One row per delay level: delayed messages, those that were delivered, and how late (ms)."""
-    counts = late.groupBy("broker", "level").agg(
-        F.sum("samples").alias("delayed"),
-        F.coalesce(F.sum(F.when(F.col("is_delivered"), F.col("samples"))), F.lit(0)).alias("delivered"),
+    counts = sums(
+        late,
+        "broker",
+        "level",
+        delayed="sum(samples)",
+        delivered="coalesce(sum(samples) FILTER (WHERE is_delivered), 0)",
     )
     return (
         counts.join(spread(late, "broker", "level", unit="ms"), ["broker", "level"], "left")
@@ -156,19 +141,10 @@ def delayed_by_level(late: DataFrame) -> DataFrame:
     )
 
 
-def try_figures(stored: DataFrame, *keys: str) -> DataFrame:
-    """Copies that were sent back or died."""
-    return _tries(stored, *keys).select(*keys, "retries", "dead_letters")
-
-
 def late_figures(late: DataFrame, *keys: str) -> DataFrame:
     """Delayed messages delivered, and how late."""
-    return spread(late, *keys, unit="ms").select(
-        *keys,
-        F.col("samples").alias("delayed_delivered"),
-        F.col("p50_ms").alias("late_p50_ms"),
-        F.col("p99_ms").alias("late_p99_ms"),
-    )
+    names = {"samples": "delayed_delivered", "p50_ms": "late_p50_ms", "p99_ms": "late_p99_ms"}
+    return spread(late, *keys, unit="ms").select(*keys, *names).withColumnsRenamed(names)
 
 
 REPORT = Report(
@@ -176,15 +152,20 @@ REPORT = Report(
     polls=(),
     facts=facts,
     tables={
-        "by_topic": Table("stored", by_topic, worst="retries"),
-        "by_group": Table("stored", by_group, worst="retries"),
-        "by_attempt": sums_table("stored", "topic", "group", "attempt", "fate", sums=_MESSAGES, only=_CAME_BACK),
-        "by_minute": sums_table("stored", "minute_ts", "fate", sums=_MESSAGES, only=_CAME_BACK),
+        "by_topic": grouped("stored", "topic", worst="retries", **_TRIED),
+        "by_group": grouped("stored", "topic", "group", only=_IS_BACK, worst="retries", **_CAME_BACK),
+        "by_attempt": grouped(
+            "stored", "topic", "group", "attempt", "fate", only=_IS_BACK, worst="messages", messages="sum(messages)"
+        ),
+        "by_minute": grouped("stored", "minute_ts", "fate", only=_IS_BACK, messages="sum(messages)"),
         "delayed_by_level": Table("late", delayed_by_level),
         "delayed_by_topic": spread_table("late", "topic", "level", unit="ms"),
         "histogram": bars_table("late", "level", unit="ms"),
     },
-    figures={"stored": try_figures, "late": late_figures},
+    figures={
+        "stored": totals(retries=_RETRIES, dead_letters=_TRIED["dead_letters"]),
+        "late": late_figures,
+    },
     headlines=(
         Figure("retries", "Messages sent back", "less"),
         Figure("dead_letters", "Dead letters", "less"),
@@ -197,5 +178,4 @@ REPORT = Report(
         Chart("bars", "Sent back, by topic", "by_topic", ("retries", "dead_letters"), split=("topic",)),
         Chart("histogram", "How late delayed messages were", "histogram", ("samples",), choose="level"),
     ),
-    look_back_ms=LOOK_BACK_MS,
 )

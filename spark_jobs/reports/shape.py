@@ -45,22 +45,16 @@ class Inputs(NamedTuple):
     """The commit logs, with the report's ``reads`` and ``broker``."""
     polls: "DataFrame"
     """The poll journals, with the report's ``polls`` and ``broker``."""
-    offsets: "Callable[[], DataFrame]"
-    """The offsets of the groups, as the broker last stored them: OFFSETS. The table is created by the call."""
-    topics: "Callable[[], DataFrame]"
-    """All topics, with or without messages: TOPICS. The table is created by the call."""
-    groups: "Callable[[], DataFrame]"
-    """All consumer groups: GROUPS. The table is created by the call."""
-    pop_retries: "Callable[[], DataFrame]"
-    """The topics for retries of pop, with their groups and topics: POP_RETRIES. The table is created by the call."""
+    table: "Callable[[str], DataFrame]"
+    """One of the broker's own tables, by its name in SCHEMAS. It is created by the call."""
     bounds: tuple[int, ...] = ()
     """Beginnings of the periods that have figures of their own, ms, ascending."""
     to_ms: int | None = None
     """The end of the last period, ms."""
     brokers: int = 1
     """The number of brokers."""
-    of: "Callable[[Report], Inputs] | None" = None
-    """The inputs of another report. None: these inputs have everything that any report reads."""
+    of: "Callable[[str], Inputs] | None" = None
+    """The inputs of the report of that name. None: these inputs have everything that any report reads."""
     read: "Callable[[dict[str, DataFrame], int, int], dict[str, DataFrame]] | None" = None
     """(facts, part, parts) -> the same facts, computed now and cached. ``part`` of ``parts``: how much of the report's
     reading this is, for the progress."""
@@ -68,8 +62,6 @@ class Inputs(NamedTuple):
     """Messages and polls of the time from then on are complete; None: everything was read."""
     is_current: bool = True
     """Whether they are complete up to now."""
-    queue_ends: "Callable[[], DataFrame] | None" = None
-    """Where the queues end now: QUEUE_ENDS, of local stores."""
     stored_at: "Callable[[DataFrame], DataFrame] | None" = None
     """(broker, topic, queue_id, offset) -> STORED_AT: the store time of each of these messages, null if the store does
     not have it any more."""
@@ -78,11 +70,15 @@ class Inputs(NamedTuple):
     """The topic and the group of the run, for facts that have no such column."""
 
 
-OFFSETS = "broker string, `group` string, topic string, queue_id int, offset long"
-GROUPS = "broker string, `group` string"
-POP_RETRIES = "broker string, topic string, pop_group string, pop_topic string"
-TOPICS = "broker string, topic string, queues int"
-QUEUE_ENDS = "broker string, topic string, queue_id int, end_offset long"
+SCHEMAS = {
+    "offsets": "broker string, `group` string, topic string, queue_id int, offset long",
+    "topics": "broker string, topic string, queues int",
+    "groups": "broker string, `group` string",
+    "pop_retries": "broker string, topic string, pop_group string, pop_topic string",
+    "queue_ends": "broker string, topic string, queue_id int, end_offset long",
+}
+"""Of the brokers' tables: the offsets of groups, as they were last stored; all topics, with or without messages; all
+consumer groups; the topics for retries of pop, with their groups and topics; where the queues end now."""
 STORED_AT = "broker string, topic string, queue_id int, offset long, oldest_ts long"
 
 
@@ -146,5 +142,3 @@ class Report(NamedTuple):
     """By the name of the facts that they are computed from."""
     headlines: tuple[Figure, ...]
     charts: tuple[Chart, ...]
-    look_back_ms: int = 0
-    """As ``catalogue.ReportInfo.look_back_ms``."""

@@ -4,15 +4,17 @@ Queues without a message count too: the store's table of topics says how many qu
 broker's own topics have other meanings (those of delayed messages are levels). They are left out of ``by_topic``.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import floored, reason, share, stored, uneven
+from spark_jobs.reports.spreads import share, sums
+from spark_jobs.reports.steps import floored, reason, stored
 from spark_jobs.reports.topics import is_of_clients
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "messages", "bytes")
+_WORST = "max(imbalance) FILTER (WHERE parts > 1)"
 
 
 def on_queues(messages: DataFrame) -> DataFrame:
@@ -33,17 +35,14 @@ def given(polls: DataFrame) -> DataFrame:
     return (
         polls.where("kind in ('answered_at_once', 'woken') and group != ''")
         .withColumn("minute_ts", floored(F.col("at_ms")))
-        .groupBy("broker", "topic", "queue_id", "group", "client_id", "minute_ts")
-        .agg(
-            F.coalesce(F.sum("messages"), F.lit(0)).alias("messages"),
-            F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
-        )
         .withColumn("home", F.col("broker"))
+        .groupBy("broker", "home", "topic", "queue_id", "group", "client_id", "minute_ts")
+        .agg(F.expr("coalesce(sum(messages), 0) AS messages"), F.expr("coalesce(sum(bytes), 0) AS bytes"))
     )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
-    stored_messages = with_queues(on_queues(inputs.messages), inputs.topics())
+    stored_messages = with_queues(on_queues(inputs.messages), inputs.table("topics"))
     own = stored_messages.where(~is_of_clients(F.col("topic")))
     return {
         "stored": stored_messages,
@@ -54,17 +53,54 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
 
 def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
     """Messages and bytes of each queue of each broker (``home``), with zeros for the queues without messages."""
-    used = stored.groupBy(*keys, "home", "topic", "queue_id").agg(
-        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"), F.max("queues").alias("queues")
+    used = sums(
+        stored, *keys, "home", "topic", "queue_id", messages="sum(messages)", bytes="sum(bytes)", queues="max(queues)"
     )
-    topics = used.groupBy(*keys, "home", "topic").agg(
-        F.greatest(F.max("queues"), (F.max("queue_id") + 1)).alias("queues")
-    )
-    every = topics.select(
-        *keys, "home", "topic", F.explode(F.sequence(F.lit(0), F.col("queues") - 1)).alias("queue_id")
-    )
+    topics = sums(used, *keys, "home", "topic", queues="greatest(max(queues), max(queue_id) + 1)")
+    every = topics.select(*keys, "home", "topic", F.expr("explode(sequence(0, queues - 1)) AS queue_id"))
     return every.join(used.drop("queues"), [*keys, "home", "topic", "queue_id"], "left").fillna(
         0, ["messages", "bytes"]
+    )
+
+
+def client_amounts(given: DataFrame, *keys: str) -> DataFrame:
+    """Messages and bytes that each client of a group was given, and of how many queues."""
+    return sums(
+        given,
+        *keys,
+        "topic",
+        "group",
+        "client_id",
+        queues="count(DISTINCT home, queue_id)",
+        messages="sum(messages)",
+        bytes="sum(bytes)",
+    )
+
+
+def with_shares(amounts: DataFrame, *keys: str) -> DataFrame:
+    """The amounts, and which share of the messages with the same keys each has."""
+    of = F.sum("messages").over(Window.partitionBy(*keys))
+    return amounts.withColumn("of", of).withColumn("messages_share", F.expr(share("messages", "of")))
+
+
+def uneven(amounts: DataFrame, *keys: str, **sql: str) -> DataFrame:
+    """How unevenly messages are distributed over the amounts with the same keys. ``sql``: more columns.
+
+    ``parts`` and ``idle``: the numbers of the amounts, and of those that are 0. ``imbalance``: the largest amount
+    divided by the mean, 1 if all are equal. ``gini``: 0 if all are equal, and near 1 if one has everything.
+    """
+    rank = F.row_number().over(Window.partitionBy(*keys).orderBy("messages"))
+    return sums(
+        amounts.withColumn("rank", rank).withColumnRenamed("messages", "amount"),
+        *keys,
+        parts="count(*)",
+        messages="sum(amount)",
+        bytes="sum(bytes)",
+        most_share=share("max(amount)", "sum(amount)"),
+        imbalance="round(try_divide(max(amount) * count(*), sum(amount)), 3)",
+        gini="round(try_divide(2 * sum(rank * amount), count(*) * sum(amount)) - (count(*) + 1) / count(*), 4)",
+        idle="count_if(amount = 0)",
+        **sql,
     )
 
 
@@ -73,101 +109,63 @@ def by_topic(stored: DataFrame) -> DataFrame:
 
     It is null in a row of several brokers, whose queues have the same numbers.
     """
+    fullest = "CASE WHEN min(home) = max(home) THEN max_by(queue_id, struct(amount, -queue_id)) END"
     amounts = queue_amounts(stored.where(is_of_clients(F.col("topic"))), "broker")
-    fullest = amounts.groupBy("broker", "topic").agg(
-        F.when(F.count_distinct("home") == 1, F.max_by("queue_id", F.struct("messages", -F.col("queue_id")))).alias(
-            "queue_id"
-        ),
-        F.count_if(F.col("messages") == 0).alias("idle_queues"),
-        F.sum("bytes").alias("bytes"),
-    )
-    return (
-        uneven(amounts, "broker", "topic", amount="messages")
-        .join(fullest, ["broker", "topic"])
-        .select(
-            "broker",
-            "topic",
-            F.col("parts").alias("queues"),
-            F.col("total").alias("messages"),
-            "bytes",
-            "queue_id",
-            share("most", "total").alias("most_share"),
-            "imbalance",
-            "gini",
-            "idle_queues",
-        )
+    return uneven(amounts, "broker", "topic", queue_id=fullest).selectExpr(
+        "broker",
+        "topic",
+        "parts AS queues",
+        "messages",
+        "bytes",
+        "queue_id",
+        "most_share",
+        "imbalance",
+        "gini",
+        "idle AS idle_queues",
     )
 
 
 def by_queue(stored: DataFrame) -> DataFrame:
     """One row per queue and its share of the topic."""
-    amounts = queue_amounts(stored, "broker")
-    of = amounts.groupBy("broker", "topic").agg(F.sum("messages").alias("of"))
-    return amounts.join(of, ["broker", "topic"]).select(
-        "broker", "topic", "queue_id", "messages", "bytes", share("messages", "of").alias("messages_share")
-    )
-
-
-def _client_amounts(given: DataFrame, *keys: str) -> DataFrame:
-    return given.groupBy(*keys, "topic", "group", "client_id").agg(
-        F.count_distinct("home", "queue_id").alias("queues"),
-        F.sum("messages").alias("messages"),
-        F.sum("bytes").alias("bytes"),
+    return with_shares(queue_amounts(stored, "broker"), "broker", "topic").select(
+        "broker", "topic", "queue_id", "messages", "bytes", "messages_share"
     )
 
 
 def by_group(given: DataFrame) -> DataFrame:
     """One row per topic and group: how unevenly its clients were given messages; ``client_id`` is the busiest one."""
-    amounts = _client_amounts(given, "broker")
-    busiest = amounts.groupBy("broker", "topic", "group").agg(
-        F.max_by("client_id", F.struct("messages", "client_id")).alias("client_id"),
-        F.count_if(F.col("messages") == 0).alias("idle_clients"),
-    )
-    return (
-        uneven(amounts, "broker", "topic", "group", amount="messages")
-        .join(busiest, ["broker", "topic", "group"])
-        .select(
-            "broker",
-            "topic",
-            "group",
-            F.col("parts").alias("clients"),
-            F.col("total").alias("messages"),
-            "client_id",
-            share("most", "total").alias("most_share"),
-            "imbalance",
-            "gini",
-            "idle_clients",
-        )
+    busiest = "max_by(client_id, struct(amount, client_id))"
+    return uneven(client_amounts(given, "broker"), "broker", "topic", "group", client_id=busiest).selectExpr(
+        "broker",
+        "topic",
+        "group",
+        "parts AS clients",
+        "messages",
+        "client_id",
+        "most_share",
+        "imbalance",
+        "gini",
+        "idle AS idle_clients",
     )
 
 
 def by_client(given: DataFrame) -> DataFrame:
     """One row per topic, group and client, and its share of the group."""
-    amounts = _client_amounts(given, "broker")
-    of = amounts.groupBy("broker", "topic", "group").agg(F.sum("messages").alias("of"))
-    return amounts.join(of, ["broker", "topic", "group"]).select(
-        "broker",
-        "topic",
-        "group",
-        "client_id",
-        "queues",
-        "messages",
-        "bytes",
-        share("messages", "of").alias("messages_share"),
+    return with_shares(client_amounts(given, "broker"), "broker", "topic", "group").select(
+        "broker", "topic", "group", "client_id", "queues", "messages", "bytes", "messages_share"
     )
 
 
 def queue_figures(stored: DataFrame, *keys: str) -> DataFrame:
     """The imbalance of the worst topic."""
-    of_clients = stored.where(is_of_clients(F.col("topic")))
-    topics = uneven(queue_amounts(of_clients, *keys), *keys, "topic", amount="messages")
-    return topics.groupBy(*keys).agg(F.max(F.when(F.col("parts") > 1, F.col("imbalance"))).alias("queue_imbalance"))
+    topics = uneven(queue_amounts(stored.where(is_of_clients(F.col("topic"))), *keys), *keys, "topic")
+    return sums(topics, *keys, queue_imbalance=_WORST)
 
 
 def client_figures(given: DataFrame, *keys: str) -> DataFrame:
     """The imbalance of the worst group."""
-    groups = uneven(_client_amounts(given, *keys), *keys, "topic", "group", amount="messages")
-    return groups.groupBy(*keys).agg(F.max(F.when(F.col("parts") > 1, F.col("imbalance"))).alias("client_imbalance"))
+    groups = uneven(client_amounts(given, *keys), *keys, "topic", "group")
+    return sums(groups, *keys, client_imbalance=_WORST)
 
 
 REPORT = Report(

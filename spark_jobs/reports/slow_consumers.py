@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.spreads import bars_table, chosen, spread_table
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table, sums
 from spark_jobs.reports.steps import floored, reason
 
 POLLS = (
@@ -77,27 +77,18 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"measures": measures, "left_out": reason(measures.where("bucket = -1"), "clock_back")}
 
 
-def _wide(measures: DataFrame, *keys: str) -> DataFrame:
-    """The p50 and p99 of both measures side by side, and the number of answers with messages."""
-    answers = measures.where("measure = 'away'").groupBy(*keys).agg(F.sum("samples").alias("answers"))
-    return answers.join(
-        chosen(
-            measures,
-            *keys,
-            kind="measure",
-            unit="ms",
-            wanted={
-                f"{measure}_{name}_ms": (measure, f"{name}_ms")
-                for measure in ("away", "committed")
-                for name in ("p50", "p99")
-            },
-        ),
-        list(keys),
-        "left",
-    )
+_PERCENTILES = {
+    f"{measure}_{name}_ms": (measure, f"{name}_ms") for measure in ("away", "committed") for name in ("p50", "p99")
+}
+_COLUMNS = ("answers", *_PERCENTILES)
+_wide = chosen("measure", "ms", **_PERCENTILES)
+"""The p50 and p99 of both measures side by side."""
 
 
-_COLUMNS = ("answers", "away_p50_ms", "away_p99_ms", "committed_p50_ms", "committed_p99_ms")
+def _with_answers(measures: DataFrame, *keys: str) -> DataFrame:
+    """The same, and the number of answers with messages."""
+    answers = sums(measures.where("measure = 'away'"), *keys, answers="sum(samples)")
+    return answers.join(_wide(measures, *keys), [*keys], "left")
 
 
 def by_client(measures: DataFrame) -> DataFrame:
@@ -106,10 +97,10 @@ def by_client(measures: DataFrame) -> DataFrame:
 
 
 def _beside_the_group(measures: DataFrame, *keys: str) -> DataFrame:
-    group = _wide(measures, *keys, "topic", "group").select(
+    group = _with_answers(measures, *keys, "topic", "group").select(
         *keys, "topic", "group", F.col("away_p50_ms").alias("of_away"), F.col("committed_p50_ms").alias("of_committed")
     )
-    clients = _wide(measures, *keys, "topic", "group", "client_id").join(group, [*keys, "topic", "group"])
+    clients = _with_answers(measures, *keys, "topic", "group", "client_id").join(group, [*keys, "topic", "group"])
     is_slow = (F.col("answers") >= MANY) & (_slower("away") | _slower("committed"))
     return clients.withColumn("is_slow", F.coalesce(is_slow, F.lit(False)))
 
@@ -121,20 +112,14 @@ def _slower(measure: str) -> Column:
 
 def by_group(measures: DataFrame) -> DataFrame:
     """One row per topic and group."""
-    return _wide(measures, "broker", "topic", "group").select("broker", "topic", "group", *_COLUMNS)
+    return _with_answers(measures, "broker", "topic", "group").select("broker", "topic", "group", *_COLUMNS)
 
 
 def figures(measures: DataFrame, *keys: str) -> DataFrame:
     """The number of slow clients, and the p99 of both measures."""
-    slow = _beside_the_group(measures, *keys).groupBy(*keys).agg(F.count_if("is_slow").alias("slow_clients"))
-    all_of_them = chosen(
-        measures,
-        *keys,
-        kind="measure",
-        unit="ms",
-        wanted={"away_p99_ms": ("away", "p99_ms"), "committed_p99_ms": ("committed", "p99_ms")},
-    )
-    return slow.join(all_of_them, list(keys), "left") if keys else slow.crossJoin(all_of_them)
+    slow = sums(_beside_the_group(measures, *keys), *keys, slow_clients="count_if(is_slow)")
+    both = _wide(measures, *keys).select(*keys, "away_p99_ms", "committed_p99_ms")
+    return slow.join(both, [*keys], "left") if keys else slow.crossJoin(both)
 
 
 REPORT = Report(

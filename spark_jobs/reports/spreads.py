@@ -1,15 +1,33 @@
-"""Tables and figures that reports share, most of them of samples (``histograms``): how long something took.
+"""Tables and figures that reports share: sums in SQL, and percentiles of samples (``histograms``): how long it took.
 
 One table may have samples of several kinds. A column (``stage``, ``measure``, ``method``) says which kind a sample is.
 """
-
-from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.histograms import bars, spread, spread_columns
-from spark_jobs.reports.shape import Table
+from spark_jobs.reports.shape import FiguresOf, Table
+
+
+def sums(facts: DataFrame, *keys: str, **sql: str) -> DataFrame:
+    """A row for each value of the keys. ``sql``: each further column as an aggregate in SQL."""
+    return facts.groupBy(*keys).agg(*(F.expr(aggregate).alias(name) for name, aggregate in sql.items()))
+
+
+def totals(**sql: str) -> FiguresOf:
+    """The figures that ``sums`` computes."""
+    return lambda facts, *keys: sums(facts, *keys, **sql)
+
+
+def grouped(of: str, *keys: str, only: str = "true", worst: str = "", **sql: str) -> Table:
+    """The ``sums`` by broker and keys of the facts for which a condition is true."""
+    return Table(of, lambda facts: sums(facts.where(only), "broker", *keys, **sql), worst)
+
+
+def share(part: str, whole: str) -> str:
+    """SQL that divides one expression by another, as a part of 1; null for a part of nothing."""
+    return f"round(try_divide({part}, {whole}), 4)"
 
 
 def spread_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:
@@ -22,32 +40,19 @@ def spread_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:
     return Table(of, spread_by, worst=f"p99_{unit}")
 
 
-def sums_table(of: str, *keys: str, sums: Mapping[str, str], only: str = "true") -> Table:
-    """Sums by broker and keys of the facts for which a condition is true. ``sums``: column of the facts to column."""
-    columns = ("broker", *keys)
-    return Table(
-        of,
-        lambda facts: (
-            facts.where(only).groupBy(*columns).agg(*(F.sum(part).alias(name) for part, name in sums.items()))
-        ),
-    )
-
-
 def bars_table(of: str, *keys: str, unit: str, only: str = "true") -> Table:
     """The histogram by broker and keys of the samples for which a condition is true."""
     return Table(of, lambda samples: bars(samples.where(only), "broker", *keys, unit=unit))
 
 
-def chosen(samples: DataFrame, *keys: str, kind: str, unit: str, wanted: Mapping[str, tuple[str, str]]) -> DataFrame:
-    """Some percentiles as one row for the keys. ``{"wake_p99_us": ("woken", "p99_us")}`` takes the p99 of ``woken``."""
-    columns = {name: F.max(F.when(F.col(kind) == value, F.col(column))) for name, (value, column) in wanted.items()}
-    return (
-        spread(samples, *keys, kind, unit=unit)
-        .groupBy(*keys)
-        .agg(
-            *(
-                (F.coalesce(found, F.lit(0)) if wanted[name][1] == "samples" else found).alias(name)
-                for name, found in columns.items()
-            )
-        )
-    )
+def chosen(kind: str, unit: str, **wanted: tuple[str, str]) -> FiguresOf:
+    """Figures that are percentiles. ``chosen("stage", "us", wake_p99_us=("woken", "p99_us"))`` is the p99 of ``woken``.
+
+    Counts of samples are 0, not null, without any.
+    """
+    columns = {name: f"max({column}) FILTER (WHERE {kind} = '{value}')" for name, (value, column) in wanted.items()} | {
+        name: f"coalesce(max(samples) FILTER (WHERE {kind} = '{value}'), 0)"
+        for name, (value, column) in wanted.items()
+        if column == "samples"
+    }
+    return lambda samples, *keys: sums(spread(samples, *keys, kind, unit=unit), *keys, **columns)

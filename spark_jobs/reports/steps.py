@@ -1,6 +1,6 @@
 """Steps of the computation that several reports share."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 MINUTE_MS = 60_000
@@ -65,33 +65,4 @@ def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
         rows.groupBy("broker", "topic", group.alias("group"), "minute_ts")
         .agg(F.sum(count).alias("count"))
         .select(F.lit(name).alias("reason"), "broker", "topic", "group", "minute_ts", "count")
-    )
-
-
-def share(part: str, whole: str) -> Column:
-    """One column divided by another, as a part of 1."""
-    return F.round(F.try_divide(F.col(part), F.col(whole)), 4)
-
-
-def uneven(amounts: DataFrame, *keys: str, amount: str) -> DataFrame:
-    """How unevenly an amount is distributed over the rows with the same keys.
-
-    ``parts``, ``total`` and ``most`` are the number, the sum and the largest of the amounts. ``imbalance`` is
-    ``most`` divided by the mean: 1 if all are equal. ``gini`` is 0 if all are equal, and near 1 if one has everything.
-    """
-    ranked = amounts.select("*", F.row_number().over(Window.partitionBy(*keys).orderBy(amount)).alias("rank"))
-    sums = ranked.groupBy(*keys).agg(
-        F.count("*").alias("parts"),
-        F.sum(amount).alias("total"),
-        F.max(amount).alias("most"),
-        F.sum(F.col("rank") * F.col(amount)).alias("ranked"),
-    )
-    total, parts = F.col("total"), F.col("parts")
-    return sums.select(
-        *keys,
-        "parts",
-        "total",
-        "most",
-        F.round(F.try_divide(F.col("most") * parts, total), 3).alias("imbalance"),
-        F.round(F.try_divide(2 * F.col("ranked"), parts * total) - (parts + 1) / parts, 4).alias("gini"),
     )

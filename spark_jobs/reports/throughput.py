@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
+from spark_jobs.reports.spreads import grouped, totals
 from spark_jobs.reports.steps import floored
 from spark_jobs.reports.topics import kind_of
 
@@ -22,16 +23,8 @@ READS = (
 SIZE_CLASSES = tuple(1 << power for power in range(32))
 _SIZE_CLASS = f"CASE {' '.join(f'WHEN body_length <= {size} THEN {size}L' for size in SIZE_CLASSES)} END"
 _KEYS = ("broker", "segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
-_STORED = ("messages", "bytes", "body_bytes")
-_TIMES = ("first_store_ts", "last_store_ts")
-_SUMS = {
-    **{name: f"sum({name})" for name in _STORED},
-    **{name: f"min({name})" for name in ("min_size", "first_store_ts", "min_queue_offset")},
-    **{name: f"max({name})" for name in ("max_size", "last_store_ts", "max_queue_offset")},
-    "queues": "count(DISTINCT home, queue_id)",
-    "mean_size": "round(sum(bytes) / sum(messages), 1)",
-}
-"""The columns of tables, as sums of facts in SQL. Sizes are those of whole records, in bytes."""
+_STORED = {name: f"sum({name})" for name in ("messages", "bytes", "body_bytes")}
+_TIMES = {"first_store_ts": "min(first_store_ts)", "last_store_ts": "max(last_store_ts)"}
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
@@ -56,32 +49,42 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"stored": stored.withColumns({"home": F.col("broker"), "kind": kind_of(F.col("topic"))})}
 
 
-def _by(*keys: str, more: tuple[str, ...], worst: str = "", across: bool = True) -> Table:
-    """A row for each broker and value of the keys, with these columns of _SUMS."""
-    sums = [f"{_SUMS[name]} AS {name}" for name in more]
-    return Table("stored", lambda stored: stored.groupBy("broker", *keys).agg(*map(F.expr, sums)), worst, across)
-
-
-_OF_TOPIC = (*_STORED, "queues", "min_size", "mean_size", "max_size", *_TIMES)
-_OF_QUEUE = (*_STORED, "min_queue_offset", "max_queue_offset", *_TIMES)
-
-
-def figures(stored: DataFrame, *keys: str) -> DataFrame:
-    """Messages and bytes."""
-    return stored.groupBy(*keys).agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _STORED))
-
+figures = totals(**{name: f"coalesce({total}, 0)" for name, total in _STORED.items()})
+"""Messages and bytes."""
 
 REPORT = Report(
     reads=READS,
     polls=(),
     facts=facts,
     tables={
-        "by_topic": _by("topic", "kind", more=_OF_TOPIC, worst="messages"),
-        "by_kind": _by("kind", more=(*_STORED, *_TIMES), worst="messages"),
-        "by_queue": _by("topic", "queue_id", more=_OF_QUEUE, worst="messages", across=False),
-        "by_producer": _by("topic", "born_host", "producer_group", more=(*_STORED, *_TIMES), worst="messages"),
-        "by_minute": _by("minute_ts", "topic", more=_STORED),
-        "by_size": _by("topic", "size_class", more=("messages", "body_bytes"), worst="messages"),
+        "by_topic": grouped(
+            "stored",
+            "topic",
+            "kind",
+            worst="messages",
+            **_STORED,
+            queues="count(DISTINCT home, queue_id)",
+            min_size="min(min_size)",
+            mean_size="round(sum(bytes) / sum(messages), 1)",
+            max_size="max(max_size)",
+            **_TIMES,
+        ),
+        "by_kind": grouped("stored", "kind", worst="messages", **_STORED, **_TIMES),
+        "by_queue": grouped(
+            "stored",
+            "topic",
+            "queue_id",
+            worst="messages",
+            **_STORED,
+            min_queue_offset="min(min_queue_offset)",
+            max_queue_offset="max(max_queue_offset)",
+            **_TIMES,
+        )._replace(across=False),
+        "by_producer": grouped("stored", "topic", "born_host", "producer_group", worst="messages", **_STORED, **_TIMES),
+        "by_minute": grouped("stored", "minute_ts", "topic", **_STORED),
+        "by_size": grouped(
+            "stored", "topic", "size_class", worst="messages", messages="sum(messages)", body_bytes="sum(body_bytes)"
+        ),
     },
     figures={"stored": figures},
     headlines=(

@@ -50,21 +50,15 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     return {"stages": stages, "left_out": reason(stages.where("bucket = -1"), "clock_back")}
 
 
-def figures(stages: DataFrame, *keys: str) -> DataFrame:
-    """How many were woken with messages, and how fast."""
-    return chosen(
-        stages,
-        *keys,
-        kind="stage",
-        unit="us",
-        wanted={
-            "wakeups": ("stored_to_answered", "samples"),
-            "wake_p50_us": ("woken_to_answered", "p50_us"),
-            "wake_p99_us": ("woken_to_answered", "p99_us"),
-            "stored_to_answered_p99_us": ("stored_to_answered", "p99_us"),
-        },
-    )
-
+figures = chosen(
+    "stage",
+    "us",
+    wakeups=("stored_to_answered", "samples"),
+    wake_p50_us=("woken_to_answered", "p50_us"),
+    wake_p99_us=("woken_to_answered", "p99_us"),
+    stored_to_answered_p99_us=("stored_to_answered", "p99_us"),
+)
+"""How many were woken with messages, and how fast."""
 
 REPORT = Report(
     reads=(),

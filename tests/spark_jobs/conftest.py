@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,7 +89,7 @@ def finished_report(spark: "SparkSession", tmp_path_factory: pytest.TempPathFact
                 folder,
                 run_report(
                     Job(report, (BrokerStore("a", store),), folder, **more),
-                    spark,
+                    lambda _: nullcontext(spark),
                     lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
                     lambda percent, doing, until=0: None,
                 ),

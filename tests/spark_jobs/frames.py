@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.reports.shape import GROUPS, OFFSETS, POP_RETRIES, TOPICS, Inputs, Report
+from spark_jobs.reports.shape import SCHEMAS, Inputs, Report
 from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.spark.small_tables import small_table
 
@@ -60,13 +60,16 @@ def inputs(
     to_ms: int | None = None,
 ) -> Inputs:
     """What a report reads of these."""
+    known: dict[str, Iterable[tuple[Any, ...]]] = {
+        "offsets": offsets,
+        "topics": topics,
+        "groups": [(group,) for group in groups],
+        "pop_retries": pop_retries,
+    }
     return Inputs(
         messages(spark, report.reads or ("topic",), log),
         polls(spark, report.polls or ("topic",), journal),
-        lambda: small_table(spark, [("a", *row) for row in offsets], OFFSETS),
-        lambda: small_table(spark, [("a", *row) for row in topics], TOPICS),
-        lambda: small_table(spark, [("a", group) for group in groups], GROUPS),
-        lambda: small_table(spark, [("a", *row) for row in pop_retries], POP_RETRIES),
+        lambda name: small_table(spark, [("a", *row) for row in known.get(name, ())], SCHEMAS[name]),
         bounds,
         to_ms,
     )

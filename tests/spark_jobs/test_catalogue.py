@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.reports import load
 from tests.conftest import PROJECT
 
 
@@ -14,10 +13,7 @@ def test_names_are_those_of_their_modules() -> None:
         assert (PROJECT / "spark_jobs" / "reports" / f"{name}.py").exists()
 
 
-def test_a_report_states_how_far_it_looks_back() -> None:
-    assert {name: info.look_back_ms for name, info in REPORTS.items()} == {
-        name: load(name).look_back_ms for name in REPORTS
-    }
+def test_the_daily_summary_looks_back_as_far_as_any_of_its_parts() -> None:
     assert REPORTS["daily_summary"].look_back_ms == max(info.look_back_ms for info in REPORTS.values())
 
 

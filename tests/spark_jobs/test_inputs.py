@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def inputs_of(
     spark: "SparkSession", store: Path, name: str, bounds: tuple[int, ...] = (), to_ms: int | None = None
 ) -> RunInputs:
-    return RunInputs(spark, [StoreInputs(spark, "a", store, load(name))], load(name), bounds, to_ms)
+    return RunInputs(spark, [StoreInputs(spark, "a", store, load(name))], name, bounds, to_ms)
 
 
 def write_journal(store: Path, *times: int) -> None:
@@ -54,13 +54,13 @@ def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Pa
     write_journal(tmp_path, 1, 2)
     inputs = inputs_of(spark, tmp_path, "retries")
     assert inputs.stores[0].journal is None
-    of_log = inputs.of(load("retries"))
+    of_log = inputs.of("retries")
     assert set(of_log.messages.columns) == {"broker", *load("retries").reads}
     assert of_log.messages.count() == 5
     assert of_log.polls.count() == 0
     inputs = inputs_of(spark, tmp_path, "hold_time")
     assert inputs.stores[0].plan is None
-    assert inputs.of(load("hold_time")).polls.count() == 2
+    assert inputs.of("hold_time").polls.count() == 2
 
 
 @pytest.mark.parametrize("few_rows", [0, 200_000])
@@ -72,8 +72,8 @@ def test_only_the_window_and_the_look_back_of_the_journal_are_read(
     begin, back = 10 * LOOK_BACK_MS, LOOK_BACK_MS
     write_journal(tmp_path, begin - back - 1, begin - back, begin, begin + 10, begin + 9 + back, begin + 10 + back)
     inputs = inputs_of(spark, tmp_path, "daily_summary", (begin,), begin + 10)
-    assert rows(inputs.of(load("hold_time")).polls, "at_ms") == [(begin,)]
-    lag = inputs.of(load("consumer_lag"))
+    assert rows(inputs.of("hold_time").polls, "at_ms") == [(begin,)]
+    lag = inputs.of("consumer_lag")
     assert rows(lag.polls, "at_ms") == [(begin - back,), (begin,), (begin + 10,), (begin + 9 + back,)]
     assert (lag.since_ms, lag.is_current) == (begin - back, True)
 
@@ -83,8 +83,8 @@ def test_a_window_is_current_if_nothing_newer_is_left_out(spark: "SparkSession",
     to_ms = 10 * LOOK_BACK_MS
     for now_ms, is_current in ((to_ms + LOOK_BACK_MS, True), (to_ms + LOOK_BACK_MS + 1, False)):
         store = StoreInputs(spark, "a", tmp_path, load("consumer_lag"))
-        of_window = RunInputs(spark, [store], load("consumer_lag"), (0,), to_ms, now_ms)
-        assert of_window.of(load("consumer_lag")).is_current is is_current
+        of_window = RunInputs(spark, [store], "consumer_lag", (0,), to_ms, now_ms)
+        assert of_window.of("consumer_lag").is_current is is_current
 
 
 def test_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_path: Path) -> None:
@@ -92,12 +92,10 @@ def test_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_pat
     first_ms, day_ms = 1_700_000_000_000, 86_400_000
     read = {}
     for name in ("throughput", "retries"):
-        report, bounds, to_ms = load(name), (first_ms + 10 * day_ms,), first_ms + 11 * day_ms
-        window = window_read(report, bounds[0], to_ms)
-        store = StoreInputs(spark, "a", tmp_path, report, None, window)
-        times = [
-            row[0] for row in rows(RunInputs(spark, [store], report, bounds, to_ms).of(report).messages, "store_ts")
-        ]
+        bounds, to_ms = (first_ms + 10 * day_ms,), first_ms + 11 * day_ms
+        window = window_read(name, bounds[0], to_ms)
+        store = StoreInputs(spark, "a", tmp_path, load(name), None, window)
+        times = [row[0] for row in rows(RunInputs(spark, [store], name, bounds, to_ms).of(name).messages, "store_ts")]
         assert min(times) <= window[0] + 3_600_000 < window[1] - 3_600_000 <= max(times)  # type: ignore[operator]
         read[name] = len(times)
     assert 24 <= read["throughput"] <= 70
@@ -109,11 +107,11 @@ def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path:
     write_journal(tmp_path, 1, 2)
     inputs = inputs_of(spark, tmp_path, "daily_summary")
     assert inputs.are_few
-    retries, skew = inputs.of(load("retries")), inputs.of(load("skew"))
+    retries, skew = inputs.of("retries"), inputs.of("skew")
     assert (retries.messages.count(), skew.polls.count()) == (5, 2)
     shutil.rmtree(tmp_path / "commitlog")
     shutil.rmtree(tmp_path / FOLDER)
-    assert (skew.messages.count(), inputs.of(load("hold_time")).polls.count()) == (5, 2)
+    assert (skew.messages.count(), inputs.of("hold_time").polls.count()) == (5, 2)
     assert set(skew.messages.columns) == {"broker", *load("skew").reads}
     inputs.forget()
     with pytest.raises(Exception, match="NotAStoreError"):  # as one of Spark's
@@ -130,7 +128,7 @@ def test_many_rows_are_read_as_each_part_asks_for_them(
     monkeypatch.setattr(report_inputs, "FEW_ROWS", 1)
     inputs = inputs_of(spark, tmp_path, "daily_summary")
     assert not inputs.are_few
-    throughput, skew = inputs.of(load("throughput")), inputs.of(load("skew"))
+    throughput, skew = inputs.of("throughput"), inputs.of("skew")
     assert set(throughput.messages.columns) == {"broker", *load("throughput").reads}
     assert set(skew.messages.columns) == {"broker", *load("skew").reads}
     inputs.forget()  # of nothing
@@ -141,7 +139,7 @@ def test_a_store_without_a_journal_has_an_empty_one(spark: "SparkSession", tmp_p
     inputs = inputs_of(spark, tmp_path, "hold_time")
     assert inputs.stores[0].journal is not None
     assert inputs.stores[0].journal.files == 0
-    assert inputs.of(load("hold_time")).polls.count() == 0
+    assert inputs.of("hold_time").polls.count() == 0
 
 
 @pytest.mark.parametrize("report", ["hold_time", "throughput"])
@@ -184,4 +182,4 @@ def test_offsets_are_those_of_the_moment_the_inputs_are_made(spark: "SparkSessio
     table.write_text('{"offsetTable": {"orders@g": {0: 1}}}')
     inputs = inputs_of(spark, tmp_path, "consumer_lag")
     table.write_text('{"offsetTable": {"orders@g": {0: 99}}}')
-    assert rows(inputs.of(load("consumer_lag")).offsets()) == [("g", "orders", 0, 1)]
+    assert rows(inputs.of("consumer_lag").table("offsets")) == [("g", "orders", 0, 1)]

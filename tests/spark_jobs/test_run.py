@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,16 @@ import pytest
 from pyarrow import csv, parquet
 
 from spark_jobs import run as report_run
-from spark_jobs.errors import NotAStoreError
+from spark_jobs.catalogue import REPORTS
+from spark_jobs.errors import NotAStoreError, WindowError
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.output import result as report_result
+from spark_jobs.reports import load
 from spark_jobs.run import run_report
 from spark_jobs.spark.at_once import AT_ONCE, run_at_once
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
+from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
 from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
 
@@ -32,7 +36,10 @@ def now() -> datetime:
 
 def run(spark: "SparkSession", store: Path, folder: Path, report: str = "throughput", **more: Any) -> dict[str, Any]:
     return run_report(
-        Job(report, (BrokerStore("a", store),), folder, **more), spark, now, lambda percent, doing, until=0: None
+        Job(report, (BrokerStore("a", store),), folder, **more),
+        lambda _: nullcontext(spark),
+        now,
+        lambda percent, doing, until=0: None,
     )
 
 
@@ -43,7 +50,9 @@ def test_the_golden_store_twice_with_one_result(
     store, before = golden / "clean-shutdown", golden_store.fingerprint(golden)
     first = finished_report("throughput", store)
     job = Job("throughput", (BrokerStore("a", store),), tmp_path / "out")
-    summary = run_report(job, spark, now, lambda percent, doing, until=0: steps.append((percent, until)))
+    summary = run_report(
+        job, lambda _: nullcontext(spark), now, lambda percent, doing, until=0: steps.append((percent, until))
+    )
     assert first.summary == summary == json.loads((tmp_path / "out" / "summary.json").read_text())
     assert [percent for percent, _ in steps] == sorted(percent for percent, _ in steps)
     assert (5, 80) in steps  # the scan, which goes on as its tasks end
@@ -212,3 +221,62 @@ def test_a_failed_run_without_a_store_leaves_no_folder(spark: "SparkSession", tm
     with pytest.raises(NotAStoreError):
         run(spark, tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_states_what_time_it_covers_and_where_its_own_time_went(spark: "SparkSession", tmp_path: Path) -> None:
+    """The clock advances by a second whenever it is read."""
+    make_store(tmp_path / "store", 5)
+    ticks = (datetime(2026, 1, 2, 3, 4, second, tzinfo=UTC) for second in range(60))
+    job = Job("throughput", (BrokerStore("a", tmp_path / "store"),), tmp_path / "out")
+    summary = run_report(job, lambda _: nullcontext(spark), lambda: next(ticks), lambda *_, **__: None)
+    assert summary["durations_s"] == dict.fromkeys(("start_spark", "read", "make_tables", "write_files"), 1)
+    assert summary["duration_s"] == 4
+    begin = 1_700_000_000_000 - 1_700_000_000_000 % MINUTE
+    assert summary["span"] == {"from_ms": begin, "to_ms": begin + 2 * MINUTE}
+
+
+class SparkStartsError(Exception):
+    """There is something to read."""
+
+
+def report_of(report: str, out: Path, *stores: Path, **more: Any) -> dict[str, Any]:
+    def start_spark(reads_little: bool) -> Any:
+        raise SparkStartsError
+
+    job = Job(report, tuple(BrokerStore(store.name, store) for store in stores), out, **more)
+    return run_report(job, start_spark, now, lambda *_: None)
+
+
+@pytest.mark.parametrize("report", [name for name in REPORTS if not load(name).reads])
+def test_without_a_journal_the_result_is_a_note_and_unknown_figures(tmp_path: Path, report: str) -> None:
+    make_store(tmp_path / "store", 3)
+    summary = report_of(report, tmp_path / "out", tmp_path / "store")
+    assert summary == json.loads((tmp_path / "out" / "summary.json").read_text())
+    [note] = summary["notes"]
+    assert note.startswith("This store has no poll journal, so there is nothing to report:")
+    assert {headline["value"] for headline in summary["headlines"]} == {None}
+    assert note in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_notes_on_several_stores_name_their_brokers(tmp_path: Path) -> None:
+    for broker in ("a", "b"):
+        make_store(tmp_path / broker, 3)
+    summary = report_of("hold_time", tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    assert [note.partition(" store has")[0] for note in summary["notes"]] == ["a: This", "b: This"]
+
+
+def test_reports_with_something_to_read_are_left_to_spark(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 3)
+    with pytest.raises(SparkStartsError):
+        report_of("throughput", tmp_path / "out", tmp_path / "store")
+    make_journal(tmp_path / "store", [entry(1)])
+    with pytest.raises(SparkStartsError):
+        report_of("hold_time", tmp_path / "out", tmp_path / "store")
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_paths_and_windows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError):
+        report_of("hold_time", tmp_path / "out", tmp_path)
+    with pytest.raises(WindowError):
+        report_of("hold_time", tmp_path / "out", tmp_path, from_ms=1)

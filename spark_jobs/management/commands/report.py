@@ -2,10 +2,11 @@
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -19,6 +20,9 @@ from spark_jobs.lake.storage import lake_location
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.spark.failures import sentence, was_interrupted
 from spark_jobs.spark.session import get_session, require_packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 UNITS_MS = {"m": MINUTE_MS, "h": 60 * MINUTE_MS, "d": 1440 * MINUTE_MS}
 MOST_DAYS = 3660
@@ -95,26 +99,21 @@ class Command(BaseCommand):
         """Run the reports in this process. One Spark session serves all of them, and starts when one needs it."""
         failed = []
         require_packages(settings.GLASSMQ_SPARK_MASTER)
-        from spark_jobs.inputs import reads_little
         from spark_jobs.lake.report_lake import lake_for
-        from spark_jobs.no_journal import report_without_journal
         from spark_jobs.run import run_report
         from spark_jobs.sources.commit_log_files import find_segments
+
+        def start_spark(reads_little: bool) -> AbstractContextManager["SparkSession"]:
+            return nullcontext(get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder(), reads_little))
 
         for store in jobs[0].stores:  # before Spark takes its seconds to start
             find_segments(store.path)
             lake_for(store.path, jobs[0].lakes, jobs[0].source)
         require_writable(jobs[0].folder)
-        little = reads_little(jobs[0])
         for job in jobs:
             self._percent = 0
             try:
-                summary = report_without_journal(job, timezone.now) or run_report(
-                    job,
-                    get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder(), little),
-                    timezone.now,
-                    self.progress,
-                )
+                summary = run_report(job, start_spark, timezone.now, self.progress)
             except Exception as error:
                 if len(jobs) == 1 or was_interrupted(error):
                     raise

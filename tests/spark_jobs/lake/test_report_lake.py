@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import inputs as report_inputs
+from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import LakeError
 from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake import delta
@@ -93,12 +94,13 @@ def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
     """All columns that any report reads; so each report says the same."""
     monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)
     (store, lakes), (from_ms, to_ms) = half, window
-    report = load("daily_summary")._replace(look_back_ms=0)
+    name = "daily_summary"
+    monkeypatch.setitem(REPORTS, name, REPORTS[name]._replace(look_back_ms=0))
 
     def read(store: Path, lake: Lake | None) -> list[Any]:
         inputs = RunInputs(
-            spark, [StoreInputs(spark, "a", store, report, lake, window)], report, [from_ms] if from_ms else [], to_ms
-        ).of(report)
+            spark, [StoreInputs(spark, "a", store, load(name), lake, window)], name, [from_ms] if from_ms else [], to_ms
+        ).of(name)
         messages = inputs.messages.where(f"store_ts between {from_ms or 0} and {(to_ms or 1 << 60) - 1}")
         return [sorted(rows(part.drop("segment")), key=repr) for part in (messages, inputs.polls)]
 

@@ -23,7 +23,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_new_folder_holds_every_file(tmp_path: Path) -> None:
-    summary = write_folder(tmp_path / "runs" / "1", SUMMARY, TABLES, CHARTS)
+    summary = write_folder(tmp_path / "runs" / "1", lambda: SUMMARY, TABLES, CHARTS)
     assert names(tmp_path / "runs" / "1") == FILES
     assert names(tmp_path / "runs") == {"1"}
     assert summary["tables"]["by_topic"] == {
@@ -38,7 +38,7 @@ def test_a_new_folder_holds_every_file(tmp_path: Path) -> None:
 def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_files, "JSON_ROWS", 2)
     table = pa.table({"topic": ["Größe", 'a "b",\n', "c"], "lag_ms": [1, None, 1 << 60]})
-    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
+    write_folder(tmp_path / "1", lambda: SUMMARY, TABLES | {"by_topic": table}, ())
     assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == table.to_pylist()
     assert parquet.read_table(tmp_path / "1" / "by_topic.parquet").equals(table)
     assert csv.read_csv(
@@ -48,7 +48,7 @@ def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytes
 
 def test_times_are_timestamps_in_parquet_and_iso_8601_in_csv(tmp_path: Path) -> None:
     table = pa.table({"minute_ts": [1_700_000_040_000, None], "lag_ms": [5, 6]})
-    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
+    write_folder(tmp_path / "1", lambda: SUMMARY, TABLES | {"by_topic": table}, ())
     stored = parquet.read_table(tmp_path / "1" / "by_topic.parquet")
     assert stored.schema.field("minute_ts").type == pa.timestamp("ms", "UTC")
     assert stored["minute_ts"].to_pylist() == [datetime(2023, 11, 14, 22, 14, tzinfo=UTC), None]
@@ -60,21 +60,21 @@ def test_times_are_timestamps_in_parquet_and_iso_8601_in_csv(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", '=HYPERLINK("x")', "=1\n2"])
 def test_no_text_of_a_csv_is_a_formula(tmp_path: Path, text: str) -> None:
     table = pa.table({"topic": [text, "a=b", None, ""], "n": [1] * 4})
-    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": table}, ())
+    write_folder(tmp_path / "1", lambda: SUMMARY, TABLES | {"by_topic": table}, ())
     with open(tmp_path / "1" / "by_topic.csv", newline="") as file:
         assert [row["topic"] for row in DictReader(file)] == [f"'{text}", "a=b", "", ""]
     assert parquet.read_table(tmp_path / "1" / "by_topic.parquet")["topic"].to_pylist()[0] == text
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:
-    write_folder(tmp_path / "1", SUMMARY, TABLES | {"by_topic": TABLES["by_topic"].slice(0, 0)}, CHARTS)
+    write_folder(tmp_path / "1", lambda: SUMMARY, TABLES | {"by_topic": TABLES["by_topic"].slice(0, 0)}, CHARTS)
     assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == []
 
 
 def test_a_folder_that_is_there_keeps_what_else_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     (tmp_path / "summary.json").write_text("old")
-    write_folder(tmp_path, SUMMARY, TABLES, CHARTS)
+    write_folder(tmp_path, lambda: SUMMARY, TABLES, CHARTS)
     assert names(tmp_path) == FILES | {"mine.txt"}
     assert (tmp_path / "summary.json").read_text() != "old"
 
@@ -95,6 +95,6 @@ def test_a_disk_that_is_full_leaves_nothing_that_looks_like_a_result(
 
     monkeypatch.setattr(f"spark_jobs.output.files.{step}", full)
     with pytest.raises(OSError, match="No space left on device"):
-        write_folder(folder, SUMMARY, TABLES, CHARTS)
+        write_folder(folder, lambda: SUMMARY, TABLES, CHARTS)
     assert [path.name for path in folder.parent.rglob("*") if path.is_file()] == ["mine.txt"] * there_already
     assert [path.name for path in folder.parent.iterdir()] == ["7"] * there_already

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.catalogue import REPORTS
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.output.notes import journal_notes, notes_of_run
 from spark_jobs.output.result import Result
+from spark_jobs.reports import load
 from spark_jobs.sources.commit_log_segments import plan_log
 from spark_jobs.sources.poll_journal_files import survey
 from tests.spark_jobs.journals import entry, make_journal
@@ -30,7 +30,7 @@ def store(folder: Path, broker: str, count: int) -> Any:
 def notes(folder: Path, *stores: Any, rows: int = 1, cut: tuple[str, ...] = (), **more: Any) -> list[str]:
     result = Result({"by_group": pa.table({"lag": [1] * rows})}, {}, [], 60_000, list(cut))
     job = Job("consumer_lag", tuple(BrokerStore(found.broker, folder) for found in stores), folder, **more)
-    return notes_of_run(REPORTS["consumer_lag"], stores, [SOURCE] * len(stores), result, job)
+    return notes_of_run(load("consumer_lag"), stores, [SOURCE] * len(stores), result, job)
 
 
 def test_the_notes_of_several_brokers_name_their_broker(tmp_path: Path) -> None:

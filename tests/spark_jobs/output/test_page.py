@@ -60,6 +60,8 @@ SUMMARY: dict[str, Any] = {
     "started_ms": 0,
     "finished_ms": 1_700_000_000_000,
     "duration_s": 1.25,
+    "durations_s": {"start_spark": 0.9, "read": 0.2, "make_tables": 0.1, "write_files": 0.05},
+    "span": {"from_ms": 0, "to_ms": 120_000},
 }
 SOURCE: dict[str, Any] = SUMMARY["inputs"][0]
 TABLES = {
@@ -71,7 +73,6 @@ TABLES = {
     "by_size": pa.table({"broker": ["broker-a"], "topic": ["orders"], "size_class": [16], "messages": [2]}),
 }
 CHARTS = (Chart("stack", "Stored", "by_minute", ("messages", "bytes"), split=("topic",)),)
-JOURNAL = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "cut_off_files": 1, "unreadable_files": 0}
 
 
 def data_of(text: str) -> dict[str, Any]:
@@ -131,56 +132,35 @@ def test_the_time_before_is_beside_the_first_table() -> None:
     assert data_of(page(SUMMARY, TABLES, CHARTS))["previous"] is None
 
 
-def test_the_page_lists_what_was_read() -> None:
+def test_the_page_lists_what_was_read_and_where_the_time_went() -> None:
+    """What is 0 or empty is left out."""
     assert list(facts(SUMMARY)) == [
         ("Store", "/data/<store> of broker-a"),
-        ("Log", "bytes 0 to 300, 2 messages; nothing is written behind that"),
-        ("Segments", "1 read, 1 behind the end, not read, 3 outside the window, not read"),
-        ("Torn", "0 bytes that are no record"),
+        (
+            "Log",
+            "end offset 300, ended by unwritten space, messages 2, segments read 1, segments outside 3, "
+            "segments unread x",
+        ),
         ("Created", "2023-11-14 22:13:20 UTC, in 1.2 s, by GlassMQ 0.1.0+abc"),
+        ("Time spent", "start of Spark 0.9 s, reading 0.2 s, tables 0.1 s, files 0.1 s"),
     ]
     assert "<dt>Store</dt><dd>/data/&lt;store&gt; of broker-a</dd><dt>Log</dt>" in page(SUMMARY, TABLES, CHARTS)
 
 
-LAKE = {
-    "folder": "/lake/s",
-    "position": 2_000,
-    "messages": 1_000,
-    "synced_ms": 0,
-    "gap_bytes": 5,
-    "missing_journal_files": 0,
-}
-
-
-@pytest.mark.parametrize(
-    ("read", "fact"),
-    [
-        (
-            {"lake": LAKE},
-            (
-                "Lake",
-                "1,000 messages of /lake/s, which has the log up to byte 2,000, filled 1970-01-01 00:00:00 UTC, "
-                "5 bytes of the log deleted unread",
-            ),
-        ),
-        (
-            {"journal": JOURNAL},
-            (
-                "Poll journal",
-                "4,000 entries in 2 files, 3 entries that the broker could not write, "
-                "1 file that a crash may have cut off",
-            ),
-        ),
-        (
-            {"journal": JOURNAL | {"files": 1, "lost": 0, "cut_off_files": 0}},
-            ("Poll journal", "4,000 entries in 1 file"),
-        ),
-        ({"journal": JOURNAL | {"files": 0}}, ("Poll journal", "there is none")),
-    ],
-)
-def test_the_page_lists_lake_and_journal_of_a_store(read: dict[str, Any], fact: tuple[str, str]) -> None:
-    store, found, _ = facts(SUMMARY | {"inputs": [{"broker": "a", "store": "/data", **read}]})
-    assert (store, found) == (("Store", "/data of a"), fact)
+def test_the_page_lists_lake_and_journal_of_a_store() -> None:
+    lake = {"folder": "/lake/s", "position": 2_000, "messages": 1_000, "synced_ms": 60_000, "gap_bytes": 0}
+    journal = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "foreign_files": ["a", "b"]}
+    sources = [
+        {"broker": "a", "store": "/data", "lake": lake, "journal": journal},
+        {"broker": "b", "store": "/b", "journal": dict.fromkeys(journal, 0)},
+    ]
+    assert list(facts(SUMMARY | {"inputs": sources}))[:-2] == [
+        ("Store", "/data of a"),
+        ("Lake", "folder /lake/s, position 2,000, messages 1,000, synced 1970-01-01 00:01:00 UTC"),
+        ("Poll journal", "files 2, entries 4,000, lost 3, foreign files a, b"),
+        ("Store", "/b of b"),
+        ("Poll journal", "there is none"),
+    ]
 
 
 def test_notes_come_before_the_sentences_and_the_headlines() -> None:
@@ -284,7 +264,12 @@ def test_a_measured_duration_of_0_is_less_than_its_unit_and_a_sum_of_nothing_is_
 
 def test_the_lead_names_window_and_filters() -> None:
     summary = SUMMARY | {"inputs": [SOURCE | {"segments_outside": 0}]}
-    assert lead(summary) == "from the beginning to 2023-11-14 22:13:20 UTC; at broker-a; group g only"
+    assert lead(summary) == (
+        "from the beginning to 2023-11-14 22:13:20 UTC; what was read is from 1970-01-01 00:00:00 UTC to "
+        "1970-01-01 00:02:00 UTC; at broker-a; group g only"
+    )
+    whole = {"parameters": SUMMARY["parameters"] | {"to_ms": None}, "span": {"from_ms": None, "to_ms": None}}
+    assert lead(summary | whole) == "everything there is; at broker-a; group g only"
     assert lead(SUMMARY | {"previous": {"from_ms": 0, "to_ms": 60_000}}).endswith(
         "compared with the time from 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC"
     )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.job import Period
 from spark_jobs.output import result as report_result
-from spark_jobs.output.result import compute, compute_previous, step_of
+from spark_jobs.output.result import compute, compute_before, step_of
 from spark_jobs.reports.shape import Figure, Report, Table
 from spark_jobs.reports.steps import DAY_MS, MINUTE_MS
 from spark_jobs.spark.small_tables import small_table
@@ -49,7 +49,7 @@ def facts(spark: "SparkSession") -> "dict[str, DataFrame]":
 
 def test_the_result_of_all_data(facts: "dict[str, DataFrame]") -> None:
     said: list[str] = []
-    found = compute(REPORT, facts, OPEN, 1, said.append)
+    found = compute(REPORT, facts, OPEN, MINUTE_MS, 1, said.append)
     assert found.tables["by_topic"].to_pylist() == [
         {"broker": "x", "topic": "b", "messages": 4},
         {"broker": "x", "topic": "a", "messages": 3},
@@ -60,16 +60,16 @@ def test_the_result_of_all_data(facts: "dict[str, DataFrame]") -> None:
 
 
 def test_the_result_of_a_period_and_of_the_one_before(facts: "dict[str, DataFrame]") -> None:
-    found = compute(REPORT, facts, Period(2 * MINUTE_MS, 4 * MINUTE_MS), 1, lambda doing: None)
+    found = compute(REPORT, facts, Period(2 * MINUTE_MS, 4 * MINUTE_MS), MINUTE_MS, 1, lambda doing: None)
     assert found.total == {"messages": 4}
     assert [part["count"] for part in found.left_out] == [4]
-    total, rows = compute_previous(REPORT, facts, Period(0, 2 * MINUTE_MS), 1)
-    assert (total, rows.to_pylist()) == ({"messages": 3}, [{"broker": "x", "topic": "a", "messages": 3}])
+    before = compute_before(REPORT, facts, Period(0, 2 * MINUTE_MS), 1)
+    assert (before.total, before.rows.to_pylist()) == ({"messages": 3}, [{"broker": "x", "topic": "a", "messages": 3}])
 
 
 def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[str, DataFrame]") -> None:
     several = facts | {"facts": facts["facts"].unionAll(facts["facts"].withColumn("broker", F.lit("y")))}
-    result = compute(REPORT, several, OPEN, 2, lambda doing: None)
+    result = compute(REPORT, several, OPEN, MINUTE_MS, 2, lambda doing: None)
     assert [tuple(row.values()) for row in result.tables["by_topic"].to_pylist()] == [
         ("*", "b", 8),
         ("*", "a", 6),
@@ -83,7 +83,7 @@ def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[s
 
 def test_a_table_that_is_too_long_is_cut(facts: "dict[str, DataFrame]", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_result, "MOST_ROWS", 2)
-    found = compute(REPORT, facts, OPEN, 1, lambda doing: None)
+    found = compute(REPORT, facts, OPEN, MINUTE_MS, 1, lambda doing: None)
     assert found.cut == ["by_minute"]
     assert found.tables["by_minute"].num_rows == 2
 
@@ -92,11 +92,21 @@ def test_a_table_that_is_too_long_is_cut(facts: "dict[str, DataFrame]", monkeypa
     ("period", "step_ms"),
     [(Period(0, 10 * DAY_MS), 5 * MINUTE_MS), (Period(-10 * DAY_MS, None), 5 * MINUTE_MS), (OPEN, MINUTE_MS)],
 )
-def test_steps_are_as_short_as_the_time_allows(facts: "dict[str, DataFrame]", period: Period, step_ms: int) -> None:
-    assert step_of(facts, period) == step_ms
+def test_steps_are_as_short_as_the_time_allows(period: Period, step_ms: int) -> None:
+    assert step_of(period, Period(0, 3 * MINUTE_MS)) == step_ms
 
 
 def test_an_empty_result_has_the_shortest_step(facts: "dict[str, DataFrame]") -> None:
     nothing = {name: rows.where("false") for name, rows in facts.items()}
-    assert step_of(nothing, OPEN) == MINUTE_MS
-    assert compute(REPORT, nothing, OPEN, 1, lambda doing: None).total == {"messages": None}
+    assert step_of(OPEN, OPEN) == MINUTE_MS
+    assert compute(REPORT, nothing, OPEN, MINUTE_MS, 1, lambda doing: None).total == {"messages": None}
+
+
+def test_rows_come_by_day_and_then_with_the_worst_first(facts: "dict[str, DataFrame]") -> None:
+    """Topics that begin with ``%`` do not come first because of their names."""
+    by_day = Table("facts", lambda facts: facts.withColumnRenamed("minute_ts", "day_ts"), worst="messages")
+    by_size = Table("facts", lambda facts: facts.select("broker", "minute_ts", "messages"), worst="messages")
+    report = REPORT._replace(tables={"by_day": by_day, "by_size": by_size})
+    found = compute(report, facts, OPEN, MINUTE_MS, 1, lambda doing: None).tables
+    assert found["by_day"]["messages"].to_pylist() == [1, 2, 4]
+    assert found["by_size"]["messages"].to_pylist() == [4, 2, 1]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from spark_jobs.reports import consumer_lag
-from spark_jobs.reports.shape import QUEUE_ENDS, STORED_AT, Inputs
+from spark_jobs.reports.shape import SCHEMAS, STORED_AT, Inputs
 from spark_jobs.reports.steps import in_window
 from tests.fakes import golden_store
-from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import MINUTE, inputs, read, rows
 
 if TYPE_CHECKING:
@@ -183,7 +182,9 @@ class History(NamedTuple):
         return found._replace(
             since_ms=since or None,
             is_current=until >= 10 * HOUR,
-            queue_ends=lambda: spark.createDataFrame(self.ends, QUEUE_ENDS),
+            table=lambda name: (
+                spark.createDataFrame(self.ends, SCHEMAS[name]) if name == "queue_ends" else found.table(name)
+            ),
             stored_at=lambda wanted: spark.createDataFrame(
                 [(*row, times.get(tuple(row))) for row in wanted.collect()], STORED_AT
             ),
@@ -272,24 +273,6 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
     journal = [committed(at, at, 3, queue_id=queue) for queue in range(10_000) for at in (1, 2)]
     lag = lag_of(spark, journal=journal)
     assert rows(consumer_lag.by_group(lag), "queues", "lag", "commits") == [(10_000, 10_000, 20_000)]
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("consumer_lag", driven)
-    fast = [
-        (row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"])
-        for row in report.table("by_minute")
-        if row["group"] == "fast"
-    ]
-    assert fast == [(0, 1, 30_000), (MINUTE, 1, 90_000), (2 * MINUTE, 2, 91_530)]
-    slow = [
-        (row["minute_ts"] - BEGIN_MS, row["lag"], row["lag_ms"], row["commits"])
-        for row in report.table("by_minute")
-        if row["group"] == "slow"
-    ]
-    assert slow == [(MINUTE, 0, 0, 2), (2 * MINUTE, 1, 0, 0)]
-    assert report.summary["total"]["lag"] == 3
-    assert {row["group"]: row["state"] for row in report.summary["rows"]} == {"fast": "stalled", "slow": "ok"}
 
 
 def test_the_golden_store_has_the_offsets_that_were_stored(finished_report: Callable[..., Any], golden: Path) -> None:

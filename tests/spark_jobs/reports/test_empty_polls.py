@@ -1,8 +1,6 @@
 """Answers that bring nothing."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.reports import empty_polls
 from tests.spark_jobs.frames import inputs, rows, table
@@ -52,24 +50,3 @@ def test_answers_by_this_and_that(spark: "SparkSession") -> None:
 def test_without_answers_the_share_is_unknown(spark: "SparkSession") -> None:
     facts = empty_polls.REPORT.facts(inputs(spark, empty_polls.REPORT))["answers"]
     assert rows(empty_polls.figures(facts)) == [(0, None, None)]
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("empty_polls", driven)
-    assert report.summary["rows"] == [
-        {
-            "broker": "a",
-            "topic": "orders",
-            "answers": 5,
-            "empty": 2,
-            "empty_share": 0.4,
-            "messages": 8,
-            "messages_an_answer": 1.6,
-        }
-    ]
-    assert {(row["status"], row["how"]): row["answers"] for row in report.table("by_status")} == {
-        ("FOUND", "arrival"): 1,
-        ("FOUND", "at once"): 2,
-        ("OFFSET_OVERFLOW_ONE", "at once"): 1,
-        ("OFFSET_OVERFLOW_ONE", "timeout"): 1,
-    }

@@ -97,26 +97,6 @@ def test_messages_with_an_unknown_delivery_are_left_out_and_counted(spark: "Spar
     assert (born_to_stored, deliveries) == (0, 2)
 
 
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("end_to_end_latency", driven)
-    found = {
-        (row["topic"], row["group"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
-        for row in report.table("by_group")
-    }
-    assert found == {
-        ("orders", "fast", "born_to_delivered"): (2, 40, 40),
-        ("orders", "fast", "stored_to_delivered"): (2, 0, 0),
-        ("orders", "slow", "born_to_delivered"): (6, 30_000, 58_540),
-        ("orders", "slow", "stored_to_delivered"): (6, 30_000, 58_500),
-    }
-    assert {
-        (row["topic"], row["stage"]): (row["samples"], row["min_ms"], row["max_ms"])
-        for row in report.summary["rows"]
-        if row["stage"] == "born_to_stored"
-    } == {("orders", "born_to_stored"): (7, 0, 1_030), ("SCHEDULE_TOPIC_XXXX", "born_to_stored"): (1, 0, 0)}
-    assert report.summary["left_out"] == []
-
-
 def test_the_golden_store_agrees_with_an_independent_count(finished_report: Callable[..., Any], golden: Path) -> None:
     store = golden / "clean-shutdown"
     report = finished_report("end_to_end_latency", store)

@@ -1,8 +1,6 @@
 """How long pulls are held."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.reports import hold_time
 from tests.spark_jobs.frames import inputs, rows, table
@@ -21,7 +19,7 @@ JOURNAL = [
 
 def test_holds_and_how_late_time_outs_are(spark: "SparkSession") -> None:
     facts = hold_time.REPORT.facts(inputs(spark, hold_time.REPORT, journal=JOURNAL))["holds"]
-    assert rows(hold_time.by_cause(facts)) == [
+    assert rows(table(hold_time.REPORT, "by_cause", facts)) == [
         ("arrival", 1, 0.3333, 2_000),
         ("channel_gone", 1, 0.3333, 7_000),
         ("timeout", 1, 0.3333, 15_000_050),
@@ -35,17 +33,3 @@ def test_holds_and_how_late_time_outs_are(spark: "SparkSession") -> None:
     assert (holds, late) == (3, 50)
     assert abs(half - 7_000) <= 7_000 / 64
     assert abs(most - 15_000_050) <= 15_000_050 / 64
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("hold_time", driven)
-    held = {row["cause"]: row["held_us"] for row in report.table("by_cause")}
-    assert held == {"arrival": 1_500_000, "timeout": 15_000_000, "channel_gone": 3_300_000}
-    assert {row["measure"]: (row["samples"], row["min_us"], row["max_us"]) for row in report.summary["rows"]} == {
-        "held": (3, 1_500_000, 15_000_000),
-        "late": (1, 0, 0),
-    }
-    assert report.table("over_time") == [
-        {"minute_ts": 1_700_000_040_000, "cause": cause, "holds": 1, "held_us": held[cause]}
-        for cause in ("arrival", "channel_gone", "timeout")
-    ]

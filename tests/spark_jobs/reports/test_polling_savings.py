@@ -1,9 +1,7 @@
 """What short polling would have done instead; the model once more in plain Python."""
 
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -84,18 +82,3 @@ def test_a_pull_answered_at_once_is_one_request_in_every_model(spark: "SparkSess
         (SHORT, 1, 0, 0),
         (SHORTER, 1, 0, 0),
     ]
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("polling_savings", driven)
-    # held 1.5 s and given, 15 s and 3.3 s without a message, three answers at once
-    requests = {LONG: 6, SHORT: 3 + 15 + 4 + 3, SHORTER: 16 + 150 + 33 + 3}
-    assert {row["method"]: row["requests"] for row in report.summary["rows"]} == requests
-    assert {row["method"]: (row["samples"], row["max_us"]) for row in report.summary["rows"]} == {
-        LONG: (1, 0),
-        SHORT: (1, 500_000),
-        SHORTER: (1, 0),
-    }
-    total = report.summary["total"]
-    assert (total["saved_requests_1s"], total["saved_requests_100ms"]) == (requests[SHORT] - 6, requests[SHORTER] - 6)
-    assert total["open_pulls"] == round((1_500 + 15_000 + 3_300) / 120_000, 2)

@@ -1,8 +1,6 @@
 """Messages that came back, died, or were put aside for a while."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.reports import retries
 from spark_jobs.reports.steps import about
@@ -26,8 +24,8 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
         {"topic": "%RETRY%h", "store_ts": 60_001},
     ]
     facts = REPORT.facts(inputs(spark, REPORT, log=log))["stored"].persist()
-    assert rows(retries.by_topic(facts)) == [("%RETRY%h", 0, 1, None, 0, 0), ("orders", 2, 2, 1.0, 1, 3)]
-    assert rows(retries.by_group(facts)) == [("%RETRY%h", "h", 1, 0, 0), ("orders", "g", 2, 1, 3)]
+    assert rows(table(REPORT, "by_topic", facts)) == [("%RETRY%h", 0, 1, None, 0, 0), ("orders", 2, 2, 1.0, 1, 3)]
+    assert rows(table(REPORT, "by_group", facts)) == [("%RETRY%h", "h", 1, 0, 0), ("orders", "g", 2, 1, 3)]
     assert rows(table(REPORT, "by_attempt", facts), "group", "attempt", "fate", "messages") == [
         ("h", 0, "retry", 1),
         ("g", 1, "retry", 1),
@@ -35,7 +33,7 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
         ("g", 3, "dead letter", 1),
     ]
     assert rows(table(REPORT, "by_minute", facts)) == [(0, "dead letter", 1), (0, "retry", 2), (60_000, "retry", 1)]
-    assert rows(retries.try_figures(facts)) == [(3, 1)]
+    assert rows(REPORT.figures["stored"](facts)) == [(3, 1)]
     facts.unpersist()
 
 
@@ -46,14 +44,17 @@ def test_retries_of_pop_belong_to_their_group_and_topic(spark: "SparkSession") -
     ]
     pop_retries = [("%RETRY%g+orders", "g", "orders"), ("%RETRY%g_orders", "g", "orders")]
     facts = REPORT.facts(inputs(spark, REPORT, log=log, pop_retries=pop_retries))["stored"]
-    assert rows(retries.by_group(facts)) == [("orders", "g", 2, 0, 1), ("%RETRY%h_orders", "h_orders", 1, 0, 1)]
+    assert rows(table(REPORT, "by_group", facts)) == [
+        ("orders", "g", 2, 0, 1),
+        ("%RETRY%h_orders", "h_orders", 1, 0, 1),
+    ]
 
 
 def test_one_group_beside_the_messages_of_all(spark: "SparkSession") -> None:
     log = [{"store_ts": 1}, {"store_ts": 1}, BACK, BACK | {"topic": "%RETRY%h"}]
     facts = about(REPORT.facts(inputs(spark, REPORT, log=log))["stored"], None, "g")
-    assert rows(retries.by_topic(facts)) == [("orders", 2, 1, 0.5, 0, 0)]
-    assert rows(retries.by_group(facts), "group", "retries") == [("g", 1)]
+    assert rows(table(REPORT, "by_topic", facts)) == [("orders", 2, 1, 0.5, 0, 0)]
+    assert rows(table(REPORT, "by_group", facts), "group", "retries") == [("g", 1)]
 
 
 def test_the_lateness_of_delayed_messages(spark: "SparkSession") -> None:
@@ -80,25 +81,3 @@ def test_the_lateness_of_delayed_messages(spark: "SparkSession") -> None:
         ("no_unique_key", 1),
         ("not_due_known", 1),
     ]
-
-
-def test_the_golden_store(finished_report: Callable[..., Any], golden: Path) -> None:
-    report = finished_report("retries", golden / "clean-shutdown")
-    found = {row["topic"]: row for row in report.summary["rows"]}
-    assert (found["debian-ordered"]["messages"], found["debian-ordered"]["retries"]) == (100, 1)
-    assert found["debian-ordered"]["dead_letters"] == 1
-    assert report.table("by_attempt") == [
-        {"topic": "debian-ordered", "group": "golden_retry_group", "attempt": attempt, "fate": fate, "messages": 1}
-        for attempt, fate in ((1, "retry"), (2, "dead letter"))
-    ]
-    # stored when, and delivered how long after it was due: as the log and the consume queues of the store have it
-    late = {1: [822_076 - 822_052], 2: [823_077 - 823_055], 3: [824_111 - 824_056, 825_762 - 825_717]}
-    assert {
-        row["level"]: (row["delayed"], row["delivered"], row["min_ms"], row["max_ms"])
-        for row in report.table("delayed_by_level")
-    } == {level: (len(times), len(times), min(times), max(times)) for level, times in late.items()}
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    total = finished_report("retries", driven).summary["total"]
-    assert total == {"retries": 0, "dead_letters": 0, "delayed_delivered": 1, "late_p50_ms": 30, "late_p99_ms": 30}

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports import skew
 from spark_jobs.reports.shape import ALL_BROKERS
+from spark_jobs.spark.small_tables import small_table
 from tests.fakes import golden_store
 from tests.spark_jobs.frames import inputs, rows
 
@@ -83,12 +84,17 @@ def test_the_golden_store_agrees_with_what_was_sent(finished_report: Callable[..
     assert (row["queue_id"], row["imbalance"], row["idle_queues"]) == (3, round(811 * 4 / 3203, 3), 0)
 
 
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("skew", driven)
-    assert [
-        (row["topic"], row["queue_id"], row["messages"]) for row in report.table("by_queue") if row["topic"] == "orders"
-    ] == [("orders", 0, 4), ("orders", 1, 3)]
-    assert [
-        (row["group"], row["clients"], row["messages"], row["client_id"], row["idle_clients"])
-        for row in report.table("by_group")
-    ] == [("slow", 2, 6, "c2", 1), ("fast", 1, 2, "c1", 0)]
+def test_imbalance_and_gini_of_even_and_uneven_amounts(spark: "SparkSession") -> None:
+    amounts = {"even": (5, 5, 5), "one": (0, 0, 0, 8), "none": (0, 0), "single": (3,)}
+    table = small_table(
+        spark,
+        [(key, amount, 0) for key, parts in amounts.items() for amount in parts],
+        "key string, messages long, bytes long",
+    )
+    found = skew.uneven(table, "key").select("key", "parts", "messages", "most_share", "imbalance", "gini", "idle")
+    assert rows(found) == [
+        ("even", 3, 15, 0.3333, 1.0, 0.0, 0),
+        ("none", 2, 0, None, None, None, 2),
+        ("one", 4, 8, 1.0, 4.0, 0.75, 3),
+        ("single", 1, 3, 1.0, 1.0, 0.0, 0),
+    ]

@@ -1,7 +1,5 @@
 """What clients do between two pulls."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.reports import slow_consumers
@@ -80,11 +78,3 @@ def test_a_client_slower_than_its_group_is_slow(spark: "SparkSession") -> None:
     ((slow, away, committed_ms),) = rows(slow_consumers.figures(facts))
     assert (slow, committed_ms) == (1, None)
     assert away >= 500
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("slow_consumers", driven)
-    assert {
-        row["client_id"]: (row["answers"], row["away_p50_ms"], row["committed_p50_ms"], row["is_slow"])
-        for row in report.summary["rows"]
-    } == {"c1": (1, 100, 100, False), "c2": (2, None, 30_000, False)}

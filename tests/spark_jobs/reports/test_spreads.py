@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from spark_jobs.reports.histograms import sampled
-from spark_jobs.reports.spreads import bars_table, chosen, spread_table
+from spark_jobs.reports.spreads import bars_table, chosen, grouped, share, spread_table, totals
 from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.frames import one, rows
 
@@ -33,11 +33,20 @@ def test_tables_by_keys(spark: "SparkSession") -> None:
 
 def test_some_figures_in_one_row(spark: "SparkSession") -> None:
     wanted = {"many": ("x", "samples"), "most": ("y", "max_us"), "none": ("z", "max_us"), "nobody": ("z", "samples")}
-    assert one(chosen(samples(spark), kind="stage", unit="us", wanted=wanted)) == {
+    assert one(chosen("stage", "us", **wanted)(samples(spark))) == {
         "many": 3,
         "most": 40,
         "none": None,
         "nobody": 0,
     }
-    by_topic = chosen(samples(spark), "topic", kind="stage", unit="us", wanted={"most": ("y", "max_us")})
+    by_topic = chosen("stage", "us", most=("y", "max_us"))(samples(spark), "topic")
     assert sorted(rows(by_topic)) == [("a", 40), ("b", None)]
+
+
+def test_sums_in_sql(spark: "SparkSession") -> None:
+    """A share of nothing is not known."""
+    table = grouped("stages", "topic", only="stage = 'x'", worst="n", n="sum(samples)", none=share("sum(samples)", "0"))
+    assert (table.of, table.worst) == ("stages", "n")
+    assert sorted(rows(table.make(samples(spark)))) == [("a", 2, None), ("b", 1, None)]
+    shares = totals(part=share("count_if(stage = 'x')", "count(*)"))
+    assert rows(shares(samples(spark))) == [(0.75,)]

@@ -16,9 +16,7 @@ from spark_jobs.reports.steps import (
     floored,
     in_window,
     reason,
-    share,
     step_for,
-    uneven,
 )
 from spark_jobs.spark.small_tables import small_table
 from tests.spark_jobs.frames import rows
@@ -72,25 +70,6 @@ def test_longer_steps(spark: "SparkSession") -> None:
     facts = small_table(spark, [(4 * MINUTE_MS,), (5 * MINUTE_MS,)], "minute_ts long")
     assert rows(coarser(facts, 5 * MINUTE_MS)) == [(0,), (5 * MINUTE_MS,)]
     assert coarser(facts, MINUTE_MS) is facts
-
-
-def test_a_share_of_nothing_is_not_known(spark: "SparkSession") -> None:
-    table = small_table(spark, [(1, 3), (0, 0)], "part long, whole long")
-    assert rows(table.select(share("part", "whole"))) == [(0.3333,), (None,)]
-
-
-def test_imbalance_and_gini_of_even_and_uneven_amounts(spark: "SparkSession") -> None:
-    amounts = {"even": (5, 5, 5), "one": (0, 0, 0, 8), "none": (0, 0), "single": (3,)}
-    table = small_table(
-        spark, [(key, amount) for key, parts in amounts.items() for amount in parts], "key string, amount long"
-    )
-    found = {row[0]: row[1:] for row in rows(uneven(table, "key", amount="amount"))}
-    assert found == {
-        "even": (3, 15, 5, 1.0, 0.0),
-        "one": (4, 8, 8, 4.0, 0.75),
-        "none": (2, 0, 0, None, None),
-        "single": (1, 3, 3, 1.0, 0.0),
-    }
 
 
 def test_reasons_are_counted(spark: "SparkSession") -> None:

@@ -1,8 +1,6 @@
 """From stored over woken to answered."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.reports import wakeup_latency
 from tests.spark_jobs.frames import inputs, polls, rows
@@ -46,16 +44,3 @@ def test_figures_and_what_is_left_out(spark: "SparkSession") -> None:
     (figures,) = rows(wakeup_latency.figures(facts["stages"]))
     assert figures[:2] == (4, 300)
     assert sorted(rows(facts["left_out"])) == [("clock_back", "orders", "g", 60_000, 2)]
-
-
-def test_a_driven_store(finished_report: Callable[..., Any], driven: Path) -> None:
-    report = finished_report("wakeup_latency", driven)
-    zeros = {f"{name}_us": 0 for name in ("mean", "min", "p50", "p90", "p99", "p999", "max")}
-    assert report.summary["rows"] == [
-        {"broker": "a", "topic": "orders", "stage": stage, "samples": 1} | zeros
-        for stage in ("stored_to_answered", "stored_to_woken", "woken_to_answered")
-    ]
-    assert [row["cause"] for row in report.table("by_cause")] == ["arrival"] * 3
-    assert report.summary["total"]["wakeups"] == 1
-    assert report.summary["inputs"][0]["journal"]["entries"] == 9
-    assert report.summary["notes"] == []

@@ -7,6 +7,7 @@ starts of Javas.
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,8 @@ def expected(spark: "SparkSession", store: Path, tmp_path_factory: pytest.TempPa
     """What the same report makes without a cluster."""
     folder = tmp_path_factory.mktemp("local") / "run"
     stores = tuple(BrokerStore(name, store) for name in BROKERS)
-    run_report(Job("throughput", stores, folder), spark, timezone.now, lambda percent, doing, until=0: None)
+    job = Job("throughput", stores, folder)
+    run_report(job, lambda _: nullcontext(spark), timezone.now, lambda percent, doing, until=0: None)
     return tables_of(folder)
 
 

@@ -27,7 +27,7 @@ def test_the_percentage_of_a_report_never_goes_back(tmp_path: Path, monkeypatch:
     """A report that is made of others reads some facts again."""
     make_store(tmp_path / "store", 3)
 
-    def run_report(job: Job, spark: object, now: object, progress: Any) -> dict[str, Any]:
+    def run_report(job: Job, start_spark: object, now: object, progress: Any) -> dict[str, Any]:
         for percent in (1, 40, 20, 95):
             progress(percent, "reading")
         return {"notes": [], "inputs": [], "title": job.report, "duration_s": 1.0}
@@ -62,13 +62,12 @@ NOW = datetime(2026, 2, 1, 12, 34, 56, tzinfo=UTC)
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Job]:
-    """The jobs that were run, without a Spark, at NOW. The store has no poll journal; ``skew`` fails."""
+    """The jobs that were run, without a Spark, at NOW; ``skew`` fails."""
     jobs: list[Job] = []
-    sessions: list[object] = []
 
-    def run_report(job: Job, session: object, now: Any, progress: Any) -> dict[str, Any]:
-        sessions.append(session)
-        assert session is sessions[0]
+    def run_report(job: Job, start_spark: Any, now: Any, progress: Any) -> dict[str, Any]:
+        with start_spark(True) as spark:
+            assert spark is session
         jobs.append(job)
         if job.report == "skew":
             raise ValueError("not this one")
@@ -105,15 +104,13 @@ def test_several_reports_each_have_a_folder(ran: list[Job], tmp_path: Path) -> N
 def test_one_report_that_fails_does_not_stop_the_others(ran: list[Job], tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"^1 of 11 reports failed: skew\.$"):
         run(tmp_path, "--all")
-    of_log = [info.name for info in REPORTS.values() if not info.needs_journal]
-    assert [job.report for job in ran] == of_log
+    assert [job.report for job in ran] == list(REPORTS)
     with pytest.raises(CommandError, match="not this one"):
         run(tmp_path, "skew")
 
 
-def test_a_store_without_a_journal_is_answered_without_spark(
-    ran: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_without_a_journal_is_answered_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "store", 3)
     monkeypatch.setattr(report, "get_session", lambda *_: pytest.fail("Spark was started"))
     said = run(tmp_path, "hold_time", "empty_polls")
     assert said.startswith("Hold time of store: 0 entries of the poll journal, in ")

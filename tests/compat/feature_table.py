@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "rocketmq-features.md"
 BROKERS = ("rocketmq", "glassmq")
 FEATURES = {
     "sending": r"producer\.",
-    "SQL92 filters": r"push\.sql92",
+    "SQL92 filters": r"push\.sql92|test_sql92",
     "push consumers": r"push\.",
     "pull consumers and lite pull consumers": r"(pull|lite)\.",
     "held pulls and pops: their time, and what is checked again": r"hold\.",

@@ -4,6 +4,7 @@ An entry has a cron expression of five fields, in UTC: minute, hour, day of the 
 """
 
 import json
+import logging
 import re
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.models import Claim
+
+logger = logging.getLogger(__name__)
 
 RUN_SCHEDULED_TASK = "spark_jobs.run_scheduled"
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -117,6 +120,7 @@ def claim(name: str | None) -> bool:
     if is_first:
         return True
     if entry.schedule.remaining_estimate(last.until) > CLOCKS_DIFFER:
+        logger.info("%s: all due times until now have had their run.", name)
         return False
     return Claim.objects.filter(schedule=entry, until=last.until).update(until=until) == 1
 

@@ -37,6 +37,12 @@ class Broker:
         except urllib.error.HTTPError as error:
             return json.load(error)
 
+    def text(self, path: str) -> str:
+        """The body of a page that is no JSON."""
+        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+            body: bytes = answer.read()
+        return body.decode()
+
     def publish(self, topic: str, body: str, **fields: Any) -> Any:
         return self.call("POST", f"/api/v1/topics/{topic}/messages", {"body": body, "queue_id": 0} | fields)
 

@@ -54,6 +54,11 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
     state = GaugeMetricFamily(
         "glassmq_consumer_group_state", "1 for the group's state, 0 for the others.", labels=[*of_group, "state"]
     )
+    problem = GaugeMetricFamily(
+        "glassmq_consumer_group_problem",
+        "1 for each error and warning among the group's verdicts.",
+        labels=[*of_group, "verdict", "severity"],
+    )
     holds = GaugeMetricFamily("glassmq_consumer_group_held_pulls", "Held pulls of the group.", labels=of_group)
     retrying = GaugeMetricFamily(
         "glassmq_consumer_group_retrying_messages", "Messages that wait for another try.", labels=of_group
@@ -65,6 +70,9 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
             place = [broker.broker, group.group]
             for name in STATES:
                 state.add_metric([*place, name], int(name == group.state))
+            for verdict in group.verdicts:
+                if verdict.severity in ("error", "warning"):
+                    problem.add_metric([*place, verdict.id, verdict.severity], 1)
             if group.holds is not None:
                 holds.add_metric(place, group.holds)
             letters.add_metric(place, group.dead_letters)
@@ -84,7 +92,7 @@ def group_metrics(brokers: Iterable[commands.BrokerMetrics]) -> list[Metric]:
                 _add(in_flight, labels, row.in_flight)
                 _add(ready, labels, row.ready)
                 _add(out, labels, row.delivered)
-    return [lag, latency, in_flight, ready, out, dead, unknown, state, holds, retrying, letters]
+    return [lag, latency, in_flight, ready, out, dead, unknown, state, problem, holds, retrying, letters]
 
 
 def storage_metrics(brokers: Iterable[Answers]) -> list[Metric]:

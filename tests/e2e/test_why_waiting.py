@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -460,12 +461,24 @@ async def test_a_group_that_nobody_knows(broker: Broker) -> None:
     assert answer["status"] == 404
 
 
-SHOWN: dict[str, Situation] = {
-    "no-permits-page": no_permits,
-    "filter-page": filter_rejects_all,
-    "disagree-page": subscriptions_disagree,
-    "fails-page": every_message_fails,
+SHOWN: dict[str, tuple[Situation, str]] = {
+    "no-permits-page": (
+        no_permits,
+        r"TOPIC@0 is assigned to TOPIC-a, which does not ask for messages: it has given no permits\.",
+    ),
+    "filter-page": (
+        filter_rejects_all,
+        r"3 messages of TOPIC came since [\d:. -]+, none passed TagX; their tags were TagA 2 and TagB 1\.",
+    ),
+    "disagree-page": (
+        subscriptions_disagree,
+        r"The members disagree about TOPIC: TOPIC-a takes TagA and TOPIC-b takes TagB; "
+        r"each message reaches only the owner of its queue \(1 reached nobody\)\.",
+    ),
+    "fails-page": (every_message_fails, r"Every message fails: 2 of 2 came back in the last .+, try 1, next in .+\."),
+    "gone-page": (no_member, r"No member of TOPIC-readers is online, and no client pulls for it; 2 messages wait\."),
 }
+"""By the topic's name: the situation, and a pattern of the sentence on the page."""
 
 
 def test_the_page_says_why(broker: Broker, shared_manage: Manage, page: Page) -> None:
@@ -474,7 +487,7 @@ def test_the_page_says_why(broker: Broker, shared_manage: Manage, page: Page) ->
 
     async def clients() -> None:
         async with AsyncExitStack() as stack:
-            for name, situation in SHOWN.items():
+            for name, (situation, _) in SHOWN.items():
                 site = await asyncio.to_thread(Site, broker, name, shared_manage.environment)
                 await stack.enter_async_context(situation(site))
             ready.set()
@@ -484,10 +497,11 @@ def test_the_page_says_why(broker: Broker, shared_manage: Manage, page: Page) ->
     beside.start()
     try:
         assert ready.wait(60)
-        for name, situation in SHOWN.items():
+        for name, (situation, words) in SHOWN.items():
             page.goto(f"{broker.address}/groups/{quote(name)}-readers")
             row = page.locator(f'[data-panel="verdict"] [data-verdict="{situation.__name__}"]')
             expect(row).to_be_visible(timeout=30_000)
+            expect(row).to_contain_text(re.compile(words.replace("TOPIC", re.escape(name))))
             expect(row).to_have_attribute("data-tone", "warn" if situation is filter_rejects_all else "bad")
         page.goto(f"{broker.address}/groups")
         expect(page.locator('[data-group-row="fails-page-readers"] .state-cell')).to_have_text("✖stalled")

@@ -110,6 +110,7 @@ async def test_what_is_unknown_has_no_sample(client: httpx.AsyncClient, port: Fa
     assert groups == {
         "glassmq_consumer_unknown_queues",
         "glassmq_consumer_group_state",
+        "glassmq_consumer_group_problem",
         "glassmq_consumer_group_held_pulls",
         "glassmq_consumer_group_dead_letters",
         "rocketmq_send_to_dlq_messages_total",
@@ -148,3 +149,14 @@ async def test_without_an_answer_about_groups(client: httpx.AsyncClient, port: F
     assert values["glassmq_held_pulls", A] == 2
     assert not any(name.startswith("rocketmq_") or name == "glassmq_disk_used_ratio" for name, _ in values)
     assert ("glassmq_metrics_left_out", (*A, ("what", "groups"))) not in values
+
+
+async def test_the_problems_of_a_group(client: httpx.AsyncClient, port: FakePort) -> None:
+    lines = [
+        commands.VerdictLine(id="no_member", severity="error", sentence="x"),
+        commands.VerdictLine(id="idle", severity="ok", sentence="x"),
+    ]
+    port.replies[commands.GetMetrics] = broker_metrics(group_metrics("G", verdicts=lines))
+    found = {labels: value for (name, labels), value in (await scraped(client)).items() if name.endswith("_problem")}
+    labels = {"broker": "broker-a", "consumer_group": "G", "verdict": "no_member", "severity": "error"}
+    assert found == {tuple(sorted(labels.items())): 1}

@@ -11,10 +11,10 @@ import httpx
 import pytest
 import yaml
 
-from bridge.port import commands
+from bridge.port import PROBLEMS, commands
 from broker_core.counters import Counters
 from tests.conftest import PROJECT
-from tests.fakes.fake_port import FakePort, snapshot
+from tests.fakes.fake_port import FakePort, broker_metrics, group_metrics, snapshot
 from tests.fakes.metrics_page import scraped
 
 FOLDER = PROJECT / "docs" / "monitoring"
@@ -49,6 +49,8 @@ def queries() -> Iterator[tuple[str, str]]:
 async def page(client: httpx.AsyncClient, port: FakePort) -> dict[str, Labels]:
     """The metrics of a page of a broker that has some of everything, with their labels."""
     port.replies[commands.GetSnapshot] = snapshot(counters=Counters().as_dict())
+    problems = [commands.VerdictLine(id=name, severity=PROBLEMS[name][0], sentence="x") for name in PROBLEMS]
+    port.replies[commands.GetMetrics] = broker_metrics(group_metrics(verdicts=problems))
     metrics: dict[str, Labels] = {}
     for name, labels in await scraped(client):
         for label, value in labels:

@@ -27,6 +27,15 @@ export function writeAddress(form, { isNew = false } = {}) {
   if (url.href !== location.href) history[isNew ? "pushState" : "replaceState"](null, "", url);
 }
 
+/** A value of the page's address; empty if it has none. */
+export const queryOf = (name) => new URLSearchParams(location.search).get(name) ?? "";
+
+/** Keeps a checkbox in the page's address: NAME=1 while it is checked. */
+export function keepChecked(box, name) {
+  box.checked = queryOf(name) !== "";
+  box.addEventListener("change", () => writeQuery({ [name]: box.checked ? "1" : "" }));
+}
+
 /** Writes values into the page's address; an empty one is removed from it. */
 export function writeQuery(values) {
   const url = new URL(location.href);

@@ -5,6 +5,7 @@ import { el, setAttribute, setText } from "../dom.js";
 import { clockTime, count, dateTime, isoTime, plural, visible } from "../text/format.js";
 import { request } from "../http.js";
 import { groupHref, messageHref, messagesHref } from "../links.js";
+import { queryOf, writeQuery } from "../search_state.js";
 import { bodyText, purposeOf, viewsOf } from "../text/message_text.js";
 import { queueKey } from "../reducer.js";
 import { eventsOf, groupsOf, stepsOf } from "../text/time_line.js";
@@ -21,10 +22,10 @@ const MOST_SHOWN = 1_048_576;
 const MOST_STEPS = 200;
 
 const id = document.body.dataset.message;
-const topic = new URLSearchParams(location.search).get("topic") ?? "";
+const topic = queryOf("topic");
 const part = (name, panel = "") => document.querySelector(`${panel && `[data-panel="${panel}"] `}[data-part="${name}"]`);
 const consume = consumeDialog();
-const shown = { message: null, view: "", limit: FIRST_SHOWN };
+const shown = { message: null, view: queryOf("view"), limit: FIRST_SHOWN };
 
 async function load() {
   const path = `/messages/${encodeURIComponent(id)}`;
@@ -120,6 +121,7 @@ part("views").addEventListener("click", (event) => {
   const view = event.target.closest("[data-view]")?.dataset.view;
   if (!view) return;
   Object.assign(shown, { view, limit: FIRST_SHOWN });
+  writeQuery({ view });
   showBody();
 });
 part("more").addEventListener("click", () => {

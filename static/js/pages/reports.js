@@ -6,6 +6,7 @@ import { request, serverNow } from "../http.js";
 import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
+import { queryOf, writeQuery } from "../search_state.js";
 import { Schedules } from "./schedules.js";
 import { serverText } from "../text/server/texts.js";
 import { t } from "../text/translate.js";
@@ -194,6 +195,7 @@ function showBrokers(names) {
   select.closest("label").hidden = names.length < 2 || Boolean(requestedBroker);
   if (select.options.length === names.length + 1) return;
   select.replaceChildren(el("option", { value: "" }, t("all")), ...names.map((name) => el("option", { value: name }, name)));
+  select.value = names.includes(queryOf(ADDRESS.broker)) ? queryOf(ADDRESS.broker) : "";
 }
 
 /** The request body of the form at the top. */
@@ -207,8 +209,30 @@ function showForm() {
   if (compare.disabled) compare.checked = false;
 }
 form.elements.choice.append(...Object.entries(WINDOWS).map(([value, text]) => el("option", { value }, text)));
-form.addEventListener("change", showForm);
+
+/** The form's fields by their names in the page's address; ?broker= there is about the whole page. */
+const ADDRESS = { choice: "range", from: "from", to: "to", topic: "topic", group: "group", broker: "of_broker" };
+
+function readForm() {
+  for (const [field, name] of Object.entries(ADDRESS)) if (queryOf(name)) form.elements[field].value = queryOf(name);
+  const { choice, compare } = form.elements;
+  if (!choice.value) choice.value = "all";
+  compare.checked = queryOf("compare") !== "";
+}
+
+function writeForm() {
+  const { choice, compare } = form.elements;
+  const values = Object.entries(ADDRESS).map(([field, name]) => [name, form.elements[field].value.trim()]);
+  const unused = { ...(choice.value === "all" && { range: "" }), ...(choice.value !== "custom" && { from: "", to: "" }) };
+  writeQuery({ ...Object.fromEntries(values), ...unused, compare: compare.checked ? "1" : "" });
+}
+
+form.addEventListener("change", () => {
+  showForm();
+  writeForm();
+});
 form.addEventListener("submit", (event) => event.preventDefault());
+readForm();
 showForm();
 
 /** A row for each report: its last result, and a button to run it. */

@@ -11,6 +11,7 @@ import { startPage } from "../page.js";
 import { unavailableText } from "../panels/clients.js";
 import { byText, showLeftOut, tableChoice } from "../panels/sorting.js";
 import { VirtualRows } from "../panels/virtual_rows.js";
+import { keepChecked } from "../search_state.js";
 import { isOwnTopic, permText, queuesText } from "../text/topic_text.js";
 import { t } from "../text/translate.js";
 
@@ -55,6 +56,7 @@ function topicsPanel() {
     setText(part("empty-title"), visible.length ? t("No topic matches this filter.") : t("No topics yet."));
   }
 
+  keepChecked(part("system"), "system");
   part("system").addEventListener("change", () => latest && render(latest));
   return { render };
 }

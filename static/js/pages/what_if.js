@@ -2,6 +2,7 @@
 
 import { el, panel, setText } from "../dom.js";
 import { requestNumbers, topicPath } from "../http.js";
+import { queryOf, readAddress, writeAddress } from "../search_state.js";
 import { methodRow, sampleNote, summaryText } from "../text/what_if_text.js";
 import { t } from "../text/translate.js";
 
@@ -20,8 +21,7 @@ export function whatIfPanel(topic) {
     part("table").hidden = !answer.pulls;
   }
 
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  async function ask() {
     button.disabled = true;
     try {
       show(await requestNumbers(`${topicPath(topic)}/what-if?${new URLSearchParams(new FormData(form))}`));
@@ -32,5 +32,13 @@ export function whatIfPanel(topic) {
     }
     part("summary").hidden = false;
     button.disabled = false;
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    writeAddress(form);
+    ask();
   });
+  readAddress(form);
+  if (queryOf("minutes") && form.checkValidity()) ask();
 }

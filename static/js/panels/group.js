@@ -5,6 +5,7 @@ import { count, isKnown, plural, span } from "../text/format.js";
 import { clientKind, explainQueue, groupState, heartbeat, isFiltered, isPolledByAnother, queueState, isRetryTopic, hasProblem, verdictLine, waitingText, worstOf } from "../text/explain_group.js";
 import { queueKey } from "../reducer.js";
 import { clientHref, deadLettersHref } from "../links.js";
+import { keepChecked } from "../search_state.js";
 import { MOST_ROWS, showLeftOut } from "./sorting.js";
 import { t } from "../text/translate.js";
 import { verdictAdvice, verdictSentence } from "../text/verdict_texts.js";
@@ -138,6 +139,7 @@ export function groupQueuesPanel() {
     setText(part("empty-title"), queues.length ? t("No queue has a problem.") : t("The group has no queues."));
   }
 
+  keepChecked(part("problems-only"), "problems");
   part("problems-only").addEventListener("change", () => latest && render(latest));
   return {
     render,

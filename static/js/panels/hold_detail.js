@@ -1,5 +1,6 @@
 /** Explains the selected hold: why it waits, and afterwards how it ended. */
 
+import { requestedBroker } from "../brokers.js";
 import { el, setText } from "../dom.js";
 import { explainEnd, explainHold, explainUnbegun } from "../text/explain.js";
 import { clockTime, seconds } from "../text/format.js";
@@ -8,6 +9,8 @@ import { queueKey } from "../reducer.js";
 import { t } from "../text/translate.js";
 
 const HINT = t("Select a held pull to see why it is held.");
+
+const entry = ([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
 
 export function holdDetail(part) {
   let hold = null;
@@ -23,7 +26,7 @@ export function holdDetail(part) {
       [t("held since"), clockTime(hold.suspended_at_ms)],
       [t("maximum hold time"), seconds(hold.deadline_ms - hold.suspended_at_ms)],
     ];
-    return rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+    return rows.map(entry);
   }
 
   function sentence({ state, now, status }) {
@@ -43,6 +46,11 @@ export function holdDetail(part) {
       part("facts").replaceChildren(...(hold ? facts() : []));
       part("detail").setAttribute("data-selected-hold", hold ? hold.id : "");
       if (!hold) setText(part("sentence"), HINT);
+    },
+    /** Says that the hold is not among those of the page, with a link to its own page. */
+    showMissing(id) {
+      part("facts").replaceChildren(entry([t("hold"), el("a", { href: holdHref(id, requestedBroker) }, `#${id}`)]));
+      setText(part("sentence"), t("This pull is not among the held pulls that this page has. Its own page tells how it ended, as long as the events are kept."));
     },
     tick(view) {
       if (hold) setText(part("sentence"), sentence(view));

@@ -5,6 +5,7 @@ import { acceptsAll, isPop, waitForOrder } from "../text/explain.js";
 import { count, plural, seconds, span } from "../text/format.js";
 import { groupHref } from "../links.js";
 import { queueKey } from "../reducer.js";
+import { queryOf, writeQuery } from "../search_state.js";
 import { firstOf } from "../stats.js";
 import { holdDetail } from "./hold_detail.js";
 import { t } from "../text/translate.js";
@@ -30,7 +31,10 @@ export function holdsPanel({ isOwn }) {
   const { root, part } = panel("holds");
   const body = part("rows");
   const detail = holdDetail(part);
-  const chosen = { sort: "queue", descending: false, words: [], limit: PAGE_OF_ROWS, selected: null };
+  const sort = queryOf("h.sort");
+  const chosen = { sort: Object.hasOwn(SORTS, sort) ? sort : "queue", descending: queryOf("h.descending") !== "",
+    words: wordsOf(queryOf("h.q")), limit: PAGE_OF_ROWS, selected: null };
+  let linked = Number(queryOf("hold")); // a selected hold of the address, until the first snapshot; 0 if there is none
   const ages = ageBars(part("scroller"));
   const matching = [];
   let drawn = {};
@@ -103,7 +107,20 @@ export function holdsPanel({ isOwn }) {
   function select(id) {
     chosen.selected = chosen.selected === id ? null : id;
     detail.select(chosen.selected === null ? null : latest.state.holds.get(id));
+    linked = 0;
+    writeQuery({ hold: chosen.selected === null ? "" : String(id) });
     redraw();
+  }
+
+  /** Selects the hold that the address names, when the page knows the holds. */
+  function selectLinked({ holds, seq }) {
+    if (!linked || seq === null) return;
+    const hold = holds.get(linked);
+    if (hold) {
+      chosen.selected = linked;
+      detail.select(hold);
+    } else detail.showMissing(linked);
+    linked = 0;
   }
 
   /** This page's own holds come first, so that a newcomer finds them. */
@@ -119,6 +136,7 @@ export function holdsPanel({ isOwn }) {
   function render(view) {
     latest = view;
     const { state } = view;
+    selectLinked(state);
     const changes = state.holdsChanges + state.queuesChanges;
     if (drawn.holds !== state.holds || drawn.queues !== state.queues || drawn.changes !== changes) {
       drawn = { holds: state.holds, queues: state.queues, changes };
@@ -165,8 +183,18 @@ export function holdsPanel({ isOwn }) {
     setText(part("empty-title"), state.holds.size ? t("No held pull matches this filter.") : t("No pull is held."));
   }
 
+  function showOrder() {
+    for (const button of root.querySelectorAll("[data-sort]")) {
+      const order = button.dataset.sort === chosen.sort ? (chosen.descending ? "descending" : "ascending") : null;
+      setAttribute(button.closest("th"), "aria-sort", order);
+    }
+  }
+
+  part("filter").value = queryOf("h.q");
+  showOrder();
   part("filter").addEventListener("input", (event) => {
-    chosen.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    chosen.words = wordsOf(event.target.value);
+    writeQuery({ "h.q": event.target.value.trim() });
     chosen.limit = PAGE_OF_ROWS;
     redraw();
   });
@@ -179,10 +207,8 @@ export function holdsPanel({ isOwn }) {
     if (!name) return;
     chosen.descending = chosen.sort === name && !chosen.descending;
     chosen.sort = name;
-    for (const button of root.querySelectorAll("[data-sort]")) {
-      const order = button.dataset.sort === name ? (chosen.descending ? "descending" : "ascending") : null;
-      setAttribute(button.closest("th"), "aria-sort", order);
-    }
+    writeQuery({ "h.sort": name === "queue" ? "" : name, "h.descending": chosen.descending ? "1" : "" });
+    showOrder();
     redraw();
   });
   body.addEventListener("click", (event) => {
@@ -202,6 +228,8 @@ function howToHold(state) {
   const make = `curl -X PUT -H 'Content-Type: application/json' -d '{"queues": 4}' ${topic}\n`;
   return `${queue ? "" : make}curl '${topic}/queues/0/messages?offset=${queue ? queue.max_offset : 0}&wait_ms=15000&group=by-hand'`;
 }
+
+const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
 function matches(hold, words) {
   if (!words.length) return true;

@@ -3,6 +3,7 @@
 import { panel, setText } from "../dom.js";
 import { dateTime, plural } from "../text/format.js";
 import { requestNumbers } from "../http.js";
+import { queryOf, writeQuery } from "../search_state.js";
 import { t } from "../text/translate.js";
 
 const AGAIN_MS = 10_000;
@@ -11,6 +12,7 @@ const AGAIN_MS = 10_000;
 export function pastPanel({ show }) {
   const { part } = panel("past");
   const slider = part("slider");
+  let linked = Number(queryOf("at")); // the moment in the address, until the kept boards are known; 0 if there is none
   let boards = [];
   let shown = null;
   let asked = 0;
@@ -24,7 +26,20 @@ export function pastPanel({ show }) {
     } catch {
       return; // the outage banner says why; the next look is soon
     }
-    place();
+    if (linked) goToLinked();
+    else place();
+  }
+
+  /** Shows the board that the address names. If it is not kept any more, the page stays with the present and says so. */
+  function goToLinked() {
+    const at = boards.findIndex(({ at_ms: ms }) => ms >= linked);
+    const isKept = boards.length > 0 && at >= 0 && linked >= boards[0].at_ms;
+    if (isKept) go(at).then(place);
+    else {
+      place();
+      setText(part("when"), t("now; the board of {0} is not kept any more", dateTime(linked)));
+    }
+    linked = 0;
   }
 
   function place() {
@@ -70,9 +85,11 @@ export function pastPanel({ show }) {
   }
 
   slider.addEventListener("input", () => go(Number(slider.value)));
+  slider.addEventListener("change", () => writeQuery({ at: String(boards[Number(slider.value)]?.at_ms ?? "") }));
   part("back").addEventListener("click", () => {
     slider.value = slider.max;
     go(boards.length);
+    writeQuery({ at: "" });
     slider.focus();
   });
   window.setInterval(look, AGAIN_MS);

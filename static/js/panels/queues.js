@@ -3,6 +3,7 @@
 import { cell, el, flash, panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, ago, count, isSystemTopic, plural, rate } from "../text/format.js";
 import { isAttached } from "../pages/attached.js";
+import { keepChecked, queryOf, writeQuery } from "../search_state.js";
 import { queueRate } from "../stats.js";
 import { t } from "../text/translate.js";
 import { VirtualRows } from "./virtual_rows.js";
@@ -14,7 +15,7 @@ const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.que
 
 export function queuesPanel() {
   const { part } = panel("queues");
-  const chosen = { word: "", system: false };
+  const chosen = { word: queryOf("q.q").toLowerCase(), system: queryOf("q.system") !== "" };
   const matching = [];
   let drawn = {};
   let latest = null;
@@ -112,8 +113,11 @@ export function queuesPanel() {
     if (latest) render(latest);
   }
 
+  part("filter").value = queryOf("q.q");
+  keepChecked(part("system"), "q.system");
   part("filter").addEventListener("input", (event) => {
     chosen.word = event.target.value.trim().toLowerCase();
+    writeQuery({ "q.q": event.target.value.trim() });
     redraw();
   });
   part("system").addEventListener("change", (event) => {

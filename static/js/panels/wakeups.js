@@ -5,6 +5,7 @@ import { cell, clipLong, el, hasSelection, panel, queueIdText, setAttribute, set
 import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
+import { queryOf, writeQuery } from "../search_state.js";
 import { t } from "../text/translate.js";
 import { VirtualRows } from "./virtual_rows.js";
 
@@ -14,7 +15,8 @@ const REPLACED_EVERY_MS = 300; // nobody reads a table that is replaced ten time
 
 export function wakeupsPanel() {
   const { part } = panel("wakeups");
-  const chosen = { cause: "", paused: null };
+  const wanted = queryOf("cause");
+  const chosen = { cause: Object.hasOwn(CAUSES, wanted) ? wanted : "", paused: null };
   let drawn = null;
   let latest = null;
   let drawnAt = -REPLACED_EVERY_MS;
@@ -72,8 +74,10 @@ export function wakeupsPanel() {
   for (const [name, { word, mark }] of Object.entries(CAUSES)) {
     part("cause").append(el("option", { value: name }, `${mark} ${word}`));
   }
+  part("cause").value = chosen.cause;
   part("cause").addEventListener("change", (event) => {
     chosen.cause = event.target.value;
+    writeQuery({ cause: chosen.cause });
     redraw();
   });
   part("pause").addEventListener("click", () => {

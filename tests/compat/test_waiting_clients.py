@@ -15,6 +15,7 @@ LISTENERS = {
     "suspending": (True, "listener_blocked", "(orderly, java-suspending@0 suspended)"),
     "blocked": (False, "listener_blocked", "2 messages handed to"),
     "failing": (False, "every_message_fails", "Every message fails: 2 of 2 came back"),
+    "suspended": (False, "not_pulling", "java-suspended@0 is assigned to ... which has not asked for"),
 }
 """What the listener does: whether it is orderly, and the verdict on its group."""
 
@@ -34,7 +35,11 @@ async def test_java_consumers_that_stand_still(glassmq: Address, everything: boo
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
             command = java_program.command("member", *given, "--orderly", str(int(is_orderly)), home=home)
             with running_client(command, home):
-                answer, _ = await verdict(site, wanted, words)
+                answer, found = await verdict(site, wanted, words)
+                if listener == "suspended":  # it consumed both messages before
+                    assert "it is suspended, or busy with its messages" in found["sentence"]
+                    await site.publish("")
+                    answer, _ = await verdict(site, wanted, words, state="stalled")
                 assert answer["state"] == "stalled", answer
                 if listener == "suspending":
                     await asyncio.to_thread(consume_directly, Broker(glassmq.web), site)

@@ -53,14 +53,19 @@ final class Member {
         }
     }
 
-    /** A listener that succeeds, or that never returns, or that sends every message back. */
-    private static MessageListenerConcurrently concurrently(String name) {
+    /** A listener that succeeds, that never returns, that sends every message back, or that suspends its client. */
+    private static MessageListenerConcurrently concurrently(String name, DefaultMQPushConsumer consumer) {
         switch (name) {
             case "well":
                 return new Inbox().concurrently();
             case "blocked":
                 return (messages, context) -> {
                     LockSupport.park();
+                    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                };
+            case "suspended":
+                return (messages, context) -> {
+                    consumer.suspend();
                     return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
                 };
             case "failing":
@@ -77,7 +82,7 @@ final class Member {
         if (arguments.number("orderly", 0) == 1) {
             consumer.registerMessageListener(orderly(arguments.text("listener", "well")));
         } else {
-            consumer.registerMessageListener(concurrently(arguments.text("listener", "well")));
+            consumer.registerMessageListener(concurrently(arguments.text("listener", "well"), consumer));
         }
         consumer.start();
         Main.OUT.println("ready");

@@ -91,3 +91,26 @@ def test_a_rule_and_a_channel_are_added_and_a_lagging_group_is_told(broker: Brok
     page.get_by_role("button", name="Delete the rule Lag of behind").click()
     dialog.get_by_role("button", name="Delete").click()
     expect(page.locator('[data-panel="history"]')).to_contain_text("Lag of behind", timeout=30_000)
+
+
+def test_a_rule_on_verdicts_is_added_and_its_alert_has_the_sentence(broker: Broker, page: Page) -> None:
+    broker.publish("deserted", "x")
+    place = {"topic": "deserted", "queue_id": 0, "offset": 0}
+    broker.call("PUT", "/api/v1/groups/deserter/offsets", {"offsets": [place]})
+    page.goto(f"{broker.address}/alerts")
+    dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="Add a rule").click()
+    dialog.get_by_label("Name").fill("Nobody is there")
+    dialog.get_by_label("Watch").select_option("group_verdict")
+    dialog.get_by_label("Groups").fill("deserter")
+    dialog.get_by_label("Must hold for").fill("0")
+    save = dialog.get_by_role("button", name="Save")
+    dialog.get_by_label("error", exact=True).uncheck()
+    expect(save).to_be_disabled()
+    dialog.get_by_label("no member", exact=True).check()
+    save.click()
+    rule = page.locator('[data-panel="rules"]').get_by_role("row").filter(has_text="Nobody is there")
+    expect(rule).to_contain_text("a verdict on a group is: no member")
+    expect(page.locator('[data-panel="firing"]')).to_contain_text(
+        "no member: No member of deserter is online, and no client pulls for it; 1 message waits.", timeout=30_000
+    )

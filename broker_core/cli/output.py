@@ -1,6 +1,7 @@
 """What the commands print: tables for people, JSON for programs, text that a terminal cannot misread."""
 
 import logging
+import re
 import sys
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,6 +47,18 @@ def local_time(ms: int | None) -> str:
     except (OverflowError, ValueError, OSError):
         return UNKNOWN
     return f"{when:%Y-%m-%d %H:%M:%S}.{ms % 1000:03}{when:%z}"
+
+
+def with_local_times(text: str) -> str:
+    """A sentence of the API, with its times (2026-11-23T17:04:10Z) in this machine's zone."""
+
+    def local(found: re.Match[str]) -> str:
+        try:
+            return f"{datetime.fromisoformat(found[0]).astimezone():%Y-%m-%d %H:%M:%S%z}"
+        except (OverflowError, ValueError, OSError):
+            return found[0]  # part of a name
+
+    return re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", local, text)
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,16 @@ from typing import Any
 import click
 
 from broker_core.cli.glassmq_api import with_options
-from broker_core.cli.output import UNKNOWN, local_time, number, print_json, print_line, print_table, printable
+from broker_core.cli.output import (
+    UNKNOWN,
+    local_time,
+    number,
+    print_json,
+    print_line,
+    print_table,
+    printable,
+    with_local_times,
+)
 from broker_core.cli.target import Command, Target, broker_option, pass_target
 
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "blue", "ok": "green"}
@@ -81,7 +90,7 @@ def why(target: Target, group: str, patience: float | None, broker: str) -> None
     print_line(f"{printable(answer['group'])}: {click.style(answer['state'], bold=True)}")
     for verdict in answer["verdicts"]:
         mark = click.style(f"{verdict['severity']:7}", fg=SEVERITY_STYLES.get(verdict["severity"]))
-        print_line(f"  {mark} {printable(verdict['sentence'])}")
+        print_line(f"  {mark} {printable(with_local_times(verdict['sentence']))}")
         if verdict["severity"] != "ok":  # its advice is "Nothing."
             print_line(f"          {printable(with_options(verdict['advice']))}")
 

@@ -1,24 +1,13 @@
 /** Calls to the public API. A failure is an Error with a sentence for the reader as its message. */
 
 import { withBroker } from "./brokers.js";
+import { isServerTimeKnown, noteDate, serverNow } from "./clock.js";
 import { serverText } from "./text/server/texts.js";
 import { t } from "./text/translate.js";
 
-const SAME_MS = 5_000; // clocks closer than this count as equal: a Date has whole seconds, and answers take time
-let aheadMs = null; // how far the browser's clock is ahead of the server's; null before the first answer
-
-/** Notes the server's time in the Date header of an answer. */
-export function noteDate(date, localMs = Date.now()) {
-  const ahead = localMs - Date.parse(date ?? "");
-  if (!Number.isNaN(ahead)) aheadMs = Math.abs(ahead) < SAME_MS ? 0 : ahead;
-}
-
-/** The server's time now, as far as is known: the browser's clock may be wrong by hours. */
-export const serverNow = () => Date.now() - (aheadMs ?? 0);
-
 /** The server's time. If no answer has had it yet, asks the server first. */
 export async function askServerTime() {
-  if (aheadMs === null) await requestOfAll("GET", "/brokers");
+  if (!isServerTimeKnown()) await requestOfAll("GET", "/brokers");
   return serverNow();
 }
 

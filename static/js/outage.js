@@ -3,7 +3,7 @@
 
 import { withBroker } from "./brokers.js";
 import { setText } from "./dom.js";
-import { dateTime } from "./text/format.js";
+import { dateTimeSeconds } from "./text/format.js";
 import { outageText } from "./text/outage_text.js";
 
 const EVERY_MS = 3_000;
@@ -41,7 +41,7 @@ async function look() {
     problem = null; // no answer, or none in JSON: the status says which
   }
   const since = answeredAt();
-  const text = outageText(status, problem, since === null ? null : dateTime(since), own !== null);
+  const text = outageText(status, problem, since === null ? null : dateTimeSeconds(since), own !== null);
   if (status === 200) remember();
   const isOver = !banner.hidden && !text;
   setText(banner, text);

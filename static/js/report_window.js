@@ -2,7 +2,7 @@
 
 import { UNKNOWN, ago, count, isKnown, micros, millis, span } from "./text/format.js";
 import { serverText } from "./text/server/texts.js";
-import { language, t } from "./text/translate.js";
+import { t } from "./text/translate.js";
 import { word } from "./text/words.js";
 
 const MINUTE = 60_000;
@@ -35,21 +35,13 @@ export function runRequest({ choice, from, to, topic, group, compare }, now) {
   return { ...bounds, topic: topic.trim() || null, consumer_group: group.trim() || null, compare: Boolean(compare) };
 }
 
-const two = (value) => String(value).padStart(2, "0");
+/** "2026-11-21 17:05", in UTC. Reports have whole minutes. */
+const formatTime = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
 
-/** "21 Nov 17:05" in UTC; with the year if it is not the current one: "31 Dec 2025 17:05". */
-export function formatTime(ms, now) {
-  const date = new Date(ms);
-  if (language !== "en") return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" }).format(date);
-  const year = date.getUTCFullYear() === new Date(now).getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
-  const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][date.getUTCMonth()];
-  return `${date.getUTCDate()} ${month}${year} ${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
-}
-
-/** The time range and filters of a run: "21 Nov 00:00 to 22 Nov 00:00 UTC, topic orders, broker broker-a". */
-export function describeRun({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null, broker = null }, now) {
-  const time = from === null && to === null ? t("all stored data") : from === null ? t("until {0} UTC", formatTime(to, now))
-    : to === null ? t("since {0} UTC", formatTime(from, now)) : t("{0} to {1} UTC", formatTime(from, now), formatTime(to, now));
+/** The time range and filters of a run: "2026-11-21 00:00 to 2026-11-22 00:00 UTC, topic orders, broker broker-a". */
+export function describeRun({ from_ms: from = null, to_ms: to = null, topic = null, consumer_group: group = null, broker = null }) {
+  const time = from === null && to === null ? t("all stored data") : from === null ? t("until {0} UTC", formatTime(to))
+    : to === null ? t("since {0} UTC", formatTime(from)) : t("{0} to {1} UTC", formatTime(from), formatTime(to));
   return [time, topic && t("topic {0}", topic), group && t("group {0}", group), broker && t("broker {0}", broker)].filter(Boolean).join(t(", "));
 }
 
@@ -111,7 +103,7 @@ export function lastResult(runs, now) {
   return {
     figures: run.headlines.slice(0, FIGURES).map(({ label, kind, value }) => t("{0}: {1}", label, formatFigure(kind, value))).join(" · ") || run.words[0] || "",
     notes: run.notes.join(" "),
-    range: describeRun(run.parameters, now),
+    range: describeRun(run.parameters),
     when: run.finished_ms === null ? "" : ago(now - run.finished_ms),
   };
 }

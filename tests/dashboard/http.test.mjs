@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { askServerTime, noteDate, requestPages, serverNow } from "../../static/js/http.js";
+import { noteDate, serverNow } from "../../static/js/clock.js";
+import { askServerTime, requestPages } from "../../static/js/http.js";
 
 test("a list is followed to its end, or to the most entries that a page takes", async () => {
   const asked = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { dateTime, visible } from "../../static/js/text/format.js";
+import { dateTime, dateTimeSeconds, visible } from "../../static/js/text/format.js";
 import { messageHref } from "../../static/js/links.js";
 import { bodyLine, bodyText, purposeOf, viewsOf } from "../../static/js/text/message_text.js";
 import { explainEvent } from "../../static/js/text/explain_group.js";
@@ -74,8 +74,11 @@ describe("the address of a message", () => {
 describe("a time", () => {
   test("has its date if it is not today", () => {
     const now = new Date(2026, 10, 23, 12).getTime();
+    const east = -new Date(2026, 10, 22).getTimezoneOffset() / 60;
+    const zone = east ? `GMT${east > 0 ? "+" : ""}${east}` : "UTC";
     assert.equal(dateTime(new Date(2026, 10, 23, 9, 5).getTime(), now), "09:05:00.000");
-    assert.equal(dateTime(new Date(2026, 10, 22, 9, 5).getTime(), now), "2026-11-22 09:05:00.000");
+    assert.equal(dateTime(new Date(2026, 10, 22, 9, 5).getTime(), now), `2026-11-22 09:05:00.000 ${zone}`);
+    assert.equal(dateTimeSeconds(new Date(2026, 10, 22, 9, 5).getTime(), now), `2026-11-22 09:05:00 ${zone}`);
     assert.equal(dateTime(null), "unknown");
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { describeChange, describeRun, formatFigure, formatTime, lastResult, parseRun, queuedText, runRequest, stateText, windowOf } from "../../static/js/report_window.js";
+import { describeChange, describeRun, formatFigure, lastResult, parseRun, queuedText, runRequest, stateText, windowOf } from "../../static/js/report_window.js";
 
 const NOW = Date.UTC(2026, 10, 21, 17, 5, 33);
 const form = (fields = {}) => ({ choice: "all", from: "", to: "", topic: "", group: "", compare: false, ...fields });
@@ -37,12 +37,11 @@ describe("the request of a run", () => {
 });
 
 test("the time range and filters of a run as text", () => {
-  assert.equal(describeRun({}, NOW), "all stored data");
-  assert.equal(describeRun({ from_ms: Date.UTC(2026, 10, 20), to_ms: Date.UTC(2026, 10, 21, 9, 7), topic: "orders", consumer_group: "a", broker: "broker-b" }, NOW),
-    "20 Nov 00:00 to 21 Nov 09:07 UTC, topic orders, group a, broker broker-b");
-  assert.equal(describeRun({ from_ms: Date.UTC(2026, 0, 2), to_ms: null }, NOW), "since 2 Jan 00:00 UTC");
-  assert.equal(describeRun({ from_ms: 0 }, NOW), "since 1 Jan 1970 00:00 UTC");
-  assert.equal(formatTime(Date.UTC(2026, 4, 9, 3, 4), NOW), "9 May 03:04");
+  assert.equal(describeRun({}), "all stored data");
+  assert.equal(describeRun({ from_ms: Date.UTC(2026, 10, 20), to_ms: Date.UTC(2026, 10, 21, 9, 7), topic: "orders", consumer_group: "a", broker: "broker-b" }),
+    "2026-11-20 00:00 to 2026-11-21 09:07 UTC, topic orders, group a, broker broker-b");
+  assert.equal(describeRun({ from_ms: Date.UTC(2026, 0, 2), to_ms: null }), "since 2026-01-02 00:00 UTC");
+  assert.equal(describeRun({ from_ms: 0 }), "since 1970-01-01 00:00 UTC");
 });
 
 test("a queued run names what it waits for", () => {

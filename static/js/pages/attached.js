@@ -1,6 +1,6 @@
 /** Attached brokers: copies of other brokers, whose clients' pulls, wake-ups and heartbeats are not known. */
 
-import { UNKNOWN, dateTime, isKnown, shortCount, span } from "../text/format.js";
+import { UNKNOWN, dateTimeSeconds, isKnown, shortCount, span } from "../text/format.js";
 import { t } from "../text/translate.js";
 
 /** Whether the brokers of this installation are attached. */
@@ -10,7 +10,7 @@ const WORDS = { connecting: t("connecting"), following: t("following"), waiting:
 
 /** One broker in words: `broker-a: messages since 13:36:50, following, 0 B behind`. */
 export function copyText(view) {
-  const begin = isKnown(view.min_ms) ? t("messages since {0}", dateTime(Number(view.min_ms)).replace(/\.\d+$/, "")) : t("no messages yet");
+  const begin = isKnown(view.min_ms) ? t("messages since {0}", dateTimeSeconds(Number(view.min_ms))) : t("no messages yet");
   const lag = isKnown(view.lag_bytes) ? t("{0} B behind", shortCount(Number(view.lag_bytes))) : t("how far behind is unknown");
   const time = isKnown(view.lag_ms) && Number(view.lag_ms) > 0 ? ` (${span(Number(view.lag_ms))})` : "";
   const words = [begin, WORDS[view.state] ?? UNKNOWN, `${lag}${time}`].join(t(", "));

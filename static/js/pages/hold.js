@@ -1,7 +1,7 @@
 /** The page of one held pull: whose it is, why it waits, and what happened to it. */
 
 import { el, setText } from "../dom.js";
-import { clockTime, dateTime, isoTime, seconds, visible } from "../text/format.js";
+import { dateTime, isoTime, seconds, visible } from "../text/format.js";
 import { aboutHold, ownerOf, stepsOfHold } from "../text/hold_time_line.js";
 import { request } from "../http.js";
 import { clientHref, groupHref, messagesHref, topicHref } from "../links.js";
@@ -30,7 +30,7 @@ function show(timeline) {
     [t("messages"), owner.topic && link(messagesHref(owner.topic), t("those of the topic"))]];
   part("facts").replaceChildren(...facts.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   part("steps").replaceChildren(...steps.slice(-MOST_STEPS).map(({ at, word, tone, text }) => el("li", { "data-step": word, "data-tone": tone },
-    el("span", { class: "step-time mono", title: isoTime(at) }, clockTime(at)), el("span", { class: "chip", "data-tone": tone }, word),
+    el("span", { class: "step-time mono", title: isoTime(at) }, dateTime(at)), el("span", { class: "chip", "data-tone": tone }, word),
     el("span", { class: "step-text" }, visible(text)))));
   setText(part("note"), [steps.length > MOST_STEPS ? t("the last {0} of {1} steps", MOST_STEPS, steps.length) : "",
     complete ? "" : t("not all of its events are kept, so steps are missing")].filter(Boolean).join(t("; ")));

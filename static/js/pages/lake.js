@@ -2,7 +2,8 @@
 
 import { el, setAttribute, setText } from "../dom.js";
 import { ago, count } from "../text/format.js";
-import { request, serverNow } from "../http.js";
+import { serverNow } from "../clock.js";
+import { request } from "../http.js";
 import { whenText } from "../cron.js";
 import { currentFill, hasFinished, lakeFigures, lakeNotes } from "../text/explain_lake.js";
 import { t } from "../text/translate.js";

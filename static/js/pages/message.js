@@ -2,7 +2,7 @@
 
 import { consumeDialog } from "./consume_directly.js";
 import { el, setAttribute, setText } from "../dom.js";
-import { clockTime, count, dateTime, isoTime, plural, visible } from "../text/format.js";
+import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
 import { request } from "../http.js";
 import { groupHref, messageHref, messagesHref } from "../links.js";
 import { queryOf, writeQuery } from "../search_state.js";
@@ -99,12 +99,8 @@ function showBody() {
 function showTimeLine(message, timeline) {
   const events = eventsOf(timeline);
   const steps = stepsOf(message, events);
-  let day = "";
   part("rows", "time-line").replaceChildren(...steps.slice(0, MOST_STEPS).map(({ at, word, tone, text, group }) => {
-    const date = dateTime(at).slice(0, -clockTime(at).length);
-    const before = date === day ? "" : date;
-    day = date;
-    return el("li", { "data-step": word, "data-tone": tone }, el("span", { class: "step-time mono", title: isoTime(at) }, `${before}${clockTime(at)}`),
+    return el("li", { "data-step": word, "data-tone": tone }, el("span", { class: "step-time mono", title: isoTime(at) }, dateTime(at)),
       el("span", { class: "chip", "data-tone": tone }, word), group ? el("a", { href: groupHref(group) }, group) : "",
       el("span", { class: "step-text" }, visible(text)));
   }));

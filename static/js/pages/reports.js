@@ -1,8 +1,9 @@
 /** The Reports page: polls the public API, each second while a run is active. */
 
 import { KeyedRows, el, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, span } from "../text/format.js";
-import { request, serverNow } from "../http.js";
+import { UNKNOWN, count, dateTimeSeconds, span } from "../text/format.js";
+import { serverNow } from "../clock.js";
+import { request } from "../http.js";
 import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
@@ -101,7 +102,7 @@ function showResult(section, run) {
   box.hidden = !run || !(run.headlines.length || run.notes.length);
   if (box.hidden || section.result === run.id) return;
   section.result = run.id;
-  setText(partOf(section, "about"), t("Run #{0}: {1}{2}", run.id, describeRun(run.parameters, serverNow()), run.parameters.compare ? t(", compared with the period before") : ""));
+  setText(partOf(section, "about"), t("Run #{0}: {1}{2}", run.id, describeRun(run.parameters), run.parameters.compare ? t(", compared with the period before") : ""));
   partOf(section, "words").replaceChildren(...run.words.map((sentence) => el("p", {}, sentence)));
   partOf(section, "figures").replaceChildren(...run.headlines.map(figure));
   partOf(section, "notes").replaceChildren(...run.notes.map((note) => el("li", {}, note)));
@@ -158,7 +159,7 @@ function doingText(run) {
   return run.doing && run.status === "running" ? `${run.doing}, ${run.percent} %` : run.doing;
 }
 
-const whenText = (run) => new Date(run.started_ms ?? run.created_ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+const whenText = (run) => dateTimeSeconds(run.started_ms ?? run.created_ms);
 const durationText = (ms) => ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms);
 
 function showFiles(row, run) {

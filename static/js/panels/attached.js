@@ -2,7 +2,8 @@
 
 import { panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, shortCount, span } from "../text/format.js";
-import { request, serverNow } from "../http.js";
+import { serverNow } from "../clock.js";
+import { request } from "../http.js";
 import { Poller } from "../poll.js";
 import { t } from "../text/translate.js";
 

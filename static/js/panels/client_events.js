@@ -1,7 +1,7 @@
 /** Events of clients and groups, newest first. */
 
 import { KeyedRows, el, hasSelection, panel, setAttribute, setText } from "../dom.js";
-import { clockTime, count } from "../text/format.js";
+import { count, dateTime } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
 import { explainEvent } from "../text/explain_group.js";
 import { MAX_EVENTS } from "../client_events.js";
@@ -24,7 +24,7 @@ export function clientEventsPanel({ link = true } = {}) {
     const { mark, word, tone, text } = explainEvent(event);
     const where = link && event.group ? el("a", { class: "event-group", href: groupHref(event.group) }, event.group) : "";
     return el("li", { "data-event": event.type, class: flashing ? "fresh" : null },
-      el("span", { class: "event-time mono quiet" }, clockTime(event.wall_ms)),
+      el("span", { class: "event-time mono quiet" }, dateTime(event.wall_ms)),
       el("span", { class: "chip", "data-tone": tone }, el("span", { class: "chip-mark", "aria-hidden": "true" }, mark), word),
       where, el("span", { class: "event-broker quiet" }), el("span", { class: "event-text" }, ...linked(text, event)));
   }

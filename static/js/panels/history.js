@@ -2,7 +2,7 @@
 
 import { isAttached, knownCharts } from "../pages/attached.js";
 import { el, panel, setText } from "../dom.js";
-import { UNKNOWN, dateTime, isKnown, micros, rate, shortCount } from "../text/format.js";
+import { UNKNOWN, dateTimeSeconds, isKnown, micros, rate, shortCount } from "../text/format.js";
 import { RANGES, lonely, missing, points, rangeOf, timeLabels, withRange } from "../history.js";
 import { request } from "../http.js";
 import { Chart, FONT, colour, countAxis, fromZero } from "./charts.js";
@@ -90,7 +90,7 @@ export function historyPanel(all, query = "") {
   }
 
   function show(answer) {
-    note(missing(answer, (ms) => dateTime(ms).replace(/\.\d+$/, "")));
+    note(missing(answer, (ms) => dateTimeSeconds(ms)));
     for (const { plot, box, lines } of drawn) {
       const data = points(answer, lines.map(({ metric }) => metric));
       box.dataset.known = data.slice(1).flat().filter(isKnown).length;
@@ -127,5 +127,5 @@ function options({ lines, format }, readout) {
 function readoutOf({ cursor: { idx, left }, data }, lines, format) {
   if (!isKnown(idx) || left < 0) return "";
   const values = lines.map(({ name }, i) => `${name ? `${name} ` : ""}${isKnown(data[i + 1][idx]) ? format(data[i + 1][idx]) : UNKNOWN}`);
-  return `${dateTime(data[0][idx] * 1000).replace(/\.\d+$/, "")} · ${values.join(t(", "))}`;
+  return `${dateTimeSeconds(data[0][idx] * 1000)} · ${values.join(t(", "))}`;
 }

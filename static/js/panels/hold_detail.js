@@ -3,7 +3,7 @@
 import { requestedBroker } from "../brokers.js";
 import { el, setText } from "../dom.js";
 import { explainEnd, explainHold, explainUnbegun } from "../text/explain.js";
-import { clockTime, seconds } from "../text/format.js";
+import { dateTime, seconds } from "../text/format.js";
 import { clientHref, groupHref, holdHref } from "../links.js";
 import { queueKey } from "../reducer.js";
 import { t } from "../text/translate.js";
@@ -23,7 +23,7 @@ export function holdDetail(part) {
       [t("group"), hold.group ? el("a", { href: groupHref(hold.group) }, hold.group) : "–"],
       [t("protocol"), hold.protocol],
       [t("filter"), hold.filter || "*"],
-      [t("held since"), clockTime(hold.suspended_at_ms)],
+      [t("held since"), dateTime(hold.suspended_at_ms)],
       [t("maximum hold time"), seconds(hold.deadline_ms - hold.suspended_at_ms)],
     ];
     return rows.map(entry);

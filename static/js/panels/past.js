@@ -1,7 +1,7 @@
 /** The slider of the live page that goes back to an earlier board: one of the last 10 minutes of the engine. */
 
 import { panel, setText } from "../dom.js";
-import { dateTime, plural } from "../text/format.js";
+import { dateTimeSeconds, plural } from "../text/format.js";
 import { requestNumbers } from "../http.js";
 import { queryOf, writeQuery } from "../search_state.js";
 import { t } from "../text/translate.js";
@@ -37,7 +37,7 @@ export function pastPanel({ show }) {
     if (isKept) go(at).then(place);
     else {
       place();
-      setText(part("when"), t("now; the board of {0} is not kept any more", dateTime(linked)));
+      setText(part("when"), t("now; the board of {0} is not kept any more", dateTimeSeconds(linked)));
     }
     linked = 0;
   }
@@ -51,7 +51,7 @@ export function pastPanel({ show }) {
   }
 
   function describe(board) {
-    const time = (ms) => dateTime(ms).replace(/\.\d+$/, "");
+    const time = (ms) => dateTimeSeconds(ms);
     const oldest = boards.length ? t("now; drag to go back to {0}", time(boards[0].at_ms)) : t("now; nothing is kept yet");
     const text = board ? `${time(board.at_ms)} · ${plural(board.holds_total, "{0} held pull", "{0} held pulls")}` : shown !== null ? time(shown) : oldest;
     setText(part("when"), text);

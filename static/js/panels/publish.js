@@ -1,7 +1,7 @@
 /** Publishes one message and shows where the broker stored it. */
 
 import { el, panel } from "../dom.js";
-import { clockTime, count, plural } from "../text/format.js";
+import { count, dateTime, plural } from "../text/format.js";
 import { request, topicPath } from "../http.js";
 import { messageHref } from "../links.js";
 import { messagesOf, pressKeys, sendAll } from "../publish_fields.js";
@@ -50,7 +50,7 @@ export function publishPanel() {
     result.toggleAttribute("data-good", true);
     result.replaceChildren(number > 1 ? plural(number, "{0} message stored, the last as ", "{0} messages stored, the last as ") : t("Stored as "),
       el("code", {}, `${stored.topic}@${stored.queue_id}`), t(" at offset {0}, ", count(stored.queue_offset)),
-      t("{0}, message id ", clockTime(Number(stored.store_time_ms))),
+      t("{0}, message id ", dateTime(Number(stored.store_time_ms))),
       el("a", { href: messageHref(stored) }, el("code", {}, stored.message_id)), ".");
   }
 

@@ -1,7 +1,8 @@
 /** "Show me": first a pull is held and woken, with a sentence for each thing that happens; then to a stuck group. */
 
 import { el } from "../dom.js";
-import { cause, count, micros, millis, plural } from "../text/format.js";
+import { cause, count, dateTimeSeconds, micros, millis, plural } from "../text/format.js";
+import { serverNow } from "../clock.js";
 import { request } from "../http.js";
 import { groupHref } from "../links.js";
 import { t } from "../text/translate.js";
@@ -39,7 +40,7 @@ export class Tour {
       t("The message was stored, but no pull of this page was answered within 8 s. See its row in the held pulls or the wake-ups."));
     answered.catch(() => {}); // reported below, or hidden by an error that came first
     const sentAt = performance.now();
-    const stored = await this.publish.publish({ topic, body: t("Hello at {0}", new Date().toLocaleTimeString()) });
+    const stored = await this.publish.publish({ topic, body: t("Hello at {0}", dateTimeSeconds(serverNow())) });
     this.#step(t("Published: the broker stored it in {0}@{1}, at offset {2}.", stored.topic, stored.queue_id, count(stored.queue_offset)));
     const pulled = await answered;
     this.#step(await this.#wakeSentence(pulled, topic, sentAt), { good: true });

@@ -2,7 +2,7 @@
 
 import { requestedBroker } from "../brokers.js";
 import { cell, clipLong, el, hasSelection, panel, queueIdText, setAttribute, setText } from "../dom.js";
-import { CAUSES, cause, clockTime, count, isAnswered, micros } from "../text/format.js";
+import { CAUSES, cause, count, dateTime, isAnswered, micros } from "../text/format.js";
 import { groupHref, holdHref } from "../links.js";
 import { MAX_WAKEUPS, queueKey, wakeupKey } from "../reducer.js";
 import { queryOf, writeQuery } from "../search_state.js";
@@ -114,7 +114,7 @@ function fill(row, wakeup) {
   const [key, queueId] = [queueKey(wakeup.topic, wakeup.queue_id), queueIdText(wakeup.queue_id)];
   setAttribute(row, "data-cause", wakeup.cause);
   setAttribute(row, "data-hold", wakeup.hold_id);
-  setText(parts.time, clockTime(wakeup.wall_ms));
+  setText(parts.time, dateTime(wakeup.wall_ms));
   setAttribute(parts.cause, "title", means);
   setText(parts.mark, mark);
   setText(parts.word, word);

@@ -1,6 +1,6 @@
 /** Rules, alerts and channels in words. Pure. */
 
-import { count, dateTime, plural, span } from "./format.js";
+import { count, dateTimeSeconds, plural, span } from "./format.js";
 import { ALERTS } from "./server/alerts.js";
 import { serverText } from "./server/texts.js";
 import { t } from "./translate.js";
@@ -101,7 +101,7 @@ export function targetText(channel) {
 
 /** Without milliseconds, which nobody needs here. */
 export function timeText(ms) {
-  return dateTime(ms).replace(/\.\d+$/, "");
+  return dateTimeSeconds(ms);
 }
 
 /** The badge in the header: {text, severity}; null when nothing fires. */

@@ -1,6 +1,6 @@
 /** Sentences that explain why a pull is held and how it ended. Pure. */
 
-import { cause, clockTime, count, isAnswered, micros, millis, plural, seconds } from "./format.js";
+import { cause, count, dateTime, isAnswered, micros, millis, plural, seconds } from "./format.js";
 import { queueKey } from "../reducer.js";
 import { choose, t } from "./translate.js";
 
@@ -49,7 +49,7 @@ export function waitForOrder({ topic, waits_for: { queue_id, messages, client_id
   const who = client_id || t("an unknown client");
   return choose(messages, "Waits to pop in order: when its hold began, {2} was handed out to {1}, with {0} acknowledgement missing. The queue is free when it comes, at {3} at the latest.",
     "Waits to pop in order: when its hold began, {2} was handed out to {1}, with {0} acknowledgements missing. The queue is free when they come, at {3} at the latest.",
-    count(messages), who, queueKey(topic, queue_id), clockTime(until_ms));
+    count(messages), who, queueKey(topic, queue_id), dateTime(until_ms));
 }
 
 function waitEnd(hold, now, longPollingEnable) {
@@ -76,7 +76,7 @@ export function explainEnd(hold, wakeup) {
 
 /** A selected hold on a board of the past that is older than the hold. */
 export function explainUnbegun(hold) {
-  return t("Not held yet at this moment: its hold began at {0}.", clockTime(hold.suspended_at_ms));
+  return t("Not held yet at this moment: its hold began at {0}.", dateTime(hold.suspended_at_ms));
 }
 
 /** How a pull of the in-page consumer was answered, in one line. */

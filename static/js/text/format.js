@@ -1,5 +1,6 @@
 /** Formats of numbers, durations and names. Pure. An unknown value is "unknown", never 0. */
 
+import { serverNow } from "../clock.js";
 import { choose, language, t } from "./translate.js";
 
 export const UNKNOWN = t("unknown");
@@ -92,7 +93,7 @@ export function ago(ms) {
   return ms < 1000 ? t("now") : t("{0} ago", span(ms));
 }
 
-/** Time of day in the reader's time zone, with milliseconds: "14:03:22.118". */
+/** Time of day in the reader's time zone; `dateTime` adds the date where it is needed. With milliseconds: "14:03:22.118". */
 export function clockTime(wallMs) {
   if (!isKnown(wallMs)) return UNKNOWN;
   const date = new Date(wallMs);
@@ -101,11 +102,29 @@ export function clockTime(wallMs) {
     String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** Date and time in the reader's time zone: "14:03:22.118" today, "2026-11-22 14:03:22.118" on other days. */
-export function dateTime(wallMs, nowMs = Date.now()) {
+/** The time of all pages, in the reader's time zone: "14:03:22.118" today, "2026-11-22 14:03:22.118 GMT+8" on other days.
+ * Today is the server's, because the browser's clock may be wrong. */
+export function dateTime(wallMs, nowMs = serverNow()) {
+  return onItsDay(wallMs, nowMs, clockTime);
+}
+
+/** The same to the second. */
+export function dateTimeSeconds(wallMs, nowMs = serverNow()) {
+  return onItsDay(wallMs, nowMs, (ms) => clockTime(ms).slice(0, -4));
+}
+
+function onItsDay(wallMs, nowMs, clock) {
   if (!isKnown(wallMs)) return UNKNOWN;
   const day = dayOf(wallMs);
-  return day === dayOf(nowMs) ? clockTime(wallMs) : `${day} ${clockTime(wallMs)}`;
+  return day === dayOf(nowMs) ? clock(wallMs) : `${day} ${clock(wallMs)} ${zoneOf(wallMs)}`;
+}
+
+/** The reader's time zone at a time: "GMT+8", "GMT-3:30", "UTC". */
+function zoneOf(wallMs) {
+  const east = -new Date(wallMs).getTimezoneOffset();
+  if (!east) return "UTC";
+  const [hours, minutes] = [Math.floor(Math.abs(east) / 60), Math.abs(east) % 60];
+  return `GMT${east < 0 ? "-" : "+"}${hours}${minutes ? `:${String(minutes).padStart(2, "0")}` : ""}`;
 }
 
 function dayOf(wallMs) {
@@ -129,8 +148,8 @@ export function visible(text) {
 }
 
 /** A text of the server with its times, such as 2026-11-23T17:04:10Z, in the reader's time zone. */
-export function withLocalTimes(text, nowMs = Date.now()) {
-  const local = (time) => dateTime(Date.parse(time), nowMs).replace(/\.000$/, "");
+export function withLocalTimes(text, nowMs = serverNow()) {
+  const local = (time) => dateTimeSeconds(Date.parse(time), nowMs);
   return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, local);
 }
 

@@ -1,7 +1,7 @@
 /** The time line of one held pull, from its events. Pure. */
 
 import { acceptsAll, isPop, waitReason } from "./explain.js";
-import { cause, clockTime, count, micros, millis, plural } from "./format.js";
+import { cause, count, dateTime, micros, millis, plural } from "./format.js";
 import { queueKey } from "../reducer.js";
 import { choose, t } from "./translate.js";
 
@@ -51,7 +51,7 @@ export function aboutHold({ hold, events }) {
   const passed = events.findLast(({ type }) => type === "pull_passed_over");
   const end = Number(passed?.to_offset ?? hold.queue_max_offset);
   const row = { ...hold, pull_from_offset: Number(hold.pull_from_offset) };
-  return t("{0} It is answered at {1} at the latest.", waitReason(row, { max_offset: end }), clockTime(Number(hold.deadline_ms)));
+  return t("{0} It is answered at {1} at the latest.", waitReason(row, { max_offset: end }), dateTime(Number(hold.deadline_ms)));
 }
 
 /** Whose pull it is: its row while it is held, otherwise an event of it; {} if neither is known. */

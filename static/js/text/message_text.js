@@ -1,5 +1,6 @@
 /** What a message's page says about it, and how its body is shown: as text, as JSON or as bytes. Pure. */
 
+import { serverNow } from "../clock.js";
 import { dateTime, plural, visible } from "./format.js";
 import { t } from "./translate.js";
 
@@ -16,7 +17,7 @@ export function dueOf(properties, storedMs) {
 }
 
 /** What a message in a topic of the broker's own is for; "" for all others. */
-export function purposeOf({ topic, properties, store_time_ms: stored }, nowMs = Date.now()) {
+export function purposeOf({ topic, properties, store_time_ms: stored }, nowMs = serverNow()) {
   if (topic === "SCHEDULE_TOPIC_XXXX") return t("It is for {0}, after the delay of level {1}.", properties.REAL_TOPIC, properties.DELAY);
   if (topic !== "rmq_sys_wheel_timer") return "";
   const time = dateTime(dueOf(properties, Number(stored)), nowMs);

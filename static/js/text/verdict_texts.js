@@ -1,7 +1,7 @@
 /** The server's verdicts in another language than English, from their evidence. In English the server's own sentence is
  * shown. The tests compare the ids with the server's catalogue. Pure. */
 
-import { clockTime, count, dateTime, isKnown, plural, span } from "./format.js";
+import { count, dateTimeSeconds, isKnown, plural, span } from "./format.js";
 import { joinNames } from "./explain_group.js";
 import { serverText } from "./server/texts.js";
 import { language, t } from "./translate.js";
@@ -9,14 +9,14 @@ import { ADVICE } from "./verdict_advice.js";
 
 const names = (list) => joinNames(list ?? []);
 const age = (ms) => (Number(ms) < 1000 ? t("less than 1 s") : span(Number(ms)));
-const at = (ms) => dateTime(Number(ms)).replace(/\.\d+$/, "");
+const at = (ms) => dateTimeSeconds(Number(ms));
 const messages = (number) => plural(number, "{0} message", "{0} messages");
 const queues = (number) => plural(number, "{0} queue", "{0} queues");
 
 const oldest = (e) => (isKnown(e.oldest_ms) && Number(e.waiting) ? t(", the oldest for {0}", age(e.oldest_ms)) : "");
 const waiting = (e) => t("{0} waiting{1}", messages(e.waiting), oldest(e));
 const soon = (ms, now) => (now === null ? "" : Number(ms) - now < 1000 ? t(" (now)") : t(" (in {0})", age(Number(ms) - now)));
-const next = (ms, now) => (isKnown(ms) ? t(", the next at {0}{1}", clockTime(Number(ms)).replace(/\.\d+$/, ""), soon(ms, now)) : "");
+const next = (ms, now) => (isKnown(ms) ? t(", the next at {0}{1}", dateTimeSeconds(Number(ms)), soon(ms, now)) : "");
 const still = (e) => t("{0} unacknowledged for {1}", messages(e.messages), age(e.stands_still_ms));
 const tries = (e) => (isKnown(e.tries) ? t(", try {0}", count(e.tries)) : "");
 const cameBack = (e) => (isKnown(e.tried) ? t("{0} out of {1}", count(e.returned), messages(e.tried)) : messages(e.returned));

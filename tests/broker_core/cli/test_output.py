@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ from broker_core.cli.output import (
     print_json,
     print_table,
     printable,
+    with_local_times,
 )
 from broker_core.client import MessageExt
 from broker_core.formats.commit_log_record import decode, encode
@@ -55,6 +57,18 @@ def test_unknown_values_are_not_shown_as_0() -> None:
     assert (number(None), number(0), number(12345)) == ("-", "0", "12,345")
     assert local_time(None) == local_time(0) == local_time(1 << 62) == "-"
     assert local_time(1_700_000_000_123).partition(".")[2].startswith("123")
+
+
+def test_times_of_sentences_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    try:
+        sentence = "Refused since 2026-11-23T17:04:10Z, 3 times, by 2026-99-23T17:04:10Z."
+        shown = "Refused since 2026-11-24 01:04:10+0800, 3 times, by 2026-99-23T17:04:10Z."
+        assert with_local_times(sentence) == shown
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_body_is_text_or_bytes() -> None:

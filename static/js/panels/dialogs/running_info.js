@@ -2,7 +2,8 @@
 
 import { el, setText } from "../../dom.js";
 import { count } from "../../text/format.js";
-import { request, serverNow } from "../../http.js";
+import { serverNow } from "../../clock.js";
+import { request } from "../../http.js";
 import { askedText, clientsOf, stacksText } from "../../text/running_info.js";
 import { t } from "../../text/translate.js";
 

@@ -74,12 +74,11 @@ def compute_before(report: Report, facts: Facts, period: Period, brokers: int) -
 
 
 def _rows_of(table: Table, facts: DataFrame, brokers: int) -> DataFrame:
-    """The table's sorted rows: first those of all brokers together, then by time or by day with the worst first."""
+    """The table's sorted rows: first those of all brokers together, then by time, and the worst first."""
     if table.across and brokers > 1:
         facts = facts.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))
     rows = table.make(facts)
-    times = ("day_ts",) if table.worst else ("day_ts", "minute_ts")
-    first = [F.col(name) for name in times if name in rows.columns]
+    first = [F.col(name) for name in ("day_ts", "minute_ts") if name in rows.columns]
     first += [F.desc_nulls_last(table.worst)] if table.worst else []
     return rows.orderBy(F.col("broker") != ALL_BROKERS, *first, *rows.columns)
 

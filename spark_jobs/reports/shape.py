@@ -88,7 +88,7 @@ class Table(NamedTuple):
     of: str
     make: Callable[["DataFrame"], "DataFrame"]
     worst: str = ""
-    """The column whose largest values come first; tables without one are ordered by time or by their columns."""
+    """The column whose largest values come first; of the same time, if the table has times."""
     across: bool = True
     """Whether it also has rows for all brokers together if there are several."""
 

@@ -26,6 +26,8 @@ SUSPEND_US = 15_000_000
 """How long pulls are held that were recorded under short polling: RocketMQ's brokerSuspendMaxTimeMillis."""
 PULL_BATCH_SIZE = 32
 """Messages of an answer under short polling: the default of RocketMQ's push consumers."""
+LEAST_FOR_PERCENTILES = 20
+"""Of fewer delays a percentile says nothing."""
 
 
 class Wait(NamedTuple):
@@ -67,7 +69,10 @@ class Outcome(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """All waits under one method. The delays are those of ``samples`` waits, None without any."""
+    """All waits under one method. The delays are those of ``samples`` waits, None without any.
+
+    ``delays_us`` has each of them, in order, if they are fewer than LEAST_FOR_PERCENTILES; it is empty otherwise.
+    """
 
     method: str
     requests: int
@@ -76,6 +81,7 @@ class Totals(NamedTuple):
     p50_us: int | None
     p99_us: int | None
     max_us: int | None
+    delays_us: list[int]
 
 
 def decode_pulls(strings: list[str], entries: bytes) -> list[JournalEntry]:
@@ -205,6 +211,7 @@ def _totals(method: str, outcomes: Sequence[Outcome]) -> Totals:
         p50_us=_percentile(delays, 50),
         p99_us=_percentile(delays, 99),
         max_us=delays[-1] if delays else None,
+        delays_us=delays if len(delays) < LEAST_FOR_PERCENTILES else [],
     )
 
 

@@ -27,7 +27,8 @@ class PollingTotals(Model, frozen=True, kw_only=True, gc=False):
     """All waits under one method: requests, those answered without messages, and how late messages were given.
 
     The delays are those of `samples` waits in which the moment of the arrival is known; null without any. They
-    are in microseconds, but the model behind them is coarser.
+    are in microseconds, but the model behind them is coarser. Fewer than 20 are too few for percentiles:
+    `delays_us` has each of them then, the smallest first, and is empty otherwise.
     """
 
     method: Literal["long_polling", "short_polling", "stock_rocketmq"]
@@ -37,6 +38,7 @@ class PollingTotals(Model, frozen=True, kw_only=True, gc=False):
     p50_us: int | None
     p99_us: int | None
     max_us: int | None
+    delays_us: list[int]
 
 
 class WhatIf(Model, frozen=True, kw_only=True, gc=False):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.what_if import (
     HOLD_CHECK_US,
+    LEAST_FOR_PERCENTILES,
     PULL_BATCH_SIZE,
     REPUT_US,
     SUSPEND_US,
@@ -128,6 +129,7 @@ def test_totals_are_those_of_all_waits(several: list[Wait], interval_ms: int) ->
     long = by_method["long_polling"]
     assert long.requests == sum(poll_long(wait).requests for wait in several)
     assert (long.samples, long.max_us) == (len(known), known[-1] if known else None)
+    assert list(long.delays_us) == (known if len(known) < LEAST_FOR_PERCENTILES else [])
     if known:
         assert long.p50_us == known[(len(known) + 1) // 2 - 1]
         assert sum(delay <= (long.p99_us or 0) for delay in known) * 100 >= 99 * len(known)

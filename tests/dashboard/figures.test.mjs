@@ -51,7 +51,7 @@ describe("the end of a hold", () => {
   test("by its client", () => assert.match(end({ cause: "channel_gone", wake_us: 0 }), /^Released after 4\.2 s: its client disconnected/));
   test("unknown to the page", () => assert.match(explainEnd(HOLD, null), /no longer has its wake-up/));
   test("that had not begun on a board of the past", () => {
-    assert.match(explainUnbegun(HOLD), /^Not held yet at this moment: its hold began at \d\d:\d\d:\d\d/);
+    assert.match(explainUnbegun(HOLD), /^Not held yet at this moment: its hold began at 1970-01-01 \d\d:\d\d:\d\d\.\d{3} /);
   });
   test("in one line for the in-page consumer", () => {
     assert.equal(explainPull(null, null, null), "answered at once, not held");

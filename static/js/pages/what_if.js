@@ -6,7 +6,7 @@ import { queryOf, readAddress, writeAddress } from "../search_state.js";
 import { methodRow, sampleNote, summaryText } from "../text/what_if_text.js";
 import { t } from "../text/translate.js";
 
-const LABELS = ["", t("requests"), t("empty"), "p50", "p99", t("max")];
+const LABELS = { requests: t("requests"), empty: t("empty"), p50: "p50", p99: "p99", max: t("max"), delays: t("each delay") };
 
 export function whatIfPanel(topic) {
   const { part } = panel("what-if");
@@ -17,7 +17,8 @@ export function whatIfPanel(topic) {
     setText(part("summary"), summaryText(answer));
     setText(part("note"), sampleNote(answer));
     part("rows").replaceChildren(...answer.methods.map((totals) => el("tr", { role: "row", "data-method": totals.method },
-      ...methodRow(totals, answer.interval_ms).map((text, place) => el("td", { role: "cell", class: place ? "num" : "method-cell", "data-label": LABELS[place] || null }, text)))));
+      ...Object.entries(methodRow(totals, answer.interval_ms)).map(([name, text]) => el("td", { role: "cell", class: name === "method" ? "method-cell" : "num",
+        colspan: name === "delays" ? 3 : null, title: name === "delays" ? t("Each delay: of fewer than 20, percentiles say nothing") : null, "data-label": LABELS[name] ?? null }, text)))));
     part("table").hidden = !answer.pulls;
   }
 

@@ -11,10 +11,12 @@ export function methodText(method, intervalMs) {
     stock_rocketmq: t("stock RocketMQ") }[method] ?? method;
 }
 
-/** A row of the table: name, requests, empty answers and delays, as texts. */
+/** A row of the table: name, requests, empty answers and delays, as texts. `delays` replaces p50, p99 and the maximum if they
+ * are of few waits: each delay. */
 export function methodRow(totals, intervalMs) {
-  const { method, requests, empty, p50_us: p50, p99_us: p99, max_us: max } = totals;
-  return [methodText(method, intervalMs), count(requests), count(empty), micros(p50), micros(p99), micros(max)];
+  const { method, requests, empty, p50_us: p50, p99_us: p99, max_us: max, delays_us: delays } = totals;
+  const row = { method: methodText(method, intervalMs), requests: count(requests), empty: count(empty) };
+  return delays.length ? { ...row, delays: delays.map(micros).join(t(", ")) } : { ...row, p50: micros(p50), p99: micros(p99), max: micros(max) };
 }
 
 /** What was replayed, and how many requests short polling would have sent: sentences. */
@@ -27,7 +29,7 @@ export function summaryText({ pulls, empty, waits, complete, from_ms: from, to_m
   const cost = !more ? t(" Short polling every {0} would have sent as many requests.", interval(every))
     : more > 0 ? plural(more, " Short polling every {1} would have sent {0} request more.", " Short polling every {1} would have sent {0} requests more.", interval(every))
       : plural(-more, " Short polling every {1} would have sent {0} request fewer.", " Short polling every {1} would have sent {0} requests fewer.", interval(every));
-  const late = isKnown(short.p50_us) ? t(" Messages would have been given {0} after they came (p50), instead of {1}.", micros(short.p50_us), micros(long.p50_us)) : "";
+  const late = !isKnown(short.p50_us) ? "" : short.delays_us.length ? t(" Messages would have been given {0} after they came at most, instead of {1}.", micros(short.max_us), micros(long.max_us)) : t(" Messages would have been given {0} after they came (p50), instead of {1}.", micros(short.p50_us), micros(long.p50_us));
   return `${happened}${cost}${late}${range}`;
 }
 

@@ -37,6 +37,7 @@ async def test_three_methods_side_by_side(client: httpx.AsyncClient, port: FakeP
         "p50_us": 200,
         "p99_us": 200,
         "max_us": 200,
+        "delays_us": [200],
     }
     assert (short["method"], short["requests"], short["empty"], short["max_us"]) == ("short_polling", 5, 4, 200_200)
     assert (stock["method"], stock["requests"], stock["max_us"]) == ("stock_rocketmq", 2, 400)

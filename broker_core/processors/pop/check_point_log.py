@@ -2,7 +2,8 @@
 
 REVIVE_GROUP has the offset of the last record that a start need not read: RocketMQ begins behind it. A pop moves its
 group's offset at once, but consumerOffset.json is written later. So a start also takes a group's offsets from the check
-points behind those of OFFSETS_GROUP, which were stored after the table was copied.
+points behind those of OFFSETS_GROUP, which were stored after the table was copied. Check points that a timer wheel
+delivered say nothing about offsets: RocketMQ moved the offset long before, and it may have been reset since.
 
 A power cut may keep later pages of the log and lose earlier ones. Behind lost records a start takes no pop and no
 acknowledgement for granted: the copy that an acknowledgement stands for may be lost, or the check point of an earlier
@@ -191,8 +192,7 @@ def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) 
 def take_delivered(context: Context, record: CommitLogRecord, stored: DispatchRequest, now: Now) -> None:
     """Do what a record says that RocketMQ gave to its timer wheel, and that was due. It is in the revive log now.
 
-    ``record`` is that of the timer queue, ``stored`` its copy in the revive log. No group's offset moves: RocketMQ did
-    that when the messages were popped, and the offset may have been reset since.
+    ``record`` is that of the timer queue, ``stored`` its copy in the revive log. No group's offset moves.
     """
     context.check_points.extend(stored.queue_id, stored.queue_offset + 1)
     context.check_points.log_end = stored.physical_offset + stored.size
@@ -265,7 +265,7 @@ class _Load:
             is_timed=bool(message_properties.find(record.properties, TIMER_DEQUEUE_MS)),
         )
         queue, is_again = (stored.group, stored.topic, stored.queue_id), stored.put_again is not None
-        if record.queue_offset >= self._known:
+        if record.queue_offset >= self._known and not point.is_timed:
             committed = self._context.offsets.query(*queue)
             if is_behind_lost and (committed is None or committed < waiting[0] + is_again):
                 self._undone.append((point, NO_OFFSET if committed is None else committed))

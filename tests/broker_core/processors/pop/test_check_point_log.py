@@ -402,6 +402,21 @@ def test_a_reset_of_the_group_is_kept() -> None:
     assert bench.context.offsets.query("g", "orders", 0) == 0
 
 
+def test_a_reset_of_the_group_is_kept_by_a_start() -> None:
+    """The check point was delivered after the offsets had been written last."""
+    bench = Bench()
+    popped_at_rocketmq(bench, 2, 0, 1)
+    bench.context.offsets.commit("g", "orders", 0, 0)
+    pass_seconds(bench, 8)
+    check_point_log.note_progress(bench.context)
+    bench.context.store.table_write("consumerOffset", bench.context.offsets.as_table()).run()
+    pass_seconds(bench, 1)
+    assert bench.context.check_points.messages == 2
+    again = restart(bench)
+    assert again.context.check_points.messages == 2
+    assert again.context.offsets.query("g", "orders", 0) == 0
+
+
 def test_a_bad_check_point_is_passed_over() -> None:
     bench = Bench()
     popped_at_rocketmq(bench, 1)

@@ -71,7 +71,7 @@ class EngineHost:
         self._sessions = sessions
         self._clients: Follower | OwnConsumerQuestions | None = follower
         if remoting is not None and sessions is not None:
-            self._clients = OwnConsumerQuestions(remoting, clock, sessions.identity.broker_name)
+            self._clients = OwnConsumerQuestions(sessions, clock, remoting.host, remoting.ports[0])
         self._relays = 0
         self._ha_server = ha_server
         self.limits = limits or Limits()
@@ -128,8 +128,6 @@ class EngineHost:
         self.fanout.stop()
         if self._follower is not None:
             await self._follower.stop()
-        elif self._clients is not None:
-            await self._clients.stop()
         if self.routes is not None:
             await self.routes.stop()
         if self.remoting is not None:

@@ -4,9 +4,9 @@
     broker  --> committed offsets, and those of pulls     (GET_CONSUME_STATS)
     broker  --> client: what it has, its stacks           (GET_CONSUMER_RUNNING_INFO, which the broker passes on)
 
-A follower asks the broker that it follows. A broker with a store of its own asks itself, over the port that RocketMQ's
-tools use. The answers about a followed broker also go to the engine, so that its verdicts know which client has
-messages without committing them.
+A follower asks the broker that it follows. A broker with a store of its own asks itself by the same requests, without
+a socket. The answers about a followed broker also go to the engine, so that its verdicts know which client has messages
+without committing them.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 
 from broker_core.client.mq_client_exception import MQBrokerException, MQClientException
 from broker_core.clock import Clock
-from broker_core.codes import ResponseCode
+from broker_core.codes import RequestCode, ResponseCode
 from broker_core.commands import (
     ConsumerRunningInfo,
     ConsumerRunningInfos,
@@ -29,9 +29,11 @@ from broker_core.commands import (
     ReplicatePulls,
     Reply,
 )
+from broker_core.remoting.frame_decoder import FrameDecoder
+from broker_core.remoting.remoting_command import RemotingCommand
 from broker_core.server.attach.cluster_client import ClusterClient, by_queue
 from broker_core.server.attach.engine_calls import EngineCalls, EngineRefused
-from broker_core.server.remoting_server import RemotingServer
+from broker_core.server.broker_session import BrokerSession, BrokerSessions
 from broker_core.tasks import end_task, start_task
 
 QUESTIONS = 2
@@ -47,7 +49,7 @@ QUEUES_A_TURN = 100
 STACK_CHARACTERS = 1 << 20
 PROPERTIES = 50
 LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a server that listens on all addresses is asked."""
+"""The address that stands for all of this machine, in an answer."""
 
 
 class ConsumerQuestions:
@@ -59,15 +61,15 @@ class ConsumerQuestions:
         self._engine = engine
         self._clock = clock
         self._broker_name = broker_name
-        self._under_way = 0
+        self.under_way = 0
 
     async def answer(self, address: str, command: GetConsumerRunningInfo) -> Reply:
         """ConsumerRunningInfos, or Failed. ``address``: the broker to ask; empty if none is known yet."""
         if not address:
             return _failed("the followed broker is not known yet, so it cannot be asked")
-        if self._under_way >= QUESTIONS:
-            return _failed(f"{self._under_way} questions to {address} are under way; try again when they are answered")
-        self._under_way += 1
+        if self.under_way >= QUESTIONS:
+            return _failed(f"{self.under_way} questions to {address} are under way; try again when they are answered")
+        self.under_way += 1
         try:
             return await self._ask(address, command)
         except MQBrokerException as error:
@@ -79,7 +81,7 @@ class ConsumerQuestions:
         except OSError as error:
             return _failed(f"{address} does not answer: {error.strerror or error}")
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
 
     async def _ask(self, address: str, command: GetConsumerRunningInfo) -> Reply:
         end_ns = self._clock.mono_ns() + int(ALL_S * 1e9)
@@ -184,22 +186,64 @@ class ConsumerQuestions:
                 raise MQClientException(str(error)) from error
 
 
-class OwnConsumerQuestions:
-    """Questions to the clients of this process's broker."""
+class _OwnBroker(ClusterClient):
+    """This process's broker, asked without a socket: its port may be full, or speak only TLS. Its session's channel."""
 
-    def __init__(self, server: RemotingServer, clock: Clock, broker_name: str) -> None:
-        host = LOOPBACK.get(server.host, server.host)
-        self._address = f"[{host}]:{server.ports[0]}" if ":" in host else f"{host}:{server.ports[0]}"
-        self._cluster = ClusterClient(self._address)
-        self._questions = ConsumerQuestions(self._cluster, None, clock, broker_name)
+    remote_host = "127.0.0.1"
+    remote_port = 0
+
+    def __init__(self, sessions: BrokerSessions, address: str) -> None:
+        super().__init__(address)
+        self._sessions = sessions
+        self._session: BrokerSession | None = None
+        self._calls: dict[int, asyncio.Future[RemotingCommand]] = {}
+        self._opaque = 0
+
+    async def _invoke(
+        self, address: str, code: RequestCode, ext_fields: dict[str, str], timeout_s: float
+    ) -> RemotingCommand:
+        session = self._session = self._session or self._sessions.make_session(self)
+        self._opaque = opaque = self._opaque + 1
+        call: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        self._calls[opaque] = call
+        try:
+            session.receive([RemotingCommand.request(code, ext_fields, opaque=opaque)])
+            async with asyncio.timeout(timeout_s):
+                return await call
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {timeout_s:g} s") from None
+        finally:
+            del self._calls[opaque]
+
+    def send(self, data: bytes) -> None:
+        """Take an answer of the broker."""
+        for answer in FrameDecoder().feed(data):
+            call = self._calls.get(answer.opaque)
+            if call is not None and not call.done():
+                call.set_result(answer)
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.closed()
+
+
+class OwnConsumerQuestions:
+    """Questions to the clients of this process's broker. Answers name its ``host`` and ``port``."""
+
+    def __init__(self, sessions: BrokerSessions, clock: Clock, host: str, port: int) -> None:
+        host = LOOPBACK.get(host, host)
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._broker = _OwnBroker(sessions, self._address)
+        self._questions = ConsumerQuestions(self._broker, None, clock, sessions.identity.broker_name)
 
     async def running_info(self, command: GetConsumerRunningInfo) -> Reply:
         """What the broker and its clients answer now: ConsumerRunningInfos or Failed."""
-        return await self._questions.answer(self._address, command)
-
-    async def stop(self) -> None:
-        """Close the connection, if there is one."""
-        await self._cluster.close()
+        try:
+            return await self._questions.answer(self._address, command)
+        finally:
+            if not self._questions.under_way:
+                await self._broker.close()
 
 
 def _failed(remark: str) -> Failed:

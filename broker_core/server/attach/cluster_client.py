@@ -160,7 +160,7 @@ class ClusterClient:
         if code not in ALLOWED:
             raise ValueError(f"a follower does not send request {code.name}")
         texts = {name: str(value) for name, value in fields.items()}
-        answer = await self._api.connection(address).invoke(code, texts, timeout_s=timeout_s)
+        answer = await self._invoke(address, code, texts, timeout_s)
         if answer.code == ResponseCode.NO_PERMISSION:
             raise AccessRefused(code, answer.remark, address)
         if answer.code != ResponseCode.SUCCESS:
@@ -168,6 +168,12 @@ class ClusterClient:
         if len(answer.body) > MAX_BODY:
             raise MQClientException(f"{address} answered {code.name} with {len(answer.body)} bytes, which is too much")
         return answer
+
+    async def _invoke(
+        self, address: str, code: RequestCode, ext_fields: dict[str, str], timeout_s: float
+    ) -> RemotingCommand:
+        """Send a request and return the answer. Raises OSError if none comes."""
+        return await self._api.connection(address).invoke(code, ext_fields, timeout_s=timeout_s)
 
     async def brokers(self) -> dict[str, BrokerMembers]:
         """The brokers of the cluster by name, from the first name server that answers (GET_BROKER_CLUSTER_INFO)."""

@@ -1,6 +1,9 @@
-"""What a followed broker and its clients answer when a person asks."""
+"""What a broker and its clients answer when a person asks."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +12,22 @@ from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.codes import RequestCode
 from broker_core.commands import MessageQueue
+from broker_core.remoting import fastjson
+from broker_core.remoting.frame_decoder import FrameDecoder
+from broker_core.remoting.remoting_command import RemotingCommand
+from broker_core.remoting.requests import Identity
 from broker_core.server import consumer_questions
 from broker_core.server.attach.cluster_client import ClusterClient
+from broker_core.server.attach.engine_calls import EngineCalls
 from broker_core.server.attach.slave_synchronize import SlaveSynchronize
-from broker_core.server.consumer_questions import ConsumerQuestions
+from broker_core.server.broker_session import BrokerSessions
+from broker_core.server.consumer_questions import ConsumerQuestions, OwnConsumerQuestions
 from broker_core.verdicts.judge import judge
+from tests.bridge.conftest import new_host
 from tests.fakes.fake_master import FakeMaster, fake_master
 from tests.fakes.followed import blocks_of, log_of, master
 from tests.fakes.following import Copy, empty_copy
+from tests.fakes.remoting import HEARTBEAT
 
 
 def process_queue(queue_id: int, consumed_ms: int, cached: int = 4, broker: str = "broker-a") -> dict[Any, Any]:
@@ -135,3 +146,65 @@ async def test_only_few_questions_are_under_way_at_a_time() -> None:
         assert isinstance(await questions.answer(leader.address, command), c.ConsumerRunningInfos)
         assert isinstance(await questions.answer("", command), c.Failed)
         await client.close()
+
+
+# --- a broker with a store of its own ---------------------------------------------------------------------------------
+
+
+class Member:
+    """The channel of a client that answers what it has, after ``silent`` questions without an answer."""
+
+    remote_host, remote_port = "10.0.0.2", 40_000
+
+    def __init__(self, sessions: BrokerSessions, silent: int = 0) -> None:
+        self.silent = silent
+        self.joined = asyncio.Event()
+        self.session = sessions.make_session(self)
+        self.session.receive([RemotingCommand.request(34, {}, HEARTBEAT, opaque=1)])
+
+    def send(self, data: bytes) -> None:
+        (command,) = FrameDecoder().feed(data)
+        if command.is_response:
+            self.joined.set()
+        elif command.code == RequestCode.GET_CONSUMER_RUNNING_INFO and not self.silent:
+            body = fastjson.encode(running(process_queue(0, 5)))
+            self.session.receive([command.response(0, "", {}, body)])
+        elif command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            self.silent -= 1
+
+
+@asynccontextmanager
+async def own_broker(folder: Path) -> AsyncIterator[tuple[BrokerSessions, OwnConsumerQuestions]]:
+    host = new_host(folder)
+    await host.start()
+    sessions = BrokerSessions(host.runner, Identity("broker-a", 0))
+    try:
+        yield sessions, OwnConsumerQuestions(sessions, SystemClock(), "::", 10911)
+    finally:
+        await host.stop()
+
+
+async def test_a_broker_asks_itself_without_a_port(tmp_path: Path) -> None:
+    async with own_broker(tmp_path) as (sessions, own):
+        member = Member(sessions)
+        await member.joined.wait()
+        answer = await own.running_info(c.GetConsumerRunningInfo(group="g"))
+        assert isinstance(answer, c.ConsumerRunningInfos), answer
+        assert (answer.source, answer.broker, answer.members) == ("[::1]:10911", "broker-a", 1)
+        (client,) = answer.clients
+        assert (client.client_id, client.problem) == ("10.0.0.2@1", "")
+        assert [(queue.topic, queue.cached, queue.consumed_ms) for queue in client.queues] == [("orders", 4, 5)]
+        clients = await EngineCalls(sessions.runner).call(c.GetClients())  # type: ignore[arg-type]
+        assert [one.client_id for one in clients.clients] == ["10.0.0.2@1"], "no connection is left"
+
+
+async def test_a_member_of_the_own_broker_that_does_not_answer_has_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_questions, "CLIENT_S", 0.01)
+    async with own_broker(tmp_path) as (sessions, own):
+        member = Member(sessions, silent=1)
+        await member.joined.wait()
+        answer = await own.running_info(c.GetConsumerRunningInfo(group="g"))
+        assert isinstance(answer, c.ConsumerRunningInfos)
+        assert [client.problem for client in answer.clients] == ["no answer within 0.01 s"]

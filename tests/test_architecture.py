@@ -75,6 +75,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/broker_core/store/test_golden_store.py": "the whole store, on files that Apache RocketMQ wrote",
     "tests/broker_core/remoting/test_golden_frames.py": "the codec, on frames that stock clients and RocketMQ sent",
     "tests/broker_core/server/test_broker_over_tcp.py": "a whole broker, its runner, sessions and server together",
+    "tests/dashboard/test_addresses.py": "what the addresses of all pages keep, in a browser",
     "tests/dashboard/test_alerts_page.py": "the page of alerts in a browser",
     "tests/dashboard/test_attached_pages.py": "the pages of an attached broker in a browser",
     "tests/dashboard/test_group_pages.py": "the pages of connections and groups in a browser",

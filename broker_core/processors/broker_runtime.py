@@ -21,7 +21,6 @@ from broker_core.commands import (
 )
 from broker_core.errors import NotFoundError
 from broker_core.processors.context import Context, Request
-from broker_core.processors.why.timer_figures import dequeue_latency_ms
 
 QUEUES = (
     "sendThreadPoolQueue",
@@ -83,7 +82,7 @@ def _timers(context: Context, now: Now) -> dict[str, str]:
         return {}
     *_, enqueued, dequeued = context.stats.rates(context.totals(), 10, now.mono_ns)
     return {
-        "timerReadBehind": str(dequeue_latency_ms(context, now) // 1000),
+        "timerReadBehind": str(timers.dequeue_latency_ms(now.wall_ms) // 1000),
         "timerOffsetBehind": str(timers.behind),
         "timerCongestNum": str(timers.counts.pending),
         "timerEnqueueTps": str(enqueued),

@@ -4,7 +4,7 @@ import { el } from "./dom.js";
 import { visible } from "./text/format.js";
 import { requestPages } from "./http.js";
 import { groupHref, messageHref, topicHref } from "./links.js";
-import { destinations } from "./palette_match.js";
+import { destinations } from "./text/palette_match.js";
 import { t } from "./text/translate.js";
 import { word } from "./text/words.js";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { groupHref, messageHref, topicHref } from "../../static/js/links.js";
-import { destinations } from "../../static/js/palette_match.js";
+import { destinations } from "../../static/js/text/palette_match.js";
 
 const links = { groupHref, messageHref, topicHref };
 const known = {

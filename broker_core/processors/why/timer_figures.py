@@ -24,7 +24,7 @@ def timer_figures(context: Context, now: Now) -> TimerFigures | None:
         enqueue_lag=timers.behind,
         enqueue_latency_ms=_enqueue_latency_ms(context, now),
         dequeue_lag=counts.pending,
-        dequeue_latency_ms=dequeue_latency_ms(context, now),
+        dequeue_latency_ms=timers.dequeue_latency_ms(now.wall_ms),
         waiting=waiting,
         enqueued=dict(counts.enqueued.by_topic),
         dequeued=dict(counts.dequeued.by_topic),
@@ -47,12 +47,6 @@ def _enqueue_latency_ms(context: Context, now: Now) -> int | None:
         return 0
     stored_ms = context.store.query.store_time(TIMER_TOPIC, 0, timers.queue_offset)
     return None if stored_ms is None else max(0, now.wall_ms - stored_ms)
-
-
-def dequeue_latency_ms(context: Context, now: Now) -> int:
-    """How long ago the second that is being delivered ended; 0 if it has not ended, or no message waits."""
-    timers = context.store.timers
-    return max(0, now.wall_ms - timers.read_ms - timers.precision_ms) if timers.used_slots else 0
 
 
 def _left_out(*totals: TopicTotals) -> int:

@@ -164,6 +164,10 @@ class TimerMessageStore:
         queue = self._queues.table.get((TIMER_TOPIC, 0))
         return queue.max_offset - self.queue_offset if queue is not None and self.loaded else 0
 
+    def dequeue_latency_ms(self, wall_ms: int) -> int:
+        """How long ago the second that is being delivered ended; 0 if it has not ended, or no message waits."""
+        return max(0, wall_ms - self.read_ms - self.precision_ms) if self.used_slots else 0
+
     def has_delivered(self, wall_ms: int) -> bool:
         """Whether no message waits that was to be delivered at this time or earlier."""
         return self.loaded and not self.behind and (not self.used_slots or self.read_ms > wall_ms)

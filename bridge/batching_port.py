@@ -208,6 +208,13 @@ class BatchingPort:
 
     # --- Calls ---
 
+    @property
+    def answered_ms(self) -> int | None:
+        if not self._heard.is_set():
+            return None
+        now = self._clock.now()
+        return now.wall_ms - (now.mono_ns - self._heard_ns) // 1_000_000
+
     async def call(self, command: Command, *, timeout_ms: int | None = None) -> Reply:
         return await self._process_connection.call(command, timeout_ms=timeout_ms)
 

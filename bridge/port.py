@@ -198,6 +198,11 @@ class PortConnection(Protocol):
 class EnginePort(Protocol):
     """Access to one broker's engine."""
 
+    @property
+    def answered_ms(self) -> int | None:
+        """When the engine answered last, in wall-clock ms; None if it has not answered this process yet."""
+        ...
+
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...

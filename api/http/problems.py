@@ -8,6 +8,7 @@ import re
 from http import HTTPStatus
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from api.http.names import RULES
 from bridge.port import (
@@ -36,7 +37,10 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """RFC 9457's problem details; ``code`` is RocketMQ's name for the condition."""
+    """RFC 9457's problem details; ``code`` is RocketMQ's name for the condition.
+
+    ``answered_ms`` is in answers of /readyz: when the engine answered this web process last, ms since 1970.
+    """
 
     type: str = "about:blank"
     title: str
@@ -45,6 +49,7 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     instance: str = ""
     code: str
     errors: list[FieldError] = []
+    answered_ms: int | UnsetType = UNSET
 
 
 class Problem(Exception):
@@ -63,6 +68,7 @@ class Problem(Exception):
         pointer: str | None = None,
         retry_after_s: int = 0,
         headers: dict[str, str] | None = None,
+        answered_ms: int | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -71,6 +77,7 @@ class Problem(Exception):
         self.errors = [] if pointer is None else [FieldError(pointer, detail)]
         self.retry_after_s = retry_after_s
         self.headers = headers or {}
+        self.answered_ms = UNSET if answered_ms is None else answered_ms
 
     def details(self, instance: str = "") -> ProblemDetails:
         return ProblemDetails(
@@ -80,6 +87,7 @@ class Problem(Exception):
             instance=instance,
             code=self.code.name,
             errors=self.errors,
+            answered_ms=self.answered_ms,
         )
 
 

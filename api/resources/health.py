@@ -9,7 +9,7 @@ from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
 from api.http.schemas import Model
-from bridge.port import PortTimeout, ResponseCode, commands
+from bridge.port import PortTimeout, PortUnavailable, ResponseCode, commands, get_ports
 
 
 class Health(Model, frozen=True, kw_only=True, gc=False):
@@ -28,14 +28,25 @@ async def readyz(request: Request[Params]) -> Answer:
     """200 if a message can be published at one of the brokers; 200 with `mode` if messages can only be read."""
     try:
         views = (await brokers.ask_all(request.params.broker, commands.GetBroker(), commands.BrokerView)).by_broker
-    except PortTimeout as error:  # 504 means that a request may have been carried out; this one asked for nothing
-        raise Problem(503, "the broker's engine does not answer", code=error.code, retry_after_s=1) from error
+    except (PortTimeout, PortUnavailable) as error:
+        # A time-out is 504 elsewhere, where a request may have been carried out; this one asked for nothing.
+        detail = error.remark if isinstance(error, PortUnavailable) else "the broker's engine does not answer"
+        raise Problem(
+            503, detail, code=error.code, retry_after_s=1, answered_ms=_answered_ms(request.params.broker)
+        ) from error
     if not all(view.problem for view in views.values()):
         return Answer(body=Health())
     if any(view.read_only for view in views.values()):
         return Answer(body=Health(mode="read-only"))
     problem = next(iter(views.values())).problem
     raise Problem(503, problem, code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=5)
+
+
+def _answered_ms(broker: str) -> int | None:
+    """When an engine answered last, of this broker or of any; None if none has answered this process yet."""
+    ports = get_ports()
+    wanted = [ports[broker]] if broker in ports else ports.values()
+    return max((port.answered_ms for port in wanted if port.answered_ms is not None), default=None)
 
 
 ROUTES = (

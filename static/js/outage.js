@@ -2,6 +2,7 @@
  * banner goes, the document gets the event `outage-over`, for pages that ask for their content once. */
 
 import { withBroker } from "./brokers.js";
+import { serverNow } from "./clock.js";
 import { setText } from "./dom.js";
 import { dateTimeSeconds } from "./text/format.js";
 import { outageText } from "./text/outage_text.js";
@@ -24,7 +25,7 @@ function answeredAt() {
 
 function remember() {
   try {
-    sessionStorage.setItem(KEY, String(Date.now()));
+    sessionStorage.setItem(KEY, String(serverNow()));
   } catch {
     return; // the banner then names no time
   }
@@ -40,7 +41,7 @@ async function look() {
   } catch {
     problem = null; // no answer, or none in JSON: the status says which
   }
-  const since = answeredAt();
+  const since = problem?.answered_ms ?? answeredAt(); // the web process knows it also if this tab was opened later
   const text = outageText(status, problem, since === null ? null : dateTimeSeconds(since), own !== null);
   if (status === 200) remember();
   const isOver = !banner.hidden && !text;

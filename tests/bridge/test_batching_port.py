@@ -277,6 +277,17 @@ async def test_waiting_calls_are_limited_and_cancelled_ones_make_room(limits: Li
         assert await asyncio.gather(*calls) == [Done()] * 4
 
 
+async def test_the_time_of_the_last_answer_stays_while_the_engine_is_silent() -> None:
+    clock = VirtualClock()
+    assert BatchingPort(FakeEngine(silent), clock=clock).answered_ms is None
+    engine = FakeEngine(silent)
+    async with started(engine, clock=clock) as port:
+        answered_ms = clock.now().wall_ms
+        assert port.answered_ms == answered_ms
+        clock.advance(60_000)
+        assert port.answered_ms == answered_ms
+
+
 async def test_open_calls_are_limited() -> None:
     engine = FakeEngine(silent)
     async with started(engine, msgspec.structs.replace(QUICK, calls=2)) as port:

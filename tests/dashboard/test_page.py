@@ -512,6 +512,16 @@ def test_a_page_says_that_the_engine_does_not_answer(open_page: OpenPage, path: 
         re.compile(r"^The engine has not answered since \d\d:\d\d:\d\d; publishing is refused\.$")
     )
     page.unroute("**/readyz*")
+    page.route(
+        "**/readyz*",
+        lambda route: route.fulfill(
+            status=503,
+            content_type="application/problem+json",
+            body='{"detail": "the engine does not answer", "code": "SYSTEM_BUSY", "answered_ms": 1000000000000}',
+        ),
+    )
+    expect(banner).to_contain_text("since 2001-09-09 ")
+    page.unroute("**/readyz*")
     expect(banner).to_be_hidden()
 
 

@@ -422,6 +422,8 @@ class FakePort:
             raise reply
         return reply
 
+    answered_ms: int | None = None
+
     def connection(self) -> FakeConnection:
         connection = FakeConnection(self)
         self.connections.append(connection)

@@ -34,4 +34,13 @@ async def test_a_store_that_is_open_read_only_is_ready_for_reading(client: httpx
 async def test_not_ready(client: httpx.AsyncClient, port: FakePort, reply: object) -> None:
     port.replies[commands.GetBroker] = reply
     answer = await client.get("/readyz")
-    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+    assert (answer.status_code, "retry-after" in answer.headers, "answered_ms" in answer.json()) == (503, True, False)
+
+
+@pytest.mark.parametrize("error", [PortUnavailable("away"), PortTimeout("no answer")])
+async def test_an_outage_says_when_the_engine_answered_last(
+    client: httpx.AsyncClient, port: FakePort, error: Exception
+) -> None:
+    port.replies[commands.GetBroker] = error
+    port.answered_ms = 1_700_000_000_000
+    assert (await client.get("/readyz")).json()["answered_ms"] == 1_700_000_000_000

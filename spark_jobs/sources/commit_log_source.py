@@ -28,6 +28,8 @@ from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, open
 from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
+BATCH_BYTES = 4 * 1024 * 1024
+"""Bytes of the batches that Spark gets, about: each one costs Spark a millisecond or two, however small it is."""
 pruned = TABLE.ddl
 """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
 
@@ -77,5 +79,13 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         if segment is None:
             return
         schema, left_out = TABLE.arrow(self._columns), Counter[str]()
+        parts, size = list[pa.RecordBatch](), 0
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base):
-            yield from record_batches(segment, bounds.plausible(segment, headers, left_out), schema)
+            for batch in record_batches(segment, bounds.plausible(segment, headers, left_out), schema):
+                parts.append(batch)
+                size += batch.nbytes
+                if size >= BATCH_BYTES:
+                    yield pa.concat_batches(parts)
+                    parts, size = [], 0
+        if parts:
+            yield pa.concat_batches(parts)

@@ -10,11 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StructType
 
 from broker_core.formats import commit_log_record
-from spark_jobs.sources.commit_log_source import (
-    CommitLogReader,
-    CommitLogSource,
-    pruned,
-)
+from spark_jobs.sources import commit_log_records, commit_log_source
+from spark_jobs.sources.commit_log_source import CommitLogReader, CommitLogSource, pruned
 from tests.fakes import golden_store
 from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
 
@@ -132,6 +129,23 @@ def test_the_ranges_of_a_task_are_read_together(tmp_path: Path) -> None:
     assert found == [
         row["physical_offset"] for each in parts for batch in reader.read(each) for row in batch.to_pylist()
     ]
+
+
+@pytest.mark.parametrize(
+    ("batch_bytes", "rows"), [(1 << 20, [60]), (160, [20, 20, 20]), (200, [30, 30]), (1, [10] * 6)]
+)
+def test_small_batches_are_joined_for_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int, rows: list[int]
+) -> None:
+    written = make_store(tmp_path, 60, segment=1 << 15)
+    monkeypatch.setattr(commit_log_records, "ROWS", 10)
+    monkeypatch.setattr(commit_log_source, "BATCH_BYTES", batch_bytes)
+    reader = reader_of(tmp_path)
+    (part,) = reader.partitions()
+    batches = list(reader.read(part))
+    assert [batch.num_rows for batch in batches] == rows
+    offsets = [offset for batch in batches for offset in batch.column("physical_offset").to_pylist()]
+    assert offsets == [at for _, _, at, _ in written.records]
 
 
 def test_a_segment_that_is_deleted_meanwhile_is_read_as_empty(tmp_path: Path) -> None:

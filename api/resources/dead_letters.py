@@ -63,12 +63,16 @@ class WaitingRetry(Model, frozen=True, kw_only=True, gc=False):
 
 
 class WaitingRetries(Model, frozen=True, kw_only=True, gc=False):
-    """In the order in which they are due. `waiting` counts all; if `counted` is false, there may be more: ask again."""
+    """In the order in which they are due. `waiting` counts all; if `counted` is false, there may be more: ask again.
+
+    `retry_max_times`: the group's maximum of retries, after which a message is dead; null if it is not known.
+    """
 
     broker: str
     group: str
     waiting: int
     counted: bool
+    retry_max_times: int | None
     retries: list[WaitingRetry]
 
 
@@ -101,9 +105,21 @@ async def get_retries(request: Request[RetriesParams]) -> Answer:
             group=params.group,
             waiting=found.retries.waiting,
             counted=found.retries.counted,
+            retry_max_times=await _retry_max_times(broker.port, params.group),
             retries=await in_thread(work),
         )
     )
+
+
+async def _retry_max_times(port: EnginePort, group: str) -> int | None:
+    try:
+        reply = await ask(
+            port, commands.GetSubscriptionGroups(group=group, or_default=True), commands.SubscriptionGroups
+        )
+    except BrokerError:  # the group was deleted meanwhile, or the broker does not tell
+        return None
+    times = reply.configs.get(group, {}).get("retryMaxTimes")
+    return times if isinstance(times, int) else None
 
 
 async def resend(request: Request[GroupParams]) -> Answer:

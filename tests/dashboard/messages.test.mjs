@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import { dateTime, dateTimeSeconds, visible } from "../../static/js/text/format.js";
 import { messageHref } from "../../static/js/links.js";
-import { bodyLine, bodyText, purposeOf, viewsOf } from "../../static/js/text/message_text.js";
+import { bodyLine, bodyText, deadText, purposeOf, viewsOf } from "../../static/js/text/message_text.js";
 import { explainEvent } from "../../static/js/text/explain_group.js";
 import { newMessages } from "../../static/js/search_state.js";
 import { eventsOf, groupsOf, stepsOf } from "../../static/js/text/time_line.js";
@@ -188,4 +188,10 @@ describe("new messages of a search", () => {
   test("are not those that are older than the list", () => {
     assert.deepEqual(news([9, 8, 7, 6, 5], 8, 7), [9]);
   });
+});
+
+test("a dead letter tells whether the group's maximum was reached", () => {
+  assert.equal(deadText(1, null), "after 1 attempt");
+  assert.equal(deadText(17, 16), "after 17 attempts: the group's maximum of retries, 16, is reached");
+  assert.match(deadText(16, 16), /^after 16 attempts: its consumer gave it up, or allows fewer/);
 });

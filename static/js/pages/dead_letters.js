@@ -7,7 +7,7 @@ import { KeyedRows, cell, el, setText } from "../dom.js";
 import { count, dateTime, isoTime, plural, visible } from "../text/format.js";
 import { request, requestOfAll } from "../http.js";
 import { messageHref, topicHref } from "../links.js";
-import { bodyLine } from "../text/message_text.js";
+import { bodyLine, deadText } from "../text/message_text.js";
 import { t } from "../text/translate.js";
 
 const PAGE = 50;
@@ -20,7 +20,7 @@ const topic = `%DLQ%${group}`;
 const resendPath = `/groups/${encodeURIComponent(group)}/dead-letters/resend`;
 const part = (name) => document.querySelector(`[data-part="${name}"]`);
 const rows = new KeyedRows(part("rows"), { create, update: () => {} });
-const list = { found: [], next: null, total: null, elsewhere: 0 };
+const list = { found: [], next: null, total: null, elsewhere: 0, most: null };
 const consume = consumeDialog();
 let wanted = { from: 0, to: 0 };
 
@@ -37,7 +37,7 @@ function create(message) {
     cell("quiet", isoTime(Number(message.store_time_ms)), dateTime(Number(message.store_time_ms))),
     el("td", { role: "cell", class: "num", "data-label": t("offset") }, count(message.queue_offset)),
     cell("mono long", origin, origin ? el("a", { href: topicHref(origin) }, origin) : t("unknown")),
-    cell("reason-cell", null, plural(tries, "after {0} attempt", "after {0} attempts")),
+    cell("reason-cell", null, deadText(tries, list.most)),
     cell("names-cell long", tagAndKeys, el("bdi", {}, tagAndKeys || "–")),
     cell("mono long body-cell", null, el("bdi", {}, message.problem ? t("damaged: {0}", message.problem) : bodyLine(message))),
     cell("mono long id-cell", null, el("a", { href: messageHref({ ...message, message_id: message.offset_message_id }) }, visible(message.message_id))),
@@ -49,7 +49,9 @@ async function load() {
   if (list.next !== null) query.set("before", list.next);
   part("older").disabled = true;
   try {
-    const [answer, all] = await Promise.all([request("GET", `/messages?${query}`), request("POST", resendPath, { dry_run: true })]);
+    const [answer, all, waiting] = await Promise.all([request("GET", `/messages?${query}`), request("POST", resendPath, { dry_run: true }),
+      request("GET", `/groups/${encodeURIComponent(group)}/retries?limit=1&max_body=0`).catch(() => null)]);
+    list.most = waiting?.retry_max_times ?? null;
     const letters = answer.messages.reverse().filter(({ queue_id: queue }) => queue === QUEUE);
     list.elsewhere += answer.messages.length - letters.length;
     list.found.push(...letters);

@@ -26,6 +26,13 @@ export function purposeOf({ topic, properties, store_time_ms: stored }, nowMs = 
     : t("It is due for {0} at {1}.", properties.REAL_TOPIC, time);
 }
 
+/** Why a message is a dead letter, as far as it tells: its attempts beside the group's maximum of retries (null: unknown). */
+export function deadText(attempts, most) {
+  if (most === null) return plural(attempts, "after {0} attempt", "after {0} attempts");
+  return attempts > most ? plural(attempts, "after {0} attempt: the group's maximum of retries, {1}, is reached", "after {0} attempts: the group's maximum of retries, {1}, is reached", most)
+    : plural(attempts, "after {0} attempt: its consumer gave it up, or allows fewer retries than the group's {1}", "after {0} attempts: its consumer gave it up, or allows fewer retries than the group's {1}", most);
+}
+
 /** The bytes of a body of the API. */
 export function bytesOf({ body, body_encoding: encoding }) {
   if (encoding !== "base64") return new TextEncoder().encode(body);

@@ -47,6 +47,9 @@ async def test_messages_that_wait_for_another_try(client: httpx.AsyncClient, ben
     due_ms = bench.clock.now().wall_ms + 10_000
     body = (await client.get("/api/v1/groups/g/retries?max_body=3")).json()
     assert (body["waiting"], body["counted"], body["broker"]) == (1, True, "broker-a")
+    assert body["retry_max_times"] is None  # the broker's answer is no configuration
+    port.replies[commands.GetSubscriptionGroups] = bench.call
+    assert (await client.get("/api/v1/groups/g/retries")).json()["retry_max_times"] == 16
     [retry] = body["retries"]
     assert (retry["due_ms"], retry["message"]["body"], retry["message"]["reconsume_times"]) == (due_ms, "lat", 1)
     assert retry["message"]["properties"]["RETRY_TOPIC"] == "orders"

@@ -2,9 +2,10 @@
 
     python -m benchmarks.history [--groups 10000] [--active 10]
 
-The engine's part: one sample of an engine with that many groups, each with 4 queues. The web process's part: samples in
-which the given percentage of groups changes, the others having a lag that stands still. Then each tier is filled with
-more steps than it keeps, which repeat these samples, and the files are measured.
+The engine's part: one sample of an engine with that many groups, each with 4 queues; the given percentage of them had
+wake-ups in the last 10 s. The web process's part: samples in which this percentage of groups changes, the others having
+a lag that stands still. Then each tier is filled with more steps than it keeps, which repeat these samples, and the
+files are measured.
 """
 
 import argparse
@@ -16,10 +17,11 @@ from pathlib import Path
 
 from bridge.history.history import History
 from bridge.history.history_file import BLOCK
-from bridge.history.rollup import GROUP, TIERS, Step
+from bridge.history.rollup import GROUP, TIERS, Step, Table
 from broker_core import commands as c
 from broker_core.clock import Now
-from broker_core.commands import Histogram, HistorySample
+from broker_core.commands import HistorySample
+from broker_core.wakeup_stats import SLOT_MS
 from tests.fakes.engine import Bench
 
 START_S = 1_800_000_000
@@ -36,39 +38,42 @@ class Load:
         self.active = groups * active_percent // 100
         self.delivered = [0] * groups
         self.lag = [self.random.choice((0, 0, 0, 41, 20_000)) for _ in self.names]
-        self.histogram = [0] * 19
+        self.woken = [0] * groups
+        self.wake_p99_us: list[int | None] = [None] * groups
 
     def next(self) -> HistorySample:
         gauss = self.random.gauss
         for row in range(self.active):
             self.delivered[row] += max(0, int(gauss(300 + row % 3000, 40)))
+            self.woken[row] += max(0, int(gauss(100 + row % 1000, 20)))
+            self.wake_p99_us[row] = self.random.choice((100, 150, 200, 300, 500))
             self.lag[row] = max(0, self.lag[row] + int(gauss(0, 60)))
-        self.histogram[5] += 100
         names = self.names
         return HistorySample(
             broker="broker-a",
             epoch=1,
             stored=sum(self.delivered),
             delivered=sum(self.delivered),
-            woken=0,
+            woken=sum(self.woken),
             holds=len(names),
+            wake_p99_us=300,
             lag=sum(self.lag),
-            wakeup_us=Histogram(bounds=list(range(1, 19)), counts=list(self.histogram)),
             groups=names,
-            group_delivered=list(self.delivered),
-            group_holds=[4 - (row < self.active and row % 5 == 0) for row in range(len(names))],
-            group_lag=list(self.lag),
+            group_columns=[
+                list(self.delivered),
+                list(self.woken),
+                [4 - (row < self.active and row % 5 == 0) for row in range(len(names))],
+                list(self.wake_p99_us),
+                list(self.lag),
+            ],
             topics=[],
-            topic_stored=[],
-            topic_delivered=[],
-            topic_holds=[],
-            topic_lag=[],
+            topic_columns=[[], [], [], [], [], []],
             groups_left_out=0,
             topics_left_out=0,
         )
 
 
-def engine_part(groups: int) -> None:
+def engine_part(groups: int, active: int) -> None:
     bench = Bench(default_topic_queue_nums=QUEUES)
     for topic in range(20):
         for queue in range(QUEUES):
@@ -76,6 +81,17 @@ def engine_part(groups: int) -> None:
     for number in range(groups):
         entries = [c.QueueOffset(topic=f"topic-{number % 20}", queue_id=queue, offset=0) for queue in range(QUEUES)]
         bench.call(c.UpdateConsumerOffset(group=f"consumer-group-of-team-{number:05}", offsets=entries))
+    now, wakeups = bench.clock.now(), bench.context.counters.wakeups
+    for number in range(groups * active // 100):
+        for wake_us in (40, 90, 400):
+            wakeups.add(
+                (f"topic-{number % 20}", f"consumer-group-of-team-{number:05}", wake_us, now.wall_ms - SLOT_MS // 2)
+            )
+    began = time.process_time()
+    wakeups.settle()
+    print(
+        f"engine: {(time.process_time() - began) * 1e6 / max(1, groups * active // 100 * 3):.1f} us to count a wake-up"
+    )
     gc.collect()
     gc.freeze()
     longest, began = 0.0, time.process_time()
@@ -96,8 +112,16 @@ def engine_part(groups: int) -> None:
 
 def history_part(groups: int, active: int, folder: Path) -> None:
     history = History(folder / "broker-a.sqlite3")
+    tables: list[Table] = []
+    add = history._rollups[0].add
+
+    def keep(at_s: int, table: Table, *, counted: bool) -> Step | None:
+        tables.append(table)
+        return add(at_s, table, counted=counted)
+
+    history._rollups[0].add = keep  # type: ignore[method-assign]
     load = Load(groups, active)
-    spent, at_s, tables = 0.0, START_S, []
+    spent, at_s = 0.0, START_S
     for _ in range(SAMPLES):
         sample = load.next()
         began = time.process_time()
@@ -105,9 +129,6 @@ def history_part(groups: int, active: int, folder: Path) -> None:
         spent += time.process_time() - began
         at_s += TIERS[0].step_s
         assert not history.problem, history.problem
-        assert history._before is not None
-        lag, delivered = history._before.totals[2][2], [n % 3000 for n in history._before.totals[2][0]]
-        tables.append([[[1]] * 6, [[]] * 4, [delivered, [4] * groups, lag]])
     cost = spent / SAMPLES
     print(f"web process: {cost * 1000:.1f} ms of processor time a sample, {cost * 10:.2f} % of a core")
     file = history._file
@@ -133,7 +154,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--active", type=int, default=10, help="percent of the groups that change in each sample")
     arguments = parser.parse_args()
-    engine_part(arguments.groups)
+    engine_part(arguments.groups, arguments.active)
     with tempfile.TemporaryDirectory() as folder:
         history_part(arguments.groups, arguments.active, Path(folder))
 

@@ -6,27 +6,8 @@ They start at zero with the engine (one epoch) and never decrease. Fields that e
 from bisect import bisect_right
 
 from broker_core.commands import Histogram
+from broker_core.wakeup_stats import WAKEUP_US_BOUNDS, WakeupStats
 
-WAKEUP_US_BOUNDS = [
-    10,
-    20,
-    30,
-    50,
-    75,
-    100,
-    150,
-    200,
-    300,
-    500,
-    750,
-    1000,
-    2000,
-    5000,
-    10_000,
-    50_000,
-    100_000,
-    1_000_000,
-]
 HELD_MS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 15_100, 20_000, 30_000, 30_100]
 """Holds of 15 and 30 s end some milliseconds later. Their buckets are narrow, so that they are not taken for 17 s."""
 
@@ -111,6 +92,7 @@ class Counters:
         "transactions_pending_now",
         "transactions_rolled_back",
         "wakeup_us",
+        "wakeups",
         "woken",
     )
 
@@ -169,6 +151,7 @@ class Counters:
         )
         self.wakeup_us = Buckets(WAKEUP_US_BOUNDS)
         self.held_ms = Buckets(HELD_MS_BOUNDS)
+        self.wakeups = WakeupStats()
 
     def pass_over(self, messages: int, by_bitmap: int, *, by_sql: bool) -> None:
         """A pull's filter rejected so many messages. ``by_bitmap``: how many of them without their properties."""
@@ -179,16 +162,17 @@ class Counters:
 
     @property
     def unsettled(self) -> int:
-        """How many values are noted for the histograms but not counted yet."""
-        return self.wakeup_us.unsettled + self.held_ms.unsettled
+        """How many values are noted but not counted yet."""
+        return self.wakeup_us.unsettled + self.held_ms.unsettled + self.wakeups.unsettled
 
     def settle(self) -> None:
         """Count the noted values."""
         self.wakeup_us.settle()
         self.held_ms.settle()
+        self.wakeups.settle()
 
     def as_dict(self) -> dict[str, int]:
         """Every known total by its public name; the causes of wake-ups as ``woken_<cause>``."""
-        names = [name for name in self.__slots__ if name not in ("woken", "wakeup_us", "held_ms")]
+        names = [name for name in self.__slots__ if name not in ("woken", "wakeup_us", "held_ms", "wakeups")]
         plain = {name: value for name in names if (value := getattr(self, name)) is not None}
         return plain | {f"woken_{cause}": count for cause, count in self.woken.items()}

@@ -27,7 +27,6 @@ from bridge.history.rollup import (
     Table,
     Tier,
     difference,
-    percentile_99,
 )
 from broker_core.clock import Now
 from broker_core.commands import HistorySample
@@ -86,7 +85,6 @@ class PreviousSample(NamedTuple):
     epoch: int
     mono_ns: int
     totals: Table
-    wakeups: list[int]
     is_complete: bool
 
 
@@ -213,15 +211,23 @@ class History:
 
     def _table(self, sample: HistorySample, rows: list[list[int]], now: Now) -> tuple[Table, bool]:
         """(the sample as a table, whether what it counts is known)."""
-        of_broker = ([sample.stored], [sample.delivered], [sample.woken], [sample.holds], [None], [sample.lag])
-        of_topics = (sample.topic_stored, sample.topic_delivered, sample.topic_holds, sample.topic_lag)
-        of_groups = (sample.group_delivered, sample.group_holds, sample.group_lag)
+        of_broker = [
+            [value]
+            for value in (
+                sample.stored,
+                sample.delivered,
+                sample.woken,
+                sample.holds,
+                sample.wake_p99_us,
+                sample.lag,
+            )
+        ]
         values: Table = [
             [_column(self._rows[kind].width, rows[kind], column) for column in columns]
-            for kind, columns in enumerate((of_broker, of_topics, of_groups))
+            for kind, columns in enumerate((of_broker, sample.topic_columns, sample.group_columns))
         ]
-        before, wakeups = self._previous, sample.wakeup_us.counts
-        self._previous = PreviousSample(sample.epoch, now.mono_ns, values, wakeups, self.left_out == 0)
+        before = self._previous
+        self._previous = PreviousSample(sample.epoch, now.mono_ns, values, self.left_out == 0)
         counted = (
             before is not None
             and before.epoch == sample.epoch
@@ -238,9 +244,6 @@ class History:
             ]
             for kind, columns in enumerate(values)
         ]
-        if counted and before is not None:
-            slow = [count - old for count, old in zip(wakeups, before.wakeups, strict=True)]
-            table[0][4] = [percentile_99(sample.wakeup_us.bounds, slow)]
         return table, counted
 
 

@@ -29,7 +29,7 @@ class Tier(NamedTuple):
 
 
 MIB = 1 << 20
-TIERS = (Tier(SAMPLE_S, 360, 10 * MIB), Tier(60, 1440, 38 * MIB), Tier(600, 4320, 34 * MIB))
+TIERS = (Tier(SAMPLE_S, 360, 19 * MIB), Tier(60, 1440, 38 * MIB), Tier(600, 4320, 25 * MIB))
 """Together below 100 MB with the overhead of the file."""
 
 
@@ -48,22 +48,17 @@ class Kind(NamedTuple):
     most: int
 
 
-BROKER = Kind(
-    "broker",
-    (
-        Metric("stored", True),
-        Metric("delivered", True),
-        Metric("woken", True),
-        Metric("holds", False),
-        Metric("wake_p99_us", False),
-        Metric("lag", False),
-    ),
-    1,
+STORED = Metric("stored", True)
+OF_GROUPS = (
+    Metric("delivered", True),
+    Metric("woken", True),
+    Metric("holds", False),
+    Metric("wake_p99_us", False),
+    Metric("lag", False),
 )
-TOPIC = Kind(
-    "topic", (Metric("stored", True), Metric("delivered", True), Metric("holds", False), Metric("lag", False)), 5000
-)
-GROUP = Kind("group", (Metric("delivered", True), Metric("holds", False), Metric("lag", False)), 20_000)
+BROKER = Kind("broker", (STORED, *OF_GROUPS), 1)
+TOPIC = Kind("topic", (STORED, *OF_GROUPS), 5000)
+GROUP = Kind("group", OF_GROUPS, 20_000)
 KINDS = (BROKER, TOPIC, GROUP)
 
 Table = list[list[Column]]
@@ -177,16 +172,3 @@ class Rollup:
             ]
             for kind, columns in zip(KINDS, self._table, strict=True)
         ]
-
-
-def percentile_99(bounds: Sequence[int], counts: Sequence[int]) -> int:
-    """The 99th percentile of a histogram: the upper bound of its bucket, the lower one of the last bucket. UNKNOWN
-    without values."""
-    total, seen = sum(counts), 0
-    if total == 0:
-        return UNKNOWN
-    for bound, count in zip(bounds, counts, strict=False):
-        seen += count
-        if seen * 100 >= total * 99:
-            return bound
-    return bounds[-1]

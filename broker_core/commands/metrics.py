@@ -3,7 +3,6 @@
 from typing import Literal
 
 from broker_core.commands.base import Command, Reply, Shape
-from broker_core.commands.observe import Histogram
 
 MAX_METRIC_GROUPS = 1000
 MAX_METRIC_TOPICS = 2000
@@ -132,11 +131,13 @@ class GetHistorySample(Command, frozen=True):
 
 
 class HistorySample(Reply, frozen=True):
-    """Totals since the start of this ``epoch``, and values of now. Each list has one entry for each name.
+    """Totals since the start of this ``epoch``, and values of now.
 
-    ``group_lag`` is None for a group without a committed offset in an existing topic. ``topic_lag`` is the lag of the
-    topic's groups together, None if no group has an offset in it; ``lag`` is the sum over all groups. ``woken`` counts
-    the held pulls that were answered, for whatever cause.
+    ``group_columns`` are ``delivered``, ``woken``, ``holds``, ``wake_p99_us`` and ``lag`` of the groups;
+    ``topic_columns`` begin with ``stored``. Each column has one entry for each name; None is unknown. ``lag`` is that
+    of a group, or of a topic's groups together; None without a committed offset in an existing topic. The broker's is
+    the sum over all groups. ``woken`` counts the held pulls that were answered, for whatever cause. ``wake_p99_us`` is
+    the p99 of the wake-ups by arrivals in the 10 s of the wall clock that ended last; None if there were none.
     """
 
     broker: str
@@ -145,17 +146,12 @@ class HistorySample(Reply, frozen=True):
     delivered: int
     woken: int
     holds: int
+    wake_p99_us: int | None
     lag: int | None
-    wakeup_us: Histogram
     groups: list[str]
-    group_delivered: list[int]
-    group_holds: list[int]
-    group_lag: list[int | None]
+    group_columns: list[list[int | None]]
     topics: list[str]
-    topic_stored: list[int]
-    topic_delivered: list[int]
-    topic_holds: list[int]
-    topic_lag: list[int | None]
+    topic_columns: list[list[int | None]]
     groups_left_out: int
     topics_left_out: int
 

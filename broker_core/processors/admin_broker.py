@@ -171,6 +171,7 @@ def remove_topic(context: Context, topic: str, now: Now) -> None:
         if context.topics.get(name) is not None:
             remove_topic(context, name, now)
     context.stats.forget_topic(topic)
+    context.counters.wakeups.forget_topic(topic)
     context.store.timers.counts.enqueued.forget(topic)
     context.store.timers.counts.dequeued.forget(topic)
     context.offsets.remove_topic(topic)

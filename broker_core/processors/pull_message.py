@@ -319,13 +319,14 @@ def run_again(context: Context, waking: Waking, now: Now) -> int:
     elif cause == "arrival" and result.status == NO_MATCHED_MESSAGE:
         cause = "filter_advanced"  # its filter was too much work for the turn, or tags have equal hashes
     held_us = (now.mono_ns - request.suspended_ns) // 1000
+    hold_id, group, client_id = request.hold_id, request.group, request.client_id
     wake_us = 0
     if arrival_ns:
         wake_us = (end_ns - arrival_ns) // 1000
         counters.wakeup_us.add(wake_us)
+    counters.wakeups.add((topic, group, wake_us if arrival_ns else None, now.wall_ms))
     counters.woken[cause] += 1
     counters.held_ms.add(held_us // 1000)
-    hold_id, group, client_id = request.hold_id, request.group, request.client_id
     events = context.events
     events.emit(
         PullWoken, now, hold_id, topic, queue_id, group, client_id, cause, held_us, wake_us, result.message_count

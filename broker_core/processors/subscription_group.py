@@ -124,6 +124,7 @@ def delete_subscription_group(context: Context, request: Request, now: Now) -> R
         raise not_exist(command.group)
     if context.subscription_groups.delete(command.group, now):
         context.stats.forget_group(command.group)
+        context.counters.wakeups.forget_group(command.group)
         context.events.keep(SubscriptionGroupChanged, now, command.group, "deleted")
     if command.clean_offset:
         context.offsets.remove_group(command.group)

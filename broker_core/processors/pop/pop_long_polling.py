@@ -87,9 +87,10 @@ def _report_woken(context: Context, held: PopRequest, waking: Waking, messages: 
     if waking.arrival_ns:
         wake_us = max(0, context.clock.mono_ns() - waking.arrival_ns) // 1000
         counters.wakeup_us.add(wake_us)
+    pop = held.pop
+    counters.wakeups.add((pop.topic, pop.group, wake_us if waking.arrival_ns else None, now.wall_ms))
     counters.woken[cause] += 1
     counters.held_ms.add(held_us // 1000)
-    pop = held.pop
     context.events.emit(
         PullWoken,
         now,

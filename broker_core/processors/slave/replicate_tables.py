@@ -101,6 +101,7 @@ def _remove_missing_groups(context: Context, now: Now) -> None:
     for name in sorted(missing & following.missing_groups)[:REMOVED_A_ROUND]:
         if groups.delete(name, now):
             context.stats.forget_group(name)
+            context.counters.wakeups.forget_group(name)
             context.events.keep(SubscriptionGroupChanged, now, name, "deleted")
         context.offsets.remove_group(name)
         context.pulls.remove_group(name)

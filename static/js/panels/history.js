@@ -13,25 +13,17 @@ const STORED = { metric: "stored_tps", name: t("stored"), stroke: "--accent", fi
 const DELIVERED = { metric: "delivered_tps", name: t("delivered"), stroke: "--good" };
 const WOKEN = { metric: "woken_tps", name: t("wake-ups"), stroke: "--pulse" };
 const line = (metric, stroke, fill) => ({ metric, name: "", stroke, fill });
-const HOLDS = { title: t("Held pulls"), about: t("Largest number in a step"), lines: [line("holds", "--pulse")], format: shortCount };
-const lag = (about) => ({ title: t("Lag"), about, lines: [line("lag", "--warn")], format: shortCount });
 
-export const BROKER_CHARTS = [
-  { title: t("Messages per second"), about: t("Average of a step"), lines: [STORED, DELIVERED, WOKEN], format: rate },
-  lag(t("Messages that the groups have not committed; largest number in a step")),
-  HOLDS,
+/** The charts of the broker, a topic or a group. */
+const chartsOf = (messages, lagIs) => [
+  { title: t("Messages per second"), about: t("Average of a step"), lines: [...messages, WOKEN], format: rate },
+  { title: t("Lag"), about: lagIs, lines: [line("lag", "--warn")], format: shortCount },
+  { title: t("Held pulls"), about: t("Largest number in a step"), lines: [line("holds", "--pulse")], format: shortCount },
   { title: t("Wake-up latency, p99"), about: t("The slowest 10 s of a step"), lines: [line("wake_p99_us", "--accent")], format: micros },
 ];
-export const TOPIC_CHARTS = [
-  { title: t("Messages per second"), about: t("Average of a step"), lines: [STORED, DELIVERED], format: rate },
-  lag(t("Messages that the topic's groups have not committed; largest number in a step")),
-  HOLDS,
-];
-export const GROUP_CHARTS = [
-  { title: t("Messages per second"), about: t("Average of a step"), lines: [DELIVERED], format: rate },
-  lag(t("Messages that the group has not committed; largest number in a step")),
-  HOLDS,
-];
+export const BROKER_CHARTS = chartsOf([STORED, DELIVERED], t("Messages that the groups have not committed; largest number in a step"));
+export const TOPIC_CHARTS = chartsOf([STORED, DELIVERED], t("Messages that the topic's groups have not committed; largest number in a step"));
+export const GROUP_CHARTS = chartsOf([DELIVERED], t("Messages that the group has not committed; largest number in a step"));
 
 /** `query` names the topic or the group, as "group=billing"; empty for the broker. */
 export function historyPanel(all, query = "") {
@@ -41,7 +33,6 @@ export function historyPanel(all, query = "") {
   let timer = 0;
   let asked = 0;
 
-  part("charts").dataset.charts = charts.length;
   const drawn = charts.map((chart) => {
     const readout = el("span", { class: "history-readout" });
     const box = el("div", { class: "chart" });

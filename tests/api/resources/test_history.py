@@ -67,7 +67,15 @@ async def test_the_last_hour_of_the_broker(client: httpx.AsyncClient, recorded: 
 async def test_a_topic_and_a_group(client: httpx.AsyncClient, recorded: History) -> None:
     body = await body_of(client, group="g", from_ms=START_S * 1000, to_ms=(START_S + 30) * 1000)
     assert (body["group"], "topic" in body) == ("g", False)
-    assert metrics(body) == {"delivered_tps": [None, 2, 2], "holds": [1, 1, 1], "lag": [1, 2, 3]}
+    assert metrics(body) == {
+        "delivered_tps": [None, 2, 2],
+        "woken_tps": [None, 2, 2],
+        "holds": [1, 1, 1],
+        "wake_p99_us": [20, 20, 20],
+        "lag": [1, 2, 3],
+    }
+    body = await body_of(client, topic="t", metric="woken_tps", from_ms=START_S * 1000, to_ms=(START_S + 30) * 1000)
+    assert metrics(body) == {"woken_tps": [None, 2, 2]}
     body = await body_of(client, topic="t", metric="stored_tps", from_ms=START_S * 1000, to_ms=(START_S + 30) * 1000)
     assert metrics(body) == {"stored_tps": [None, 2, 2]}
     body = await body_of(client, group="unknown", from_ms=START_S * 1000)

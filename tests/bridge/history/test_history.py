@@ -13,7 +13,7 @@ from bridge.history import history as module
 from bridge.history.history import History, Rows
 from bridge.history.rollup import BROKER, GROUP, TIERS, TOPIC, Kind
 from broker_core.clock import Now
-from broker_core.commands import Histogram, HistorySample
+from broker_core.commands import HistorySample
 
 START_S = 1_800_000_000
 
@@ -25,19 +25,14 @@ def sample(stored: int = 0, lag: int | None = 0, **changes: Any) -> HistorySampl
         "epoch": 1,
         "stored": stored,
         "delivered": stored,
-        "woken": 0,
+        "woken": stored,
         "holds": 2,
+        "wake_p99_us": 10,
         "lag": lag,
-        "wakeup_us": Histogram(bounds=[10, 20], counts=[stored, 0, 0]),
         "groups": ["g"],
-        "group_delivered": [stored],
-        "group_holds": [1],
-        "group_lag": [lag],
+        "group_columns": [[stored], [stored], [1], [20], [lag]],
         "topics": ["t"],
-        "topic_stored": [stored],
-        "topic_delivered": [stored],
-        "topic_holds": [1],
-        "topic_lag": [lag],
+        "topic_columns": [[stored], [stored], [stored], [1], [30], [lag]],
         "groups_left_out": 0,
         "topics_left_out": 0,
     }
@@ -91,7 +86,9 @@ def test_counts_are_differences_and_the_first_is_unknown(machine: Machine) -> No
     assert machine.values("delivered", GROUP) == [None, 7, 0, 3]
     assert machine.values("lag", GROUP) == [10, 17, 17, 20]
     assert machine.values("lag") == [10, 17, 17, 20]
-    assert machine.values("wake_p99_us") == [None, 10, None, 10]
+    assert machine.values("woken", GROUP) == machine.values("woken", TOPIC) == [None, 7, 0, 3]
+    for kind, p99_us in ((BROKER, 10), (GROUP, 20), (TOPIC, 30)):
+        assert machine.values("wake_p99_us", kind) == [p99_us] * 4
 
 
 def test_a_sample_that_is_missing_is_a_gap(machine: Machine) -> None:
@@ -132,10 +129,12 @@ def test_a_restart_keeps_the_history(machine: Machine) -> None:
 
 def test_a_new_group_began_at_0_and_one_that_is_gone_is_unknown(machine: Machine) -> None:
     machine.record(sample())
-    machine.record(sample(groups=["g", "new"], group_delivered=[0, 4], group_holds=[1, 1], group_lag=[0, 1]))
-    machine.record(sample(groups=["new"], group_delivered=[6], group_holds=[1], group_lag=[1]))
+    machine.record(sample(groups=["g", "new"], group_columns=[[0, 4], [0, 1], [1, 1], [None, 50], [0, 1]]))
+    machine.record(sample(groups=["new"], group_columns=[[6], [1], [1], [None], [1]]))
     assert machine.values("delivered", GROUP, "new") == [None, 4, 2]
     assert machine.values("delivered", GROUP, "g") == [None, 0, None]
+    assert machine.values("woken", GROUP, "new") == [None, 1, 0]
+    assert machine.values("wake_p99_us", GROUP, "new") == [None, 50, None]
     assert machine.values("delivered", GROUP, "nobody") == [None, None, None]
 
 
@@ -263,7 +262,8 @@ def test_a_new_group_that_gets_a_row_has_none_of_the_old_numbers(
     monkeypatch.setattr(module, "KINDS", (BROKER, TOPIC, GROUP._replace(most=1)))
     for _ in range(8):
         machine.record(sample(100, lag=500))
-    other = sample(100, lag=3, groups=["other", "third"], group_delivered=[2, 1], group_holds=[1, 1], group_lag=[3, 3])
+    columns = [[2, 1], [0, 0], [1, 1], [None, None], [3, 3]]
+    other = sample(100, lag=3, groups=["other", "third"], group_columns=columns)
     machine.record(other)
     assert machine.history.left_out == 1
     for _ in range(6):

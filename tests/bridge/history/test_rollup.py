@@ -89,10 +89,3 @@ def test_differences_of_totals() -> None:
     before, now = [5, UNKNOWN, 3, 10, 4], [5, 7, UNKNOWN, 9, 6, 8]
     assert rollup.difference(now, before, is_complete=True) == [0, 7, UNKNOWN, UNKNOWN, 2, 8]
     assert rollup.difference(now, before, is_complete=False) == [0, UNKNOWN, UNKNOWN, UNKNOWN, 2, UNKNOWN]
-
-
-def test_percentile() -> None:
-    assert rollup.percentile_99([10, 20], [0, 0, 0]) == UNKNOWN
-    assert rollup.percentile_99([10, 20], [99, 1, 0]) == 10
-    assert rollup.percentile_99([10, 20], [98, 2, 0]) == 20
-    assert rollup.percentile_99([10, 20], [0, 0, 1]) == 20

@@ -27,7 +27,7 @@ IN_WEBHOOK = 100
 MAX_WORD = 150
 """Characters of a name."""
 MAX_TEXT = 400
-"""Characters of what is said of an alert."""
+"""Characters of an alert's text."""
 NEVER = "0001-01-01T00:00:00Z"
 """Alertmanager's end of an alert that has not ended."""
 _SPACES = re.compile(r"\s+")

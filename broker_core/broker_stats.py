@@ -32,7 +32,7 @@ MAX_KEYS = 20_000
 """Limit of topics, and of (topic, group) pairs; beyond it the oldest are dropped."""
 
 MAX_TOTALS = 1000
-"""Topics of a TopicTotals."""
+"""Topics whose parts a TopicTotals has at most."""
 
 Key = TypeVar("Key", bound=Hashable)
 

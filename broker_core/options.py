@@ -228,8 +228,8 @@ class Options(MessageStoreConfig, frozen=True, kw_only=True, rename=rocketmq_nam
         Meta(
             ge=30_000,
             le=604_800_000,
-            description="How long a pull or a pop is held at most, ms, if it asks for more. HTTP and WebSocket clients "
-            "may ask for 30 s. GlassMQ's own; RocketMQ has no limit.",
+            description="The longest time that a pull or a pop is held, ms, even if it asks for more. HTTP and "
+            "WebSocket clients may ask for 30 s at most. RocketMQ does not have this option, and has no limit.",
             extra_json_schema=CHANGEABLE,
         ),
     ] = 86_400_000

@@ -129,7 +129,7 @@ PROCESSORS: dict[type[Command], Processor] = {
     commands.ReportFollowing: following.not_followed,
     commands.GetLogEnd: following.not_followed,
     commands.ReplicatePulls: following.not_followed,
-    commands.GetConsumerRunningInfo: following.no_clients,  # who can ask clients answers it in place of the engine
+    commands.GetConsumerRunningInfo: following.no_clients,  # answered outside the engine where clients can be asked
 }
 """The processor of every command but those in ``GATHERED``."""
 

@@ -300,7 +300,7 @@ class TopicConfigManager:
         return list(counts)
 
     def unsupported(self, mapping: dict[str, Any] | None) -> list[str]:
-        """What RocketMQ would do with the topics and this broker does not, in sentences, for the start of a store.
+        """Sentences on attributes and static topics that RocketMQ supports and this broker ignores, for its start.
 
         ``mapping`` is topicQueueMapping.json: RocketMQ's TopicQueueMappingSerializeWrapper, the static topics.
         """

@@ -44,7 +44,7 @@ if command -v apt-get >/dev/null 2>&1; then
         if (cd "$folder" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb .) >/dev/null 2>&1; then
             $as_root install "$folder/usr/bin/promtool" /usr/local/bin/promtool
         else
-            echo "promtool could not be had from Debian's package prometheus; Prometheus' rules are not checked." >&2
+            echo "promtool could not be taken from Debian's package prometheus; Prometheus' rules are not checked." >&2
         fi
         rm -rf "$folder"
     fi

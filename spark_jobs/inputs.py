@@ -74,7 +74,7 @@ class StoreInputs:
         }
 
     def table(self, name: str) -> Sequence[tuple[Any, ...]]:
-        """The rows of one of the broker's tables, of SCHEMAS; where queues end as its consume queues have it now."""
+        """The rows of one of the broker's tables in SCHEMAS. ``queue_ends`` is read from the consume queues now."""
         if name == "queue_ends":
             return [(end.topic, end.queue_id, end.end_offset) for end in consume_queue_ends(self.store)]
         return self._tables[name]
@@ -142,7 +142,7 @@ def reads_little(job: Job) -> bool:
 
 
 def window_read(report: str, from_ms: int | None, to_ms: int | None) -> Window:
-    """The times of which the report of that name needs messages and polls, for a window."""
+    """The time range of the messages and polls that the report of that name needs for a window."""
     look_back_ms = REPORTS[report].look_back_ms
     return None if from_ms is None else from_ms - look_back_ms, None if to_ms is None else to_ms + look_back_ms
 

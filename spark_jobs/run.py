@@ -44,7 +44,7 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
     with ExitStack() as stack:
         spark = stack.enter_context(start_spark(reads_little(job)))
         laps.end("start_spark")
-        progress(1, "looking what there is")
+        progress(1, "looking at what is stored")
         bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
         needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
         stores, lake_problems = [], []

@@ -1,10 +1,10 @@
 # ruff: noqa: RUF012
-"""Rules about verdicts, and one to begin with."""
+"""The fields of rules on verdicts, and a first rule of this kind."""
 
 from django.db import migrations, models
 
 RULE = {
-    "name": "Group gets no or not all messages",
+    "name": "Group does not get all messages",
     "what": "group_verdict",
     "verdicts": ["subscriptions_disagree", "filter_rejects_all", "may_not_consume"],
     "for_s": 300,

@@ -75,11 +75,12 @@ class GroupMetrics(Shape, frozen=True):
 class TimerFigures(Shape, frozen=True):
     """The timer wheel. Its tables are by topic, of 1000 topics at most; ``left_out`` is the sum of all others' numbers.
 
-    ``enqueue_lag`` messages of the timer queue are not in the wheel, the first of them since ``enqueue_latency_ms``,
-    None if that is unknown. ``dequeue_lag`` messages are in the wheel, due or not; the second that is being delivered
-    ended ``dequeue_latency_ms`` ago, 0 if it has not ended. ``waiting`` is the same as ``dequeue_lag`` by topic, None
-    while it is counted after a start; as in RocketMQ, a recall counts -1 until its time. ``enqueued`` messages were put
-    into the wheel since the start, and ``dequeued`` ones stored again when their time had come or they were put back.
+    ``enqueue_lag``: messages of the timer queue that are not in the wheel; the first of them has waited for
+    ``enqueue_latency_ms``, None if that is unknown. ``dequeue_lag``: messages in the wheel, due or not. The second that
+    is being delivered ended ``dequeue_latency_ms`` ago, 0 if it has not ended. ``waiting``: ``dequeue_lag`` by topic,
+    None while it is counted after a start; as in RocketMQ, a recall counts as -1 until the recalled message is due.
+    ``enqueued``: messages that were put into the wheel since the start. ``dequeued``: messages that were stored again
+    because their time had come, or because they are to be put into the wheel again.
     """
 
     enqueue_lag: int

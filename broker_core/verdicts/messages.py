@@ -167,7 +167,7 @@ def _outcomes_text(outcomes: Outcomes) -> str:
     return joined(
         [
             *([f"it is false for {false:,}"] if false else []),
-            *([f"unknown for {unknown:,}, as without a property that it names"] if unknown else []),
+            *([f"unknown for {unknown:,} (for example because a property is missing)"] if unknown else []),
             *([f"an error for {failed:,}, such as: {outcomes['problem']}"] if failed else []),
         ]
     )

@@ -106,7 +106,7 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
 
 
 def claim(name: str | None) -> bool:
-    """Whether an entry of this name has a due time without a run, which the caller now claims. True for no name.
+    """Claim the due time of the entry with this name. Returns whether it had no run yet; True without a name.
 
     Every scheduler sends each due time, and one that was killed may send it again. The first task claims it.
     """

@@ -83,7 +83,7 @@ def lead(summary: dict[str, Any]) -> str:
     span = summary["span"]
     words = [window(parameters["from_ms"], parameters["to_ms"])]
     if None in (parameters["from_ms"], parameters["to_ms"]) and span["from_ms"] is not None:
-        words.append(f"what was read is {window(span['from_ms'], span['to_ms'])}")
+        words.append(f"data that was read: {window(span['from_ms'], span['to_ms'])}")
     if summary["look_back_ms"] and words[0] != window(None, None):
         words.append(
             f"with what happened {summary['look_back_ms'] // HOUR_MS} hours before and after, where it matters"
@@ -119,7 +119,7 @@ def facts(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def listed(values: Mapping[str, Any]) -> str:
-    """As ``messages 3,319, torn bytes 12``: what was read, without what is 0 or empty. Times end with ``_ms``."""
+    """What was read, such as ``messages 3,319, torn bytes 12``, without zeros. Names of times end with ``_ms``."""
     shown = {name: f"{value:,}" if isinstance(value, int | float) else value for name, value in values.items() if value}
     shown |= {name: at(values[name]) for name in shown if name.endswith("_ms")}
     shown |= {name: ", ".join(map(str, value)) for name, value in shown.items() if isinstance(value, list)}

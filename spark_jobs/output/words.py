@@ -112,8 +112,8 @@ def empty_polls(total: Total, tables: Tables) -> list[str]:
     )
     return [
         f"{percent(total['empty_share'])} of {many(total['answers'], 'answer')} brought no message.",
-        f"The largest part of the empty ones, {how['empty_sum']:,}, came {came}; {worst['topic']} has most of any "
-        f"topic, {worst['empty']:,}.",
+        f"Empty answers came most often {came} ({how['empty_sum']:,}); the topic with the most is {worst['topic']} "
+        f"({worst['empty']:,}).",
     ]
 
 

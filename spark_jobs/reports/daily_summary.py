@@ -37,7 +37,7 @@ DAILY = {
     ("retries", "late"): ("late_p99_ms",),
     ("slow_consumers", "measures"): ("slow_clients", "committed_p99_ms"),
 }
-"""The figures of this report, by the other report and its facts from which they are computed."""
+"""The figures of this report, by the report and the facts from which they are computed."""
 FIGURES = tuple(name for names in DAILY.values() for name in names)
 COUNTS = (
     *("messages", "bytes", "wakeups", "holds", "answers", "saved_requests_1s", "saved_requests_100ms"),

@@ -26,7 +26,7 @@ def grouped(of: str, *keys: str, only: str = "true", worst: str = "", **sql: str
 
 
 def share(part: str, whole: str) -> str:
-    """SQL that divides one expression by another, as a part of 1; null for a part of nothing."""
+    """SQL that divides one expression by another, rounded to four digits; null if the second is 0."""
     return f"round(try_divide({part}, {whole}), 4)"
 
 

@@ -39,8 +39,8 @@ def sentence(error: BaseException) -> str:
         )
     if _REFUSED.search(text):
         return (
-            "The Spark server refuses the token that it was given, or wants one: a parameter of "
-            "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN."
+            "The Spark server refuses the token, or requires one. Set it with the parameter token of "
+            "GLASSMQ_SPARK_MASTER, or with SPARK_CONNECT_AUTHENTICATE_TOKEN."
         )
     if _AWAY in text:
         return (

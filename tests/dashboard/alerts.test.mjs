@@ -16,10 +16,10 @@ test("a rule in words", () => {
   assert.equal(words({ what: "disk_used", threshold: 75 }), "the disk is more than 75 % full");
   assert.equal(words({ what: "engine_down", threshold: 0 }), "the engine does not answer");
   const verdicts = { what: "group_verdict", verdicts: ["no_member", "heartbeat_late"], verdict_severities: [] };
-  assert.equal(words(verdicts), "a verdict on a group is: no member or heartbeat late");
-  assert.equal(words({ ...verdicts, verdict_severities: ["error"] }), "a verdict on a group is: no member or heartbeat late (error)");
-  assert.equal(words({ ...verdicts, verdicts: [], verdict_severities: ["error"] }), "a verdict on a group is: error");
-  assert.equal(words({ ...verdicts, verdicts: [], verdict_severities: ["error", "warning"] }), "a verdict on a group is: error or warning");
+  assert.equal(words(verdicts), "a group has the verdict: no member or heartbeat late");
+  assert.equal(words({ ...verdicts, verdict_severities: ["error"] }), "a group has the verdict: no member or heartbeat late (error)");
+  assert.equal(words({ ...verdicts, verdicts: [], verdict_severities: ["error"] }), "a group has a verdict of severity error");
+  assert.equal(words({ ...verdicts, verdicts: [], verdict_severities: ["error", "warning"] }), "a group has a verdict of severity error or warning");
   const report = { what: "report", report: "throughput", figure: "messages", threshold: 5000 };
   assert.equal(words(report), "messages of the report throughput is above 5,000");
   assert.equal(words({ ...report, below: true }), "messages of the report throughput is below 5,000");

@@ -155,7 +155,7 @@ describe("the time line", () => {
     const change = (ms) => ({ type: "invisible_time_changed", wall_ms: "1500", group: "a", topic: "orders", queue_id: 0, offset: "0", invisible_ms: ms });
     const steps = stepsOf(message, [...popped, change("30000"), change("0"), acknowledged(), acknowledged({ late: true })]).slice(-4);
     assert.deepEqual(steps.map(({ word, text }) => `${word}: ${text}`), ["lease: hidden for 30.0 s from then on", "lease: visible again",
-      "acknowledged: its delivery to the group is complete", "late ack: changed nothing: the delivery that it names does not hide the message any more"]);
+      "acknowledged: its delivery to the group is complete", "late ack: changed nothing: the delivery that it names no longer hides the message"]);
   });
   test("calls a dead letter that was sent again so, not a retry 0", () => {
     const again = [{ type: "message_sent_back", wall_ms: "3000", topic: "orders", group: "c", message_id: "M", reconsume_times: 0 }];

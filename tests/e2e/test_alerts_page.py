@@ -110,7 +110,7 @@ def test_a_rule_on_verdicts_is_added_and_its_alert_has_the_sentence(broker: Brok
     dialog.get_by_label("no member", exact=True).check()
     save.click()
     rule = page.locator('[data-panel="rules"]').get_by_role("row").filter(has_text="Nobody is there")
-    expect(rule).to_contain_text("a verdict on a group is: no member")
+    expect(rule).to_contain_text("a group has the verdict: no member")
     expect(page.locator('[data-panel="firing"]')).to_contain_text(
         "no member: No member of deserter is online, and no client pulls for it; 1 message waits.", timeout=30_000
     )

@@ -53,7 +53,7 @@ READ_AT_ONCE = 1 << 20
 STORED_AT_ONCE = 64
 NO_OFFSET = -1
 NEVER = 1 << 63
-"""Behind each offset of a queue."""
+"""Larger than any offset of a queue."""
 ACK_TAGS = frozenset((ACK_TAG, BATCH_ACK_TAG, ORDER_ACK_TAG, UNDONE_TAG))
 
 
@@ -190,7 +190,7 @@ def _load_queue(context: Context, name: str, queue_id: int, end: int, now: Now) 
 
 
 def take_delivered(context: Context, record: CommitLogRecord, stored: DispatchRequest, now: Now) -> None:
-    """Do what a record says that RocketMQ gave to its timer wheel, and that was due. It is in the revive log now.
+    """Apply a check point or an acknowledgement that came from RocketMQ's timer wheel and is in the revive log now.
 
     ``record`` is that of the timer queue, ``stored`` its copy in the revive log. No group's offset moves.
     """

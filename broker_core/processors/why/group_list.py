@@ -14,7 +14,7 @@ from broker_core.errors import RequestError
 from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import dead_letters
 from broker_core.processors.why.group_facts import condition
-from broker_core.processors.why.judged import judge_live, problems_of, well
+from broker_core.processors.why.judged import broker_without_problems, judge_live, problems_of
 from broker_core.processors.why.live_state import group_names, live_state, look_around
 from broker_core.walk import Steps, pieces_of
 
@@ -30,7 +30,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
     more = bool(command.limit) and len(page) > command.limit
     page = page[: command.limit or None]
     seen = yield from look_around(context, page)
-    broker = well(condition(context, now))
+    broker = broker_without_problems(condition(context, now))
     groups: list[ConsumerGroupView] = []
     names = 0
     for group in page:

@@ -27,7 +27,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import dead_letters
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.processors.why.group_facts import condition
-from broker_core.processors.why.judged import judge_live, lines_of, well
+from broker_core.processors.why.judged import broker_without_problems, judge_live, lines_of
 from broker_core.processors.why.live_state import MAX_QUEUES, group_names, live_state, look_around
 from broker_core.processors.why.timer_figures import ended_transactions, timer_figures
 from broker_core.verdicts.progress import queue_progress
@@ -49,7 +49,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     is_estimate = command.estimate and context.options.estimate_accumulation
     names = yield from group_names(context, command.after or "")
     seen = yield from look_around(context, names[:max_groups])
-    broker = well(condition(context, now))
+    broker = broker_without_problems(condition(context, now))
     groups: list[GroupMetrics] = []
     left_out = 0
     for group in names[:max_groups]:

@@ -1,7 +1,7 @@
 """The verdicts on each of many groups, for the list of groups, the metrics and alerts.
 
-They come from the facts that the state needs anyway. Messages are read only where a group with a filter has received
-none, so that 10,000 groups cost little.
+The facts are those that the state needs anyway. Messages are read only if a group with a filter has received none, so
+that 10,000 groups cost little.
 """
 
 from typing import Literal
@@ -43,8 +43,8 @@ def _cut(sentence: str) -> str:
     return sentence if len(sentence) <= MAX_SENTENCE else f"{sentence[: MAX_SENTENCE - 1]}…"
 
 
-def well(broker: BrokerCondition) -> BrokerCondition:
-    """The broker without the problems that it causes for all its groups alike: a list would repeat them in each row."""
+def broker_without_problems(broker: BrokerCondition) -> BrokerCondition:
+    """The broker without the problems that affect all its groups alike. A list would repeat them in each row."""
     return structs.replace(
         broker, draining=False, problem="", holds=0, max_holds=1, undispatched_bytes=0, late_ms=None, slave_timeouts=0
     )

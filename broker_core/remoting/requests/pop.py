@@ -165,10 +165,10 @@ class AckMessageRequestHeader(Header):
 def read_extra_info(header: AckMessageRequestHeader) -> tuple[int, int, bool]:
     """What an extraInfo says: the check point's start offset, the pop's time in ms, and whether it was a pop in order.
 
-    RequestError (INVALID_PARAMETER) for a text that no pop was answered with, and for one that names another message
-    than the header does. RocketMQ does not compare them, and acknowledges a message whose extraInfo the client does not
-    have. The last word may be missing. The broker's name is not compared, because the broker may have had another name
-    before its store was adopted.
+    RequestError (INVALID_PARAMETER) for a text that no pop returns, and for one that names another message than the
+    header does. RocketMQ does not compare them, and acknowledges a message whose extraInfo the client does not have.
+    The last word may be missing. The broker's name is not compared, because the broker may have had another name before
+    its store was adopted.
     """
     words = header.extra_info.split(" ")
     try:
@@ -178,14 +178,14 @@ def read_extra_info(header: AckMessageRequestHeader) -> tuple[int, int, bool]:
             raise ValueError(header.extra_info)
     except ValueError as error:
         raise RequestError(
-            f"extraInfo {header.extra_info[:100]!r} is not what a pop was answered with: it has 7 or 8 words, and all "
+            f"extraInfo {header.extra_info[:100]!r} is not one that a pop returns: those have 7 or 8 words, and all "
             "but the broker's name are numbers"
         ) from error
     is_retry = header.topic.startswith(f"%RETRY%{header.consumer_group}")
     if numbers[3:] != [header.queue_id, header.offset][: len(place)] or (kind != NORMAL and not is_retry):
         raise RequestError(
-            f"extraInfo {header.extra_info[:100]!r} is of another message than {header.offset} of queue "
-            f"{header.queue_id} of topic {header.topic}, which the request names"
+            f"extraInfo {header.extra_info[:100]!r} belongs to another message than the request names: "
+            f"offset {header.offset} of queue {header.queue_id} of topic {header.topic}"
         )
     return numbers[0], numbers[1], numbers[2] == POP_ORDER_REVIVE_QUEUE
 

@@ -47,10 +47,10 @@ export function holdDetail(part) {
       part("detail").setAttribute("data-selected-hold", hold ? hold.id : "");
       if (!hold) setText(part("sentence"), HINT);
     },
-    /** Says that the hold is not among those of the page, with a link to its own page. */
+    /** Says that the page does not have this hold, with a link to the hold's own page. */
     showMissing(id) {
       part("facts").replaceChildren(entry([t("hold"), el("a", { href: holdHref(id, requestedBroker) }, `#${id}`)]));
-      setText(part("sentence"), t("This pull is not among the held pulls that this page has. Its own page tells how it ended, as long as the events are kept."));
+      setText(part("sentence"), t("This pull is not among the held pulls on this page. Its own page says what became of it, as long as the broker keeps the events."));
     },
     tick(view) {
       if (hold) setText(part("sentence"), sentence(view));

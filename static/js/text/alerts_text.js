@@ -56,9 +56,9 @@ function valueText(rule) {
 
 function verdictRule({ verdicts, verdict_severities: severities }) {
   const worse = severities.length === 1 ? word(severities[0]) : t("error or warning");
-  if (!verdicts.length) return t("a verdict on a group is: {0}", worse);
+  if (!verdicts.length) return t("a group has a verdict of severity {0}", worse);
   const named = verdicts.map(word).join(t(" or "));
-  return severities.length === 1 ? t("a verdict on a group is: {0} ({1})", named, worse) : t("a verdict on a group is: {0}", named);
+  return severities.length === 1 ? t("a group has the verdict: {0} ({1})", named, worse) : t("a group has the verdict: {0}", named);
 }
 
 /** An alert's value. After the state or the verdict in a few words comes the verdict's sentence, in the server's words. */

@@ -25,7 +25,7 @@ const STEPS = {
   delayed_messages_lost: (e) => [t("lost"), "bad", t("cannot be delivered: {0}", e.reason)],
   pull_woken: (e) => [t("woken"), "good", t("a pull that was held for {0}: {1}", millis(number(e.held_us) / 1000), wokenBy(e))],
   messages_delivered: (e) => [t("delivered"), "good", t("to {0}{1}", e.client_id || t("a client"), others(e))],
-  messages_acknowledged: (e) => (e.late ? [t("late ack"), "warn", t("changed nothing: the delivery that it names does not hide the message any more")]
+  messages_acknowledged: (e) => (e.late ? [t("late ack"), "warn", t("changed nothing: the delivery that it names no longer hides the message")]
     : [t("acknowledged"), "good", t("its delivery to the group is complete")]),
   invisible_time_changed: (e) => [t("lease"), "calm", number(e.invisible_ms) ? t("hidden for {0} from then on", millis(number(e.invisible_ms))) : t("visible again")],
   offset_committed: (e) => [t("committed"), "good", t("{0} moved the offset of {1} to {2}", e.client_id || t("the group"), queueKey(e.topic, e.queue_id), count(e.offset))],

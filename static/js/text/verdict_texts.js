@@ -103,7 +103,7 @@ function whyNonePassed(e) {
   if (!isKnown(e.false)) return t("Tags: {0}", names(Object.entries(e.tags).map(([tag, number]) => `${tag || t("(no tag)")} ${count(number)}`)) || "–");
   return names([
     ...(e.false ? [t("It is false for {0}", count(e.false))] : []),
-    ...(e.unknown ? [t("unknown for {0}, as without a property that it names", count(e.unknown))] : []),
+    ...(e.unknown ? [t("unknown for {0} (for example because a property is missing)", count(e.unknown))] : []),
     ...(e.failed ? [t("an error for {0}, such as: {1}", count(e.failed), e.problem)] : []),
   ]);
 }

@@ -70,7 +70,7 @@ def test_an_sql92_filter_that_lets_nothing_pass_and_why() -> None:
     answer = verdicts(facts(recent=[one])).verdicts[0]
     assert answer.sentence == (
         "40 messages of orders came since 2025-11-23T16:54:10Z, none passed size > 3; it is false for 33, unknown "
-        "for 5, as without a property that it names and an error for 2, such as: 'x' is no integer of 32 bits."
+        "for 5 (for example because a property is missing) and an error for 2, such as: 'x' is no integer of 32 bits."
     )
     only_false = verdicts(facts(recent=[recent(**sql)])).verdicts[0].sentence
     assert only_false.endswith("none passed size > 3; it is false for 40.")

@@ -257,7 +257,7 @@ def test_a_measured_duration_of_0_is_less_than_its_unit_and_a_sum_of_nothing_is_
 def test_the_lead_names_window_and_filters() -> None:
     summary = SUMMARY | {"inputs": [SOURCE | {"segments_outside": 0}]}
     assert lead(summary) == (
-        "from the beginning to 2023-11-14 22:13:20 UTC; what was read is from 1970-01-01 00:00:00 UTC to "
+        "from the beginning to 2023-11-14 22:13:20 UTC; data that was read: from 1970-01-01 00:00:00 UTC to "
         "1970-01-01 00:02:00 UTC; at broker-a; group g only"
     )
     whole = {"parameters": SUMMARY["parameters"] | {"to_ms": None}, "span": {"from_ms": None, "to_ms": None}}

@@ -122,8 +122,7 @@ def test_the_largest_cause_of_empty_answers_is_that_of_all_statuses() -> None:
         },
     )
     assert said[1] == (
-        "The largest part of the empty ones, 466, came after a wait without a message; "
-        "orders has most of any topic, 600."
+        "Empty answers came most often after a wait without a message (466); the topic with the most is orders (600)."
     )
 
 
@@ -141,7 +140,7 @@ def test_the_cause_in_the_headline_is_the_largest_of_the_table(rows: list[tuple[
         },
     )
     if max(sums.values()):
-        assert said[1].startswith(f"The largest part of the empty ones, {max(sums.values()):,}, came ")
+        assert said[1].endswith(f" ({max(sums.values()):,}); the topic with the most is orders (1).")
     else:
         assert said == ["None of 9,999 answers was empty."]
 

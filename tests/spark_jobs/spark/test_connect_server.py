@@ -107,7 +107,7 @@ def test_a_report_has_the_figures_of_the_store(do: Any, driven: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("url", "said", "passing"),
     [
-        ("sc://localhost:{}/;token=hush", "The Spark server refuses the token that it was given, or wants one", False),
+        ("sc://localhost:{}/;token=hush", "The Spark server refuses the token, or requires one", False),
         ("sc://127.0.0.1:{}/;token=hush%3D%3D", "it has to speak TLS", True),
     ],
     ids=["another token", "TLS"],

@@ -116,8 +116,8 @@ class JavaError(UnknownException):
         ),
         (
             SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
-            "The Spark server refuses the token that it was given, or wants one: a parameter of "
-            "GLASSMQ_SPARK_MASTER, or SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            "The Spark server refuses the token, or requires one. Set it with the parameter token of "
+            "GLASSMQ_SPARK_MASTER, or with SPARK_CONNECT_AUTHENTICATE_TOKEN.",
             False,
         ),
         (

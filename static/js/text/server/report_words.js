@@ -16,7 +16,7 @@ export const REPORT_WORDS = [
   noop("{0} waits longest on {1}, half of the time for {2} or more."),
   noop("None of {0} was empty."),
   noop("{0} of {1} brought no message."),
-  noop("The largest part of the empty ones, {0}, came {1}; {2} has most of any topic, {3}."),
+  noop("Empty answers came most often {0} ({1}); the topic with the most is {2} ({3})."),
   noop("to pulls that did not wait"),
   noop("after a wait without a message"),
   noop("to holds that were ended by {0}"),

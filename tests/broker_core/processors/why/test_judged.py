@@ -4,7 +4,7 @@ import pytest
 
 from broker_core.commands import VerdictLine
 from broker_core.processors.why import judged
-from broker_core.processors.why.judged import lines_of, problems_of, well
+from broker_core.processors.why.judged import broker_without_problems, lines_of, problems_of
 from broker_core.verdicts.catalogue import CATALOGUE, PROBLEMS
 from broker_core.verdicts.judge import judge
 from broker_core.verdicts.verdict import Verdict, Verdicts
@@ -54,4 +54,4 @@ def test_what_a_broker_causes_is_left_out_and_is_no_problem_of_a_group() -> None
     )
     bad = {one.id for one in judge([facts(broker=ill)]).verdicts if one.severity in ("error", "warning")}
     assert bad and not bad & set(PROBLEMS)
-    assert problems_of(judge([facts(broker=well(ill))])) == []
+    assert problems_of(judge([facts(broker=broker_without_problems(ill))])) == []

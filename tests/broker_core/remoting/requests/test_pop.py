@@ -108,7 +108,7 @@ def test_an_acknowledgement() -> None:
 @pytest.mark.parametrize("code", [Q.ACK_MESSAGE, Q.CHANGE_MESSAGE_INVISIBLETIME])
 def test_extra_info_that_no_pop_was_answered_with(code: int, info: str) -> None:
     reply = decoded(code, extraInfo=info)
-    assert isinstance(reply, c.Failed) and reply.code == 29 and "is not what a pop was answered with" in reply.remark
+    assert isinstance(reply, c.Failed) and reply.code == 29 and "is not one that a pop returns" in reply.remark
     assert len(reply.remark) < 300
 
 
@@ -126,7 +126,11 @@ def test_extra_info_that_no_pop_was_answered_with(code: int, info: str) -> None:
 @pytest.mark.parametrize("code", [Q.ACK_MESSAGE, Q.CHANGE_MESSAGE_INVISIBLETIME])
 def test_extra_info_of_another_message_than_the_request_names(code: int, info: str) -> None:
     reply = decoded(code, extraInfo=info)
-    assert isinstance(reply, c.Failed) and reply.code == 29 and "is of another message than 8" in reply.remark
+    assert (
+        isinstance(reply, c.Failed)
+        and reply.code == 29
+        and "belongs to another message than the request names: offset 8" in reply.remark
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ SUSPEND_US = 15_000_000
 PULL_BATCH_SIZE = 32
 """Messages of an answer under short polling: the default of RocketMQ's push consumers."""
 LEAST_FOR_PERCENTILES = 20
-"""Of fewer delays a percentile says nothing."""
+"""With fewer delays, percentiles say nothing."""
 
 
 class Wait(NamedTuple):

@@ -187,7 +187,7 @@ class ConsumerQuestions:
 
 
 class _OwnBroker(ClusterClient):
-    """This process's broker, asked without a socket: its port may be full, or speak only TLS. Its session's channel."""
+    """This process's broker, asked without a socket: its port may be full, or speak only TLS."""
 
     remote_host = "127.0.0.1"
     remote_port = 0

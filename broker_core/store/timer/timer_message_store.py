@@ -169,8 +169,7 @@ class TimerMessageStore:
         return max(0, wall_ms - self.read_ms - self.precision_ms) if self.used_slots else 0
 
     def has_delivered(self, wall_ms: int) -> bool:
-        """Whether no message of this time or earlier waits, apart from those stored since the start that are not in
-        the wheel yet."""
+        """Whether no message of this time or earlier waits, but for new ones that are not in the wheel yet."""
         may_come = self.on_their_way.may_concern(self.slot_ms_of(wall_ms))
         return self.loaded and not may_come and (not self.used_slots or self.waiting_from_ms > wall_ms)
 

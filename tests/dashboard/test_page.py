@@ -495,6 +495,15 @@ def test_one_broker_has_no_picker(open_page: OpenPage) -> None:
     assert "broker=" not in page.url
 
 
+def test_the_charts_of_the_history_leave_no_empty_place(open_page: OpenPage) -> None:
+    page = open_page("working")
+    charts = page.locator(".history-chart")
+    expect(charts).to_have_count(4)
+    tops = [charts.nth(number).bounding_box() for number in range(4)]
+    rows = [round(box["y"]) for box in tops if box is not None]
+    assert rows[0] == rows[1] and rows[2] == rows[3] and len(rows) == 4
+
+
 @pytest.mark.parametrize("path", ["/", "/topics"])
 def test_a_page_says_that_the_engine_does_not_answer(open_page: OpenPage, path: str) -> None:
     page = open_page("idle", path=path)

@@ -57,7 +57,7 @@ export function groupsPanel() {
     const number = (kind, label) => el("td", { role: "cell", class: `num ${kind}`, "data-label": label });
     const parts = { mark: el("span", { class: "chip-mark", "aria-hidden": "true" }), word: el("span", {}),
       topics: cell("quiet topics-cell long", null), members: number("members-cell", t("members")),
-      lag: number("lag-cell", t("lag")), oldest: number("oldest-cell quiet", t("oldest")), rate: number("rate-cell", t("msgs/s")),
+      lag: number("lag-cell", t("lag")), oldest: number("oldest-cell quiet", t("oldest")), rate: number("rate-cell", t("consume TPS")),
       retrying: number("retrying-cell", t("retrying")), dead: number("dead-cell", t("dead")), holds: number("", t("holds")) };
     parts.trend = new Sparkline();
     parts.chip = el("span", { class: "chip" }, parts.mark, parts.word);

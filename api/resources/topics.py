@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
-from api.http.names import OptionalTopicName, TopicName
+from api.http.names import OptionalGroupName, OptionalTopicName, TopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
@@ -49,11 +49,22 @@ class Queues(Model, frozen=True, kw_only=True, gc=False):
 
 
 class TopicGroups(Model, frozen=True, kw_only=True, gc=False):
-    """The groups that subscribe to a topic or have offsets in it, by name."""
+    """The groups that subscribe to a topic or have offsets in it, by name.
+
+    `total` counts all; `next` is the `after` of the next page.
+    """
 
     topic: str
     groups: list[str]
+    total: int
+    next: str | UnsetType = UNSET
     unavailable: Unavailable | UnsetType = UNSET
+
+
+class TopicGroupsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: TopicName
+    after: Annotated[OptionalGroupName, Meta(description="Only groups with names above this one.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST_ENTRIES, description="Maximum number of groups.")] = 1000
 
 
 class FoundOffset(Model, frozen=True, kw_only=True, gc=False):
@@ -148,15 +159,22 @@ async def get_topic_queues(request: Request[TopicParams]) -> Answer:
     return await _queues(request.params.broker, commands.GetQueues(topic=request.params.topic))
 
 
-async def get_topic_groups(request: Request[TopicParams]) -> Answer:
-    """The groups that subscribe to the topic or have offsets in it, at any broker."""
+async def get_topic_groups(request: Request[TopicGroupsParams]) -> Answer:
+    """The groups that subscribe to the topic or have offsets in it, at any broker, in pages."""
     params = request.params
     await brokers.ask_first(params.broker, commands.GetTopic(topic=params.topic), commands.Topics)
     replies = await brokers.ask_all(
         params.broker, commands.QueryTopicConsumeByWho(topic=params.topic), commands.GroupNames
     )
-    groups = {group for reply in replies.by_broker.values() for group in reply.groups}
-    return Answer(body=TopicGroups(topic=params.topic, groups=sorted(groups), unavailable=replies.missing))
+    groups = {name for reply in replies.by_broker.values() for name in reply.groups}
+    left = sorted(name for name in groups if name > params.after)
+    page = left[: params.limit]
+    following = page[-1] if len(page) < len(left) else UNSET
+    return Answer(
+        body=TopicGroups(
+            topic=params.topic, groups=page, total=len(groups), next=following, unavailable=replies.missing
+        )
+    )
 
 
 async def get_queues(request: Request[QueuesParams]) -> Answer:
@@ -253,7 +271,7 @@ ROUTES = (
         handler=get_topic_groups,
         group="Topics",
         summary="Groups of a topic",
-        params=TopicParams,
+        params=TopicGroupsParams,
         response=TopicGroups,
         problems=(404, 504),
     ),

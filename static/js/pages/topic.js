@@ -22,21 +22,21 @@ const path = topicPath(topic);
 let latest = null;
 
 async function ask() {
-  const [{ queues }, { groups }] = await Promise.all([request("GET", `${path}/queues`), request("GET", `${path}/groups`)]);
+  const [{ queues }, { groups, total }] = await Promise.all([request("GET", `${path}/queues`), request("GET", `${path}/groups?limit=${MOST_GROUPS}`)]);
   const brokers = [...new Set(queues.map(({ broker }) => broker))];
   const configs = await Promise.all(brokers.map((broker) => request("GET", `${path}?broker=${encodeURIComponent(broker)}`)));
   const number = (value) => (value === null ? null : Number(value));
-  return { groups, configs: configs.map((config) => ({ ...config, messages: Number(config.messages) })),
+  return { groups, groupsTotal: Number(total), configs: configs.map((config) => ({ ...config, messages: Number(config.messages) })),
     queues: queues.map((queue) => ({ ...queue, min_offset: Number(queue.min_offset), max_offset: Number(queue.max_offset),
       last_store_time_ms: number(queue.last_store_time_ms) })) };
 }
 
-function figures({ queues, configs, groups }) {
+function figures({ queues, configs, groupsTotal }) {
   return [
     [t("messages"), count(queues.reduce((total, queue) => total + queue.max_offset - queue.min_offset, 0)), t("Messages that are still in the queues")],
     [t("stored/s"), rate(sum(configs, "put_tps")), t("Messages stored per second, over the last minute")],
     [t("queues"), count(queues.length), t("Queues at all brokers")],
-    [t("groups"), count(groups.length), t("Groups that subscribe to the topic or have offsets in it")],
+    [t("groups"), count(groupsTotal), t("Groups that subscribe to the topic or have offsets in it")],
     [t("held pulls"), count(sum(queues, "holds")), t("Pulls of the topic in the pullRequestTable")],
   ];
 }
@@ -88,9 +88,9 @@ function groupsPanel() {
   return {
     render({ answer }) {
       if (!answer) return;
-      rows.show(answer.groups.slice(0, MOST_GROUPS), (group) => group);
-      const left = answer.groups.length - MOST_GROUPS;
-      setText(own("count"), `${count(answer.groups.length)}${left > 0 ? t("; the first {0} are shown", count(MOST_GROUPS)) : ""}`);
+      rows.show(answer.groups, (group) => group);
+      const left = answer.groupsTotal - answer.groups.length;
+      setText(own("count"), `${count(answer.groupsTotal)}${left > 0 ? t("; the first {0} are shown", count(MOST_GROUPS)) : ""}`);
       own("empty").hidden = answer.groups.length > 0;
     },
   };
@@ -140,7 +140,7 @@ change.form.addEventListener("input", showWarning);
 const remove = dialog("delete-dialog", {
   opened() {
     const messages = sum(latest.configs, "messages");
-    setText(remove.part("warning"), t("The topic, its queues and the offsets of {0} in it are deleted; {1} can no longer be read. This cannot be undone.", plural(latest.groups.length, "{0} group", "{0} groups"), plural(messages, "{0} message", "{0} messages")));
+    setText(remove.part("warning"), t("The topic, its queues and the offsets of {0} in it are deleted; {1} can no longer be read. This cannot be undone.", plural(latest.groupsTotal, "{0} group", "{0} groups"), plural(messages, "{0} message", "{0} messages")));
   },
   canSubmit: (form) => form.elements.name.value === topic,
   async submit() {

@@ -144,6 +144,10 @@ async def test_groups_of_a_topic(client: httpx.AsyncClient, port: FakePort) -> N
     port.replies[commands.GetTopic] = commands.Topics(seq=1, topics=[VIEW])
     port.replies[commands.QueryTopicConsumeByWho] = commands.GroupNames(groups=["b", "a"])
     answer = await client.get("/api/v1/topics/T/groups")
-    assert answer.json() == {"topic": "T", "groups": ["a", "b"]}
+    assert answer.json() == {"topic": "T", "groups": ["a", "b"], "total": 2}
+    answer = await client.get("/api/v1/topics/T/groups?limit=1")
+    assert answer.json() == {"topic": "T", "groups": ["a"], "total": 2, "next": "a"}
+    answer = await client.get("/api/v1/topics/T/groups?limit=1&after=a")
+    assert answer.json() == {"topic": "T", "groups": ["b"], "total": 2}
     port.replies[commands.GetTopic] = NotFoundError("no topic T", code=ResponseCode.TOPIC_NOT_EXIST)
     assert (await client.get("/api/v1/topics/T/groups")).status_code == 404

@@ -134,15 +134,15 @@ class Bench:
         self.folder = folder
         self.lakes = folder / "lakes"
 
-    def lake(self, store: Path) -> Any:
-        found = find_lake(self.lakes, store)
+    def lake(self) -> Any:
+        found = find_lake(self.lakes, "a")
         assert found is not None
         return found
 
     def fill_anew(self, store: Path) -> int:
         """Fill a new lake; returns the number of messages in it."""
         shutil.rmtree(self.lakes, ignore_errors=True)
-        return fill(self.spark, str(store), self.lakes, lambda: BEGIN_MS, lambda percent, doing: None).messages
+        return fill(self.spark, str(store), "a", self.lakes, lambda: BEGIN_MS, lambda percent, doing: None).messages
 
     def report(self, store: Path, *, of_lake: bool, from_ms: int | None = None, to_ms: int | None = None) -> int:
         """Compute ``throughput`` with all tables, page and files; returns the number of messages in it."""
@@ -153,15 +153,15 @@ class Bench:
         )
         return int(summary["total"]["messages"])
 
-    def duck(self, store: Path) -> Callable[[], Any]:
+    def duck(self) -> Callable[[], Any]:
         """The yardstick's sums, by DuckDB over the lake's messages."""
         import duckdb
 
-        paths = [file.path for file in self.lake(store).messages]
+        paths = [file.path for file in self.lake().messages]
         connection = duckdb.connect(config={"threads": CORES})
         return lambda: connection.sql(DUCK_SQL.format(paths=paths)).to_arrow_table()
 
-    def spark_sql(self, store: Path) -> Callable[[], Any]:
+    def spark_sql(self) -> Callable[[], Any]:
         """The same query, by Spark."""
         from pyspark.sql import functions as F
 
@@ -170,7 +170,7 @@ class Bench:
         columns = ("topic", "store_ts", "total_size", "queue_offset", "born_ts")
 
         def query() -> None:
-            lake_messages(self.spark, self.lake(store), columns).groupBy(
+            lake_messages(self.spark, self.lake(), columns).groupBy(
                 "topic", (F.col("store_ts") / 60_000).cast("long")
             ).agg(
                 F.count("*"), F.sum("total_size"), F.max("queue_offset"), F.max(F.col("store_ts") - F.col("born_ts"))
@@ -206,15 +206,15 @@ class Bench:
         messages = int((store / "made").read_text())
         assert self.fill_anew(store) == messages
         took = middle([timed(lambda: self.fill_anew(store)) for _ in range(RUNS)])
-        size = sum(file.size for file in self.lake(store).messages)
+        size = sum(file.size for file in self.lake().messages)
         said = f"{size / messages:.1f} B a message; " + goal(messages / took.wall >= 0.7e6, "0.7 M/s")
         line("log to lake, headers and properties", took, messages, said)
         assert self.report(store, of_lake=True) == messages
         took = median(lambda: self.report(store, of_lake=True))
         said = goal(took.wall < 1.5, f"1.5 s for 3 M messages; these are {messages / 1e6:.1f} M")
         line("throughput from the lake: tables, page and files", took, messages, said)
-        line("a query over the lake's messages, Spark", median(self.spark_sql(store)), messages)
-        line("the same, DuckDB", median(self.duck(store)), messages)
+        line("a query over the lake's messages, Spark", median(self.spark_sql()), messages)
+        line("the same, DuckDB", median(self.duck()), messages)
 
     def growth(self, gib: float) -> None:
         """Fill a lake from a log that grows tenfold, to ``gib``; then read one minute of it."""
@@ -229,7 +229,7 @@ class Bench:
             line(f"{size:.3g} GiB, log to lake", took, found[0], said)
         ratio = memory[-1] / memory[0]
         print(f"  memory of the driver, of ten times as much: {ratio:.2f} x; {goal(ratio <= FLAT, f'{FLAT} x')}")
-        begin = max(file.max_ms for file in self.lake(store).messages) // MINUTE_MS * MINUTE_MS - MINUTE_MS
+        begin = max(file.max_ms for file in self.lake().messages) // MINUTE_MS * MINUTE_MS - MINUTE_MS
         took = median(lambda: self.report(store, of_lake=True, from_ms=begin, to_ms=begin + MINUTE_MS))
         line(f"throughput of one minute of the lake of {gib:.3g} GiB", took, 0, goal(took.wall < 2, "2 s"))
         shutil.rmtree(store)

@@ -55,15 +55,14 @@ class StoreInputs:
         self.broker = broker
         self.store = store
         self.lake = lake
-        self._known = dict(lake.journal) if lake else {}
         self.plan: LogPlan | None = None
         if report.reads:
             start = (lake.position or 0) if lake else 0
             self.plan = plan_log(store, start=start, from_ms=window[0], to_ms=window[1])
         self.journal: JournalSurvey | None = None
         if report.polls:
-            tail = survey(store, self._known)
-            self.journal = with_lake(tail, store, lake) if lake else tail
+            tail = survey(store, lake.journal if lake else None)
+            self.journal = with_lake(tail, lake) if lake else tail
         self.window = window
         offsets, topics, groups = stored_offsets(store), stored_topics(store), stored_groups(store)
         self._tables: dict[str, Sequence[tuple[Any, ...]]] = {
@@ -113,7 +112,8 @@ class StoreInputs:
         if self.journal is None or not columns or not self.journal.files:
             return self._nothing(poll_journal_source.pruned(*columns or ("topic",)))
         reader = self._spark.read.format(poll_journal_source.FORMAT).schema(poll_journal_source.pruned(*columns))
-        reader = reader.option("known", json.dumps(self._known))
+        if self.lake is not None and self.lake.journal is not None:
+            reader = reader.option("after", json.dumps(self.lake.journal))
         for name, bound in (("from_ms", from_ms), ("to_ms", to_ms)):
             if bound is not None:
                 reader = reader.option(name, str(bound))
@@ -133,8 +133,8 @@ def reads_little(job: Job) -> bool:
     NotAStoreError, LakeError.
     """
     size = 0
-    for _, store in job.stores:
-        if lake_for(store, job.lakes, job.source)[0] is not None:
+    for broker, store in job.stores:
+        if lake_for(broker, store, job.lakes, job.source)[0] is not None:
             return False
         plan = plan_log(store)
         size += plan.log_end - plan.log_start + sum(file.size for file in find_files(store)[0])

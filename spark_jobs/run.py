@@ -49,7 +49,7 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
         needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
         stores, lake_problems = [], []
         for broker, path in job.stores:
-            lake, problems = lake_for(path, job.lakes, job.source)
+            lake, problems = lake_for(broker, path, job.lakes, job.source)
             lake_problems += problems
             stores.append(StoreInputs(spark, broker, path, report, lake, needed))
         now_ms = int(laps.started.timestamp() * 1000)
@@ -103,7 +103,7 @@ def without_journal(job: Job, report: Report, laps: Laps) -> dict[str, Any] | No
     notes, sources = [], []
     for broker, store in job.stores:
         find_segments(store)
-        lake, problems = lake_for(store, job.lakes, job.source)
+        lake, problems = lake_for(broker, store, job.lakes, job.source)
         if find_files(store)[0] or (lake is not None and lake.polls):
             return None
         notes += problems
@@ -235,15 +235,17 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
         if of_store:
             source["from_ms"] = min(segment["from_ms"] for segment in of_store.values())
             source["to_ms"] = max(segment["to_ms"] for segment in of_store.values())
-        of_lake = of_store.pop(LAKE_SEGMENT, {"messages": 0})["messages"]
+        of_lake = of_store.pop(LAKE_SEGMENT, {"messages": 0, "bytes": 0})
         if store.plan is not None:
             source |= log_described(store.plan, list(of_store.values()))
             if store.lake is not None:
-                source = log_with_lake(source, store.lake, of_lake)
+                source = log_with_lake(source, store.lake, of_lake["messages"], of_lake["bytes"])
         if store.lake is not None:
-            source["lake"] = lake_described(store.lake, store.plan, of_lake)
+            source["lake"] = lake_described(store.lake, store.plan, store.store, of_lake["messages"])
         if store.journal is not None:
             source["journal"] = journal_described(store.journal)
+            if store.lake is not None:
+                del source["journal"]["files"]  # those that the lake has read may be deleted
         sources.append(source)
     return sources
 

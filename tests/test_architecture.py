@@ -84,7 +84,7 @@ TESTS_WITHOUT_A_SOURCE = {
     "tests/dashboard/test_vendor.py": "static/vendor",
     "tests/spark_jobs/spark/test_connect_server.py": "reports and the lake at a real Spark Connect server",
     "tests/spark_jobs/lake/test_lake_interrupted.py": "filling a lake, by a real process that is interrupted",
-    "tests/spark_jobs/lake/test_overlapping_fills.py": "two fills of a lake at a time, and a report during a fill",
+    "tests/spark_jobs/lake/test_overlapping_fills.py": "two fills of a lake at a time",
     "tests/spark_jobs/spark/test_standalone_cluster.py": "reports on a real Spark cluster",
     "tests/spark_jobs/reports/test_headlines.py": "the headlines of all reports beside their tables",
     "tests/spark_jobs/test_several_brokers.py": "reports over the stores of several brokers",

@@ -1,9 +1,8 @@
 """The lake over HTTP: its state, its schedule, and filling it."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import msgspec
 from asgiref.sync import sync_to_async
 
 from api.http.problems import Problem
@@ -14,10 +13,14 @@ from api.resources.report_schedules import ChangedTime
 from api.resources.reports import ScheduleView, ask, schedule_view
 from bridge.port import ResponseCode
 from spark_jobs.hosting import lake_state, runs
-from spark_jobs.lake.notes import DELETED
 
-_reader = ThreadPoolExecutor(1, "lake-notes")
-"""Reads notes, outside of Django's only thread: storage that does not answer then stops no other request."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.lake.tasks import LakeFile
+
+_reader = ThreadPoolExecutor(1, "lake-reader")
+"""Reads lakes, outside of Django's only thread: storage that does not answer then stops no other request."""
 
 
 class LakeTable(Model, frozen=True, kw_only=True, gc=False):
@@ -33,12 +36,11 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
 
     The lake contains the log up to `position`. `behind_bytes` of the log are not read yet; null if the end of the log
     is unknown. `gap_bytes` of the log and `missing_journal_files` were deleted before they could be read.
-    `retired_bytes` are in files that were compacted or dropped; they are deleted when nobody reads them any more.
+    `synced_ms`: when it was filled last; for a store of RocketMQ, when rows were last written.
     `dropped_messages` and `dropped_polls` from before `dropped_before_ms` were dropped, as GLASSMQ_LAKE_KEEP_DAYS
     requires; null if nothing was dropped.
-    `ended_by` is why the log ends at `position`. After an `invalid record` the lake cannot be
+    `ended_by` is why the log ended at `position` for the last fill. After an `invalid record` the lake cannot be
     filled further, and `segments_unread` segments are left.
-    `other_lakes` were filled from other stores that were at the same path.
     What is read of a lake in S3 may be some seconds old.
     `problem` is why the lake cannot be read, `last_failure` why the last attempt to fill it failed.
     The other fields describe fills by the report worker, and are empty if there was none: `under_way` while one is
@@ -55,13 +57,11 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     polls: LakeTable
     gap_bytes: int
     missing_journal_files: int
-    retired_bytes: int
     dropped_before_ms: int | None
     dropped_messages: int
     dropped_polls: int
     ended_by: str
     segments_unread: int
-    other_lakes: int
     problem: str
     under_way: bool
     status: Literal["", "queued", "running", "done", "failed", "cancelled"]
@@ -123,26 +123,29 @@ async def _read_view(broker: str) -> LakeView:
     return _view(await ask(lambda: lake_state.lake_state(stored)))
 
 
+def _table(files: "Sequence[LakeFile]") -> LakeTable:
+    return LakeTable(rows=sum(file.rows for file in files), files=len(files), size=sum(file.size for file in files))
+
+
 def _view(state: lake_state.LakeState) -> LakeView:
-    stored, notes, active, ended = state.stored, state.stored.notes, state.active, state.ended
+    stored, lake, active, ended = state.stored, state.stored.lake, state.active, state.ended
+    end = ended.result.get(stored.broker, {}) if ended else {}
     return LakeView(
         broker=stored.broker,
         brokers=state.brokers,
-        folder=stored.folder,
-        position=notes.position,
+        folder=lake.folder if lake else "",
+        position=lake.position or 0 if lake else 0,
         behind_bytes=state.behind_bytes,
-        synced_ms=notes.synced_ms or None,
-        messages=LakeTable(**msgspec.structs.asdict(notes.messages)),
-        polls=LakeTable(**msgspec.structs.asdict(notes.polls)),
-        gap_bytes=notes.amounts[DELETED],
-        missing_journal_files=len(notes.missing_journal_files),
-        retired_bytes=notes.retired_bytes,
-        dropped_before_ms=notes.dropped.before_ms or None,
-        dropped_messages=notes.dropped.messages,
-        dropped_polls=notes.dropped.polls,
-        ended_by=notes.ended_by,
-        segments_unread=len(notes.segments_unread),
-        other_lakes=sum(path != stored.path for path in stored.known),
+        synced_ms=state.synced_ms or None,
+        messages=_table(lake.messages if lake else ()),
+        polls=_table(lake.polls if lake else ()),
+        gap_bytes=lake.deleted_bytes if lake else 0,
+        missing_journal_files=lake.unread_files if lake else 0,
+        dropped_before_ms=lake.dropped.before_ms or None if lake else None,
+        dropped_messages=lake.dropped.messages if lake else 0,
+        dropped_polls=lake.dropped.polls if lake else 0,
+        ended_by=end.get("ended_by", ""),
+        segments_unread=end.get("segments_unread", 0),
         problem=stored.problem,
         under_way=active is not None,
         status=state.status,  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The file ``lakePosition``: how far a lake of Parquet files contains the messages of a store.
 
-    {"version":1,"physicalOffset":1073741824,"wallMs":1700000000000,"lake":"/data/lake/store-1a2b3c4d"}
+    {"version":1,"physicalOffset":1073741824,"wallMs":1700000000000,"lake":"/data/lake"}
 
 The program that fills the lake writes it into the store's folder when the lake durably contains every message before
 ``physicalOffset``. The broker reads it before it deletes segments. Without this file, retention waits for no lake.
@@ -16,7 +16,7 @@ MOST_BYTES = 65_536
 
 
 class LakePosition(NamedTuple):
-    """``physical_offset`` in bytes, ``wall_ms`` the time of writing, ``lake`` the lake's folder, for information."""
+    """``physical_offset`` in bytes, ``wall_ms`` the time of writing, ``lake`` the lake's folder or URL."""
 
     physical_offset: int
     wall_ms: int

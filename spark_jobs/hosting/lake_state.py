@@ -1,10 +1,10 @@
-"""The state of the lake of a broker's store for the page, and the runs and the schedule that fill it.
+"""The state of the lake of a broker for the page, and the runs and the schedule that fill it.
 
-Reads the notes that every fill writes. Does not import pyspark.
+Does not import pyspark. Imports what reads the lake, which comes with Spark's packages, only where there is a lake.
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 from django.utils import timezone
@@ -14,50 +14,44 @@ from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.hosting import runs
 from spark_jobs.hosting.schedules import Schedule, crontab_of, described
-from spark_jobs.lake.folders import brokers, notes_path
-from spark_jobs.lake.notes import Notes, read_notes
 from spark_jobs.lake.storage import is_local
 from spark_jobs.models import ACTIVE, ReportRun, Status
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.lake import Lake
 
 SYNC_TASK = "spark_jobs.lake_sync"
 SCHEDULE_NAME = "Lake, hourly"
 FIRST_CRON = "15 * * * *"
 KEPT_S = 5.0
-"""How long notes of a lake in S3 are shown before they are read again."""
+"""How long a lake in S3 is shown before it is read again, in seconds."""
 
 
 class NotUnderWayError(LookupError):
     """The report worker is not filling the lake. The message is a sentence."""
 
 
-class StoredNotes(NamedTuple):
-    """The notes on the store of a broker, as files of the lake have them."""
+class StoredLake(NamedTuple):
+    """What the lake has of a broker."""
 
     broker: str
     store: Path
-    known: list[str]
-    """The files that there are, oldest first; those of other stores that were at the same path before, too."""
-    path: str | None
-    """The file of this store; None if there is no lake."""
-    notes: Notes
-    """What the last fill noted; empty if there is no lake."""
+    lake: "Lake | None"
+    """None if the lake has nothing of the broker, or cannot be read."""
     problem: str
     """Why the lake cannot be read; empty if it can."""
 
-    @property
-    def folder(self) -> str:
-        """The lake's folder or URL; empty if there is no lake."""
-        return folder_and_broker(self.path)[0] if self.path else ""
-
 
 class LakeState(NamedTuple):
-    """The lake of a broker's store, and what the report worker does about it."""
+    """The lake of a broker, and what the report worker does about it."""
 
-    stored: StoredNotes
+    stored: StoredLake
     brokers: list[str]
     """All brokers with a store here."""
     behind_bytes: int | None
     """Bytes of the log that the lake has not read; None if the store has no file with the end of its log."""
+    synced_ms: int
+    """When the lake was filled last, as the store's ``lakePosition`` says, or when files were written; 0: never."""
     active: ReportRun | None
     """The fill that runs or waits."""
     ended: ReportRun | None
@@ -72,15 +66,15 @@ class LakeState(NamedTuple):
         return str(Status.QUEUED if status == Status.WAITING else status)
 
 
-_kept: dict[tuple[str, Path], tuple[float, StoredNotes]] = {}
-"""When the notes of a lake in S3 were read last, in seconds, and what they say; by broker and store."""
+_kept: dict[tuple[str, Path], tuple[float, StoredLake]] = {}
+"""When a lake in S3 was read last, in seconds, and what it has; by broker and store."""
 
 
-def read_stored(broker: str = "") -> StoredNotes:
-    """The notes on the lake of a broker, or of the first one. UnknownBrokerError.
+def read_stored(broker: str = "") -> StoredLake:
+    """What the lake has of a broker, or of the first one. UnknownBrokerError.
 
     Does not use the database. A server of S3 that does not answer makes this wait for minutes, so call it outside of
-    Django's thread. Notes in S3 are read again after KEPT_S.
+    Django's thread. A lake in S3 is read again after KEPT_S.
     """
     runs.require_broker(broker)
     broker, store = runs.stores(broker)[0]
@@ -93,49 +87,39 @@ def read_stored(broker: str = "") -> StoredNotes:
     return stored
 
 
-def _read_stored(broker: str, store: Path) -> StoredNotes:
-    problem, notes = "", Notes(str(store))
-    path, known = None, list[str]()
+def _read_stored(broker: str, store: Path) -> StoredLake:
+    lakes, problem, found = settings.GLASSMQ_LAKE_DIR, "", None
+    if is_local(lakes) and not Path(lakes, "messages").is_dir():
+        return StoredLake(broker, store, None, "")
     try:
-        known = [notes_path(settings.GLASSMQ_LAKE_DIR, name) for name in brokers(settings.GLASSMQ_LAKE_DIR, store)]
-        path = choose_notes(store, known)
-        if path is not None:
-            notes = read_notes(*folder_and_broker(path)) or notes
+        from spark_jobs.lake.lake import find_lake, require_same
+
+        found = find_lake(lakes, broker)
+        if found is not None:
+            require_same(store, found)
     except LakeError as error:
         problem = str(error)
-    except (OSError, ImportError) as error:  # a lake in S3; what reads it comes with Spark's packages
-        problem = f"The lake in {settings.GLASSMQ_LAKE_DIR} cannot be read: {error}."
-    return StoredNotes(broker, store, known, path, notes, problem)
+    except (OSError, ImportError) as error:  # what reads a lake comes with Spark's packages
+        problem = f"The lake in {lakes} cannot be read: {error}."
+    return StoredLake(broker, store, found, problem)
 
 
-def lake_state(stored: StoredNotes) -> LakeState:
-    """The state of a lake: its notes, with the current fill and schedule from the database."""
-    end = safe_end.decode(_read(stored.store / safe_end.FILE_NAME))
+def lake_state(stored: StoredLake) -> LakeState:
+    """The state of a lake, with the current fill and schedule from the database."""
+    end, told = safe_end.decode(_read(stored.store / safe_end.FILE_NAME)), stored.lake
+    position = told.position or 0 if told else 0
+    published = lake_position.decode(_read(stored.store / lake_position.FILE_NAME))
+    is_this = published is not None and told is not None and published.lake == told.folder
+    ended = ReportRun.objects.filter(report=runs.LAKE).exclude(status__in=ACTIVE).first()
     return LakeState(
         stored,
         [broker for broker, _ in runs.stores()],
-        None if end is None else max(0, end.flushed_offset - max(stored.notes.position, end.min_offset)),
+        None if end is None else max(0, end.flushed_offset - max(position, end.min_offset)),
+        max(told.written_ms if told else 0, published.wall_ms if published and is_this else 0),
         find_active(),
-        ReportRun.objects.filter(report=runs.LAKE).exclude(status__in=ACTIVE).first(),
+        ended,
         read_schedule(),
     )
-
-
-def folder_and_broker(path: str) -> tuple[str, str]:
-    """The lake's folder or URL, and the broker, of a file with notes."""
-    folder, _, name = path.rpartition("/")
-    return folder, name.removesuffix(".json")
-
-
-def choose_notes(store: Path, here: list[str]) -> str | None:
-    """The file with the notes on this store; None if there is no lake.
-
-    If GLASSMQ_LAKE_DIR has several (``here``, oldest first), it is the one that the store's ``lakePosition`` names,
-    otherwise the newest. If it has none, it is the one that ``lakePosition`` names.
-    """
-    position = lake_position.decode(_read(store / lake_position.FILE_NAME))
-    noted = position.lake if position and position.lake.endswith(".json") else None
-    return here[-1] if here and noted not in here else noted
 
 
 def find_active() -> ReportRun | None:

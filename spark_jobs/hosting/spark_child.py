@@ -82,16 +82,17 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
 
 
 def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
-    """Fill the lake from each store for one round. Returns ``messages`` written, and ``is_all`` if no round follows.
+    """Fill the lake from each store for one round. Returns ``messages`` written, ``is_all`` if no round follows, and
+    as ``result`` where each log ended.
 
-    ``arguments``: ``stores``, ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the others are
-    filled to their ends first, and it is tried again in every round.
+    ``arguments``: ``stores`` as (broker, path), ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the
+    others are filled to their ends first, and it is tried again in every round.
     """
     from spark_jobs.lake.tables import fill
 
     done, failure, count = [], None, len(arguments["stores"])
     with start_spark(False) as spark:
-        for index, store in enumerate(arguments["stores"]):
+        for index, (broker, store) in enumerate(arguments["stores"]):
 
             def tell(percent: int, doing: str, index: int = index) -> None:
                 progress((100 * index + percent) // count, doing, until=99 * (index + 1) // count)
@@ -101,6 +102,7 @@ def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress)
                     fill(
                         spark,
                         store,
+                        broker,
                         arguments["lakes"],
                         lambda: int(timezone.now().timestamp() * 1000),
                         tell,
@@ -115,7 +117,8 @@ def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress)
     is_all = all(one.is_all for one in done)
     if failure is not None and is_all:
         raise failure
-    return {"messages": sum(one.messages for one in done), "is_all": is_all}
+    ends = {one.broker: {"ended_by": one.ended_by, "segments_unread": one.segments_unread} for one in done}
+    return {"messages": sum(one.messages for one in done), "is_all": is_all, "result": ends}
 
 
 JOBS: dict[str, Callable[[dict[str, Any], StartSpark, Progress], dict[str, Any]]] = {"report": report, "lake": lake}

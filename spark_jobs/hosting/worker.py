@@ -76,16 +76,15 @@ def has_spark(run: ReportRun) -> bool:
 
 def order_for(run: ReportRun) -> dict[str, Any]:
     """The order for the child process, as ``spark_child`` describes it."""
-    arguments: dict[str, Any] = {"lakes": str(settings.GLASSMQ_LAKE_DIR)}
+    stores = [(name, str(path)) for name, path in runs.stores(run.parameters.get("broker") or "")]
+    arguments: dict[str, Any] = {"lakes": str(settings.GLASSMQ_LAKE_DIR), "stores": stores}
     if run.report == runs.LAKE:
         arguments |= {
-            "stores": [str(path) for _, path in runs.stores(run.parameters.get("broker") or "")],
             "keep_days": settings.GLASSMQ_LAKE_KEEP_DAYS,
             "with_bodies": run.parameters["with_bodies"],
         }
     else:
         arguments |= {name: value for name, value in run.parameters.items() if name in PARAMETERS}
-        arguments["stores"] = [(name, str(path)) for name, path in runs.stores(run.parameters.get("broker") or "")]
         arguments |= {"report": run.report, "folder": str(Path(settings.GLASSMQ_REPORTS_DIR) / runs.folder_of(run))}
     return {
         "job": "lake" if run.report == runs.LAKE else "report",

@@ -1,25 +1,36 @@
 """The lake's Delta tables, with delta-rs: what they hold of a broker, appends, compaction, retention, vacuum.
 
-An append carries Delta's transaction identifier. For messages the application is the broker and the version is the
-position in its log; for polls there is an application for each file of the poll journal. So position and rows become
-visible in one commit, a repeated append is recognised, and of two processes that append the same range one fails.
+An append carries Delta's transaction identifier: the application is the broker, and the version is the position in its
+log or poll journal. So position and rows become visible in one commit, a repeated append is recognised, and of two
+processes that append the same range one fails. Further numbers of a broker are versions of applications of their own.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import dataset
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.notes import Rows
-from spark_jobs.lake.storage import Location, files_of, is_local, joined, sync_to_disk
-from spark_jobs.lake.tasks import TIMES, LakeFile, milliseconds, schema_of
+from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, sync_to_disk
+from spark_jobs.lake.tasks import (
+    GROUP_ROWS,
+    TIMES,
+    LakeFile,
+    Target,
+    milliseconds,
+    remove_drafts,
+    schema_of,
+    write_files,
+)
 
 PARTITIONS = ["date", "broker"]
 DAY_MS = 86_400_000
@@ -31,6 +42,17 @@ READ_ON_HOURS = 6
 """How long files that no version uses any more are left to readers of an earlier version: a run of the report worker
 ends within an hour, people's own queries may take longer."""
 
+LAST_RECORD, DIGEST = "{}/last-record", "{}/digest"
+"""Applications of a broker: the offset and a digest of the last record that was read of its log."""
+CREATED = "{}/created"
+"""Application of a broker: when the file of the poll journal was made that was read last, ms."""
+GAPS = "{}/gaps"
+"""Application of a broker: the version of its gaps that counts (``gaps``)."""
+REWRITES = "{}/rewrites"
+"""Application of a broker: how many commits have replaced or removed files. Of two at the same time one fails."""
+DROPPED, DROPPED_BEFORE = "{}/dropped", "{}/dropped-before"
+"""Applications of a broker: how many rows retention has removed in all, and from before which time, ms."""
+
 OVERTAKEN = (
     "Another process has filled the lake of {} meanwhile. What this fill had committed before is in the lake; its "
     "other files are removed. The next fill goes on behind the last commit."
@@ -41,6 +63,7 @@ class Table:
     """One of the tables, at its newest version, or at that of its own last commit."""
 
     def __init__(self, lakes: Location, name: str, delta: DeltaTable) -> None:
+        self._lakes = lakes
         self._root = joined(lakes, name)
         self._name = name
         self._delta = delta
@@ -80,8 +103,8 @@ class Table:
         actions = pa.table(self._delta.get_add_actions(flatten=True))
         if not actions.num_rows:
             return []
-        time = TIMES[self._name]
-        first, last = (milliseconds(actions.column(f"{end}.{time}")).to_pylist() for end in ("min", "max"))
+        column = TIMES[self._name]
+        first, last = (milliseconds(actions.column(f"{end}.{column}")).to_pylist() for end in ("min", "max"))
         found = [
             LakeFile(
                 joined(self._root, row["path"]),
@@ -92,6 +115,7 @@ class Table:
                 to_ms,
                 row.get("min.physical_offset") or 0,
                 row.get("max.physical_offset") or 0,
+                row["modification_time"],
             )
             for row, from_ms, to_ms in zip(actions.to_pylist(), first, last, strict=True)
             if row["partition.broker"] == broker
@@ -99,29 +123,21 @@ class Table:
         return sorted(found, key=lambda file: (file.day, file.min_offset, file.path))
 
     def append(
-        self, broker: str, drafts: Sequence[LakeFile], transactions: Mapping[str, tuple[int | None, int]], now_ms: int
+        self, broker: str, drafts: Sequence[LakeFile], known: int | None, versions: Mapping[str, int], now_ms: int
     ) -> None:
-        """Add files that were written, and advance each application from one version to another, in one commit.
+        """Add files that were written, and set versions of the broker's applications, in one commit.
 
-        LakeBusyError if another process has advanced one of them meanwhile.
+        ``known``: the version of the application ``broker`` behind which the files go on. LakeBusyError if another
+        process has advanced it meanwhile.
         """
         actions: list[AddAction | RemoveAction] = [self._action(broker, draft, now_ms) for draft in drafts]
-        advanced = [Transaction(name, version) for name, (_, version) in transactions.items()]
-        if any(self.version_of(name) != known for name, (known, _) in transactions.items()):
+        advanced = [Transaction(name.format(broker), version) for name, version in versions.items()]
+        if self.version_of(broker) != known:
             raise LakeBusyError(OVERTAKEN.format(broker))
         try:
-            self._delta.create_write_transaction(
-                actions,
-                "append",
-                delta_schema(self._name),
-                PARTITIONS,
-                commit_properties=CommitProperties(app_transactions=advanced),
-            )
+            self._commit(actions, CommitProperties(app_transactions=advanced), drafts)
         except CommitFailedError as error:
             raise LakeBusyError(OVERTAKEN.format(broker)) from error
-        self._delta.update_incremental()
-        if is_local(self._root):
-            self._sync(Path(self._root), [draft.path for draft in drafts])
 
     def days_to_compact(self, broker: str) -> list[date]:
         """Days of a broker with enough small files for a compaction."""
@@ -132,71 +148,125 @@ class Table:
             small[file.day] = small.get(file.day, 0) + (file.size < FILE_BYTES // 2)
         return [day for day, count in sorted(small.items()) if count >= (MANY if day == newest else FEW)]
 
-    def compact(self, broker: str, day: date) -> int:
-        """Rewrite the small files of a day into larger ones. Returns the number of replaced files."""
-        done = self._delta.optimize.compact(
-            partition_filters=[("broker", "=", broker), ("date", "=", day.isoformat())],
-            target_size=FILE_BYTES,
-            writer_properties=WriterProperties(compression="ZSTD", compression_level=1),
-        )
-        self._delta.update_incremental()
-        return int(done["numFilesRemoved"])
+    def compact(self, broker: str, day: date, now_ms: int) -> int:
+        """Replace the small files of a day by larger ones with the same rows. Returns the number of replaced files.
 
-    def drop_before(self, broker: str, day: date, rows: int) -> None:
-        """Remove a broker's rows of the days before that one. The commit counts them: so many are dropped once."""
-        total = Transaction(dropped_application(broker), self.dropped_rows(broker) + rows)
-        self._delta.delete(
-            f"broker = '{broker}' and date < '{day.isoformat()}'",
-            commit_properties=CommitProperties(app_transactions=[total]),
-        )
-        self._delta.update_incremental()
+        0 if another process has replaced or removed files of the broker meanwhile. delta-rs's own compaction does not
+        notice that, and the rows would be there twice. Vacuum deletes replaced files READ_ON_HOURS after ``now_ms``.
+        """
+        target = Target(os.fspath(self._lakes), broker, uuid4().hex[:8])
+        count = 0
+        for old in in_groups(file for file in self.files(broker) if file.day == day and file.size < FILE_BYTES // 2):
+            try:
+                self._replace(target, old, now_ms)
+            except CommitFailedError:
+                remove_drafts(target, self._name, f"-{target.round}-", {file.path for file in self.files(broker)})
+                self._delta.update_incremental()
+                break
+            count += len(old)
+        return count
 
-    def dropped_rows(self, broker: str) -> int:
-        """How many rows of a broker were dropped in all."""
-        return self.version_of(dropped_application(broker)) or 0
+    def _replace(self, target: Target, old: Sequence[LakeFile], now_ms: int) -> None:
+        filesystem, _ = filesystem_of(self._root)
+        schema = plain_schema(self._name)
+        rows = dataset.dataset([filesystem_of(file.path)[1] for file in old], schema, "parquet", filesystem=filesystem)
+        name = f"compacted={old[0].min_offset:020d}-{old[-1].max_offset:020d}"
+        new = write_files(target, self._name, name, schema, rows.to_batches(batch_readahead=1), GROUP_ROWS)
+        actions: list[AddAction | RemoveAction] = [self._action(target.broker, file, now_ms, False) for file in new]
+        for file in old:
+            partition = partition_of(target.broker, file)
+            below = file.path.removeprefix(f"{self._root}/")
+            actions.append(RemoveAction(below, False, now_ms, file.size, partition))
+        self._commit(actions, self._rewriting(target.broker, {}), new)
+
+    def drop_before(self, broker: str, day: date) -> int:
+        """Remove a broker's rows of the days before that one, and count them in the same commit. Returns their number.
+
+        LakeBusyError if another process changes these days at the same time.
+        """
+        rows = sum(file.rows for file in self.files(broker) if file.day < day)
+        if not rows:
+            return 0
+        total = (self.version_of(DROPPED.format(broker)) or 0) + rows
+        versions = {DROPPED: total, DROPPED_BEFORE: begin_of(day)}
+        try:
+            self._delta.delete(
+                f"broker = '{broker}' and date < '{day.isoformat()}'",
+                commit_properties=self._rewriting(broker, versions),
+            )
+        except CommitFailedError as error:
+            raise LakeBusyError(OVERTAKEN.format(broker)) from error
+        self._delta.update_incremental()
+        return rows
+
+    def _rewriting(self, broker: str, versions: Mapping[str, int]) -> CommitProperties:
+        """Has a commit fail if another one has replaced or removed files of the broker since the table was opened."""
+        found = {**versions, REWRITES: (self.version_of(REWRITES.format(broker)) or 0) + 1}
+        return CommitProperties(app_transactions=[Transaction(name.format(broker), n) for name, n in found.items()])
 
     def vacuum(self) -> None:
         """Delete files that no version of the last READ_ON_HOURS uses, including those of killed writers."""
         self._delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
 
-    def retired_bytes(self, broker: str) -> int:
-        """Bytes of the broker's files on the disk that are not active."""
-        active = {file.path for file in self.files(broker)}
-        return sum(size for path, size in files_of(self._root, broker).items() if path not in active)
+    def _commit(
+        self, actions: list[AddAction | RemoveAction], properties: CommitProperties, added: Sequence[LakeFile]
+    ) -> None:
+        schema = delta_schema(self._name)
+        self._delta.create_write_transaction(actions, "append", schema, PARTITIONS, commit_properties=properties)
+        self._delta.update_incremental()
+        if is_local(self._root):
+            sync_commit(self._delta, Path(self._root), [Path(self._root, file.path) for file in added])
 
-    def _action(self, broker: str, draft: LakeFile, now_ms: int) -> AddAction:
-        time = TIMES[self._name]
-        low: dict[str, Any] = {time: text_of(draft.min_ms)}
-        high: dict[str, Any] = {time: text_of(draft.max_ms)}
+    def _action(self, broker: str, draft: LakeFile, now_ms: int, is_new: bool = True) -> AddAction:
+        column = TIMES[self._name]
+        low: dict[str, Any] = {column: text_of(draft.min_ms)}
+        high: dict[str, Any] = {column: text_of(draft.max_ms)}
         if self._name == "messages":
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
-        partition: dict[str, str | None] = {"date": draft.day.isoformat(), "broker": broker}
-        return AddAction(draft.path, draft.size, partition, now_ms, True, json.dumps(stats))
-
-    def _sync(self, root: Path, paths: Sequence[str]) -> None:
-        """Have the last commit on the disk, which delta-rs leaves to the system: the broker may then delete its log."""
-        log = root / "_delta_log"
-        commit = log / f"{self._delta.version():020d}.json"
-        if commit.exists():  # else a checkpoint has taken its place
-            sync_to_disk(commit)
-        files = [root / path for path in paths]
-        for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
-            sync_to_disk(folder)
+        return AddAction(draft.path, draft.size, partition_of(broker, draft), now_ms, is_new, json.dumps(stats))
 
 
-def dropped_application(broker: str) -> str:
-    """Delta's application identifier whose version is the number of a broker's dropped rows."""
-    return f"{broker}/dropped"
+def partition_of(broker: str, file: LakeFile) -> dict[str, str | None]:
+    """The values of a file's partition, as Delta's log has them."""
+    return {"date": file.day.isoformat(), "broker": broker}
+
+
+def in_groups(files: Iterable[LakeFile]) -> Iterator[list[LakeFile]]:
+    """The files in their order, together as many as have at most FILE_BYTES; none alone."""
+    group: list[LakeFile] = []
+    for file in files:
+        if sum(other.size for other in group) + file.size > FILE_BYTES:
+            if len(group) > 1:
+                yield group
+            group = []
+        group.append(file)
+    if len(group) > 1:
+        yield group
+
+
+def sync_commit(delta: DeltaTable, root: Path, files: Sequence[Path]) -> None:
+    """Have the last commit, and the folders of its files, on the disk, which delta-rs leaves to the system.
+
+    The broker may then delete its log.
+    """
+    log = root / "_delta_log"
+    commit = log / f"{delta.version():020d}.json"
+    if commit.exists():  # else a checkpoint has taken its place
+        sync_to_disk(commit)
+    for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
+        sync_to_disk(folder)
+
+
+def plain_schema(table: str) -> pa.Schema:
+    """The columns of a table but for its partitions: also bodies and property strings, null if they were left out."""
+    kinds = {field.name: field.type for field in schema_of(table, with_bodies=True)}
+    return pa.schema({name: getattr(kind, "value_type", kind) for name, kind in kinds.items()})
 
 
 def delta_schema(table: str) -> Schema:
-    """The schema of a table. It includes bodies and property strings, which are null if they were left out."""
-    plain = [
-        pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
-        for field in schema_of(table, with_bodies=True)
-    ]
-    return Schema.from_arrow(pa.schema([*plain, ("date", pa.date32()), ("broker", pa.string())]))
+    """The schema of a table."""
+    return Schema.from_arrow(pa.schema([*plain_schema(table), ("date", pa.date32()), ("broker", pa.string())]))
 
 
 def text_of(time_ms: int) -> str:
@@ -210,11 +280,6 @@ def files_in(files: Iterable[LakeFile], from_ms: int | None, to_ms: int | None) 
     return [
         file for file in files if (from_ms is None or file.max_ms >= from_ms) and (to_ms is None or file.min_ms < to_ms)
     ]
-
-
-def counted(files: Sequence[LakeFile]) -> Rows:
-    """The numbers of rows, files and bytes of these files."""
-    return Rows(sum(file.rows for file in files), len(files), sum(file.size for file in files))
 
 
 def first_kept(now_ms: int, keep_days: int) -> date:

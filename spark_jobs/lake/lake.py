@@ -1,140 +1,151 @@
-"""What a lake has of a store: the rows of its broker in two Delta tables, for reports over weeks (see ``folders``)."""
+"""What a lake has of a broker: its rows in two Delta tables, for reports over weeks, and what it lacks.
 
-import hashlib
+<lakes>/messages    a Delta table, partitioned by date (UTC) and broker
+<lakes>/polls       the same, of the poll journal
+<lakes>/gaps        a Delta table of what is missing (``gaps``)
+"""
+
 import os
+from collections import Counter
 from collections.abc import Mapping
-from enum import Enum
-from socket import gethostname
+from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
+from broker_core.formats.commit_log_record import INT
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.delta import Table
-from spark_jobs.lake.folders import TABLES, brokers
-from spark_jobs.lake.notes import LastRecord, Notes, read_notes
-from spark_jobs.lake.storage import Location
-from spark_jobs.lake.tasks import LakeFile
-from spark_jobs.sources.commit_log_files import find_segments, map_file, read_start
+from spark_jobs.lake.delta import CREATED, DIGEST, DROPPED, DROPPED_BEFORE, GAPS, LAST_RECORD, Table
+from spark_jobs.lake.gaps import read_gaps
+from spark_jobs.lake.storage import TABLES, Location
+from spark_jobs.lake.tasks import DELETED, UNREAD, Gap, LakeFile, digest_of
+from spark_jobs.sources.commit_log_files import find_segments, map_file
 from spark_jobs.sources.commit_log_segments import log_begin
-from spark_jobs.sources.poll_journal_files import HEAD, find_files, name_in, name_of
+from spark_jobs.sources.poll_journal_files import JournalPosition
+
+CLOSED = 1 << 31
+"""The bit of a position in the poll journal that says that the file was closed; below it are its bytes that were read,
+above it is its number."""
+
+
+class Dropped(NamedTuple):
+    """Rows that retention has removed, of days before a time; 0 if it has removed none."""
+
+    before_ms: int = 0
+    messages: int = 0
+    polls: int = 0
 
 
 class Lake(NamedTuple):
     """What the lake in ``folder`` has of a broker.
 
-    ``position``: all bytes of the log below it were read, or are missing and noted so; None before the first commit.
-    ``journal``: up to which byte each file of the poll journal was read, by ``poll_journal_files.name_of``.
+    ``position``: all bytes of the log below it were read, or are among the gaps; None before the first commit.
+    ``journal``: how far the poll journal was read; None if nothing was. ``last_record``: (offset, digest) of the last
+    record that was read, None without any.
     """
 
     folder: str
     broker: str
-    notes: Notes
     position: int | None
-    journal: dict[str, int]
+    journal: JournalPosition | None
+    last_record: tuple[int, int] | None
     messages: list[LakeFile]
     polls: list[LakeFile]
+    gaps: list[Gap]
+    dropped: Dropped
+    versions: dict[str, int]
+    """The version of the gaps that counts for each table."""
+
+    @property
+    def amounts(self) -> Counter[str]:
+        """How much is missing, by ``Gap.what``."""
+        found = Counter[str]()
+        for gap in self.gaps:
+            found[gap.what] += gap.amount
+        return found
+
+    @property
+    def deleted_bytes(self) -> int:
+        """Bytes of the log that were deleted before they were read."""
+        return self.amounts[DELETED]
+
+    @property
+    def unread_files(self) -> int:
+        """Files of the poll journal that were deleted or damaged before they were read to their end."""
+        return self.amounts[UNREAD]
+
+    @property
+    def last_ms(self) -> int | None:
+        """The store time of the last record; None if the lake has no message."""
+        last = max(self.messages, key=lambda file: file.max_offset, default=None)
+        return None if last is None else last.max_ms
+
+    @property
+    def written_ms(self) -> int:
+        """When files were written last; 0 without any."""
+        return max((file.written_ms for file in (*self.messages, *self.polls)), default=0)
 
 
-class Fit(Enum):
-    """Whether a store is the one that a lake was filled from."""
-
-    SAME = "same"
-    UNKNOWN = "unknown"
-    """Nothing that the lake has read last is left in the store."""
-    OTHER = "other"
+def find_lake(lakes: Location, broker: str) -> Lake | None:
+    """What the lake has of a broker; None if it has nothing. LakeError if it cannot be read."""
+    tables = {name: Table.open(lakes, name) for name in TABLES}
+    found = load(lakes, broker, {name: table for name, table in tables.items() if table is not None})
+    return None if found.position is None and found.journal is None else found
 
 
-def find_lake(lakes: Location, store: str | os.PathLike[str]) -> Lake | None:
-    """What the lake has of the store that is there now; None where it has nothing.
+def load(lakes: Location, broker: str, tables: Mapping[str, Table]) -> Lake:
+    """What the tables have of a broker. LakeError."""
 
-    Of several brokers the newest that fits. LakeError where notes or tables cannot be read and no broker surely fits;
-    NotAStoreError.
-    """
-    best, problem = None, None
-    known = brokers(lakes, store)
-    tables = {name: Table.open(lakes, name) for name in TABLES} if known else {}
-    for broker in reversed(known):
-        try:
-            notes = read_notes(lakes, broker)
-            found = Fit.OTHER if notes is None else fit(os.fspath(store), notes)
-            if notes is None or found is Fit.OTHER:
-                continue
-            lake = load(lakes, broker, store, notes, tables)
-        except LakeError as error:
-            problem = problem or error
-            continue
-        if found is Fit.SAME:
-            return lake
-        best = best or lake
-    if best is None and problem is not None:
-        raise problem
-    return best
+    def number(table: str, application: str) -> int | None:
+        return tables[table].version_of(application.format(broker)) if table in tables else None
 
-
-def load(
-    lakes: Location, broker: str, store: str | os.PathLike[str], notes: Notes, tables: Mapping[str, Table | None]
-) -> Lake:
-    """What the tables have of a broker. Read the notes after the tables were opened.
-
-    Notes are written before their commit. So notes that were read later have everything that the tables refer to.
-    NotAStoreError.
-    """
-    messages, polls = tables.get("messages"), tables.get("polls")
-    position = messages.version_of(broker) if messages else None
-    journal = {}
-    noted = {name_of(file.number, file.created_ms) for file in notes.journal}
-    for name in noted | journal_names(store) if polls else ():
-        end = polls.version_of(journal_application(broker, name)) if polls else None
-        if end is not None:
-            journal[name] = end
-    noticed = notes.as_of(position or 0, journal)
-    noticed.dropped = msgspec.structs.replace(
-        notes.dropped,
-        messages=messages.dropped_rows(broker) if messages else 0,
-        polls=polls.dropped_rows(broker) if polls else 0,
-    )
+    offset, polled = number("messages", LAST_RECORD), number("polls", "{}")
+    versions = {name: number(name, GAPS) or 0 for name in TABLES}
+    before = [number(name, DROPPED_BEFORE) or 0 for name in TABLES]
+    messages, polls = (tables[name].files(broker) if name in tables else [] for name in TABLES)
+    dropped, dropped_polls = (number(name, DROPPED) or 0 for name in TABLES)
     return Lake(
         os.fspath(lakes),
         broker,
-        noticed,
-        position,
-        journal,
-        messages.files(broker) if messages else [],
-        polls.files(broker) if polls else [],
+        number("messages", "{}"),
+        None if polled is None else journal_position(polled, number("polls", CREATED) or 0),
+        None if offset is None else (offset, number("messages", DIGEST) or 0),
+        messages,
+        polls,
+        [gap for name in TABLES for gap in read_gaps(lakes, broker, name, versions[name])],
+        Dropped(max(before), dropped, dropped_polls),
+        versions,
     )
 
 
-def journal_names(store: str | os.PathLike[str]) -> set[str]:
-    """The journal files of a store, by ``name_of``. The notes may lack one that two fills have read."""
-    return {name_in(read_start(file.path, HEAD) or b"") for file in find_files(store)[0]} - {""}
+def journal_position(version: int, created_ms: int) -> JournalPosition:
+    """The position that ``journal_version`` has made a number of."""
+    return JournalPosition(version >> 32, created_ms, version & (CLOSED - 1), bool(version & CLOSED))
 
 
-def journal_application(broker: str, file: str) -> str:
-    """Delta's application identifier for a file of a broker's poll journal, by its ``name_of``."""
-    return f"{broker}/{file}"
+def journal_version(position: JournalPosition) -> int:
+    """A position in the poll journal as the version of a transaction."""
+    return position.number << 32 | (CLOSED if position.closed else 0) | position.end
 
 
-def fit(store: str, notes: Notes) -> Fit:
-    """Whether the store is the one that the lake was filled from: one of the last records that were read is there.
-
-    If the store has none of them any more, another machine's store of the same path is another one.
-    """
-    known = notes.last
-    if any(record_at(store, last.physical_offset, last.size) == last for last in known):
-        return Fit.SAME
-    is_behind = known and log_begin(store) <= known[-1].physical_offset
-    return Fit.OTHER if is_behind or notes.host not in ("", gethostname()) else Fit.UNKNOWN
-
-
-def record_at(store: str, physical_offset: int, size: int) -> LastRecord | None:
-    """The record there as it is now; None when its segment is not there."""
-    for segment in find_segments(store)[0]:
-        if segment.base <= physical_offset < segment.limit:
-            start = physical_offset - segment.base
-            try:
-                data = map_file(segment.path)[start : start + size]
-            except FileNotFoundError:
-                return None
-            return LastRecord(physical_offset, size, hashlib.blake2b(data, digest_size=16).hexdigest())
-    return None
+def require_same(store: str | os.PathLike[str], lake: Lake) -> None:
+    """LakeError if the store's log does not continue what the lake has of the broker."""
+    if lake.last_record is None or log_begin(store) > lake.last_record[0]:
+        return
+    offset, digest = lake.last_record
+    segments = find_segments(store)[0]
+    holding = next((segment for segment in segments if segment.base <= offset < segment.limit), None)
+    if holding is None and any(segment.base > offset for segment in segments):
+        return  # that segment is missing, but the log goes on
+    if holding is not None:
+        try:
+            data = map_file(holding.path)
+        except FileNotFoundError:  # retention has deleted it this very moment
+            return
+        at = offset - holding.base
+        size = INT.unpack_from(data, at)[0] if at + INT.size <= len(data) else 0
+        if digest_of(data[at : at + max(size, 0)]) == digest:
+            return
+    raise LakeError(
+        f"The log of {Path(store)} is not the one that the lake in {lake.folder} has of {lake.broker}: the record that "
+        f"was read last, at byte {offset:,}, is not there. Use another lake (--lake, or GLASSMQ_LAKE_DIR), or give the "
+        "store another name in this one (--broker NAME)."
+    )

@@ -3,20 +3,20 @@
 Credentials, region and endpoint come from the environment (``AWS_…``), as for delta-rs and pyarrow anywhere else.
 """
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from spark_jobs.errors import LakeBusyError, UnsupportedUrlError
-from spark_jobs.sources.commit_log_files import local_folder, read_start
+from spark_jobs.errors import UnsupportedUrlError
+from spark_jobs.sources.commit_log_files import local_folder
 
 S3 = "s3://"
+TABLES = ("messages", "polls")
+"""The tables of a lake that have rows of logs and journals."""
 Location = str | os.PathLike[str]
 """A folder, or a URL without a ``/`` at its end."""
 
@@ -61,31 +61,6 @@ def _s3(url: str) -> tuple[Any, str]:
     return filesystem, path
 
 
-def names_in(folder: Location) -> list[str]:
-    """The sorted names of all that is in a folder; empty if there is no such folder."""
-    if is_local(folder):
-        try:
-            return sorted(os.listdir(folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-    from pyarrow.fs import FileSelector
-
-    filesystem, inside = filesystem_of(folder)
-    return sorted(info.base_name for info in filesystem.get_file_info(FileSelector(inside, allow_not_found=True)))
-
-
-def read_at_most(location: Location, size: int) -> bytes | None:
-    """The first ``size`` bytes of a file, fewer if it has no more; None if it does not exist."""
-    if is_local(location):
-        return read_start(location, size)
-    filesystem, inside = filesystem_of(location)
-    try:
-        with filesystem.open_input_file(inside) as file:
-            return bytes(file.read(size))
-    except FileNotFoundError:
-        return None
-
-
 def files_of(root: str, broker: str) -> dict[str, int]:
     """The Parquet files of a broker in the folder of a table, active or not: bytes by path."""
     from pyarrow.fs import FileSelector
@@ -106,14 +81,8 @@ def remove_file(path: str) -> None:
         filesystem.delete_file(inside)
 
 
-def write_whole(location: Location, data: bytes) -> None:
-    """Write a file that is there as a whole or not at all, and survives a power cut. OSError."""
-    if not is_local(location):
-        filesystem, inside = filesystem_of(location)
-        with filesystem.open_output_stream(inside) as file:  # an object appears when it is complete
-            file.write(data)
-        return
-    path = Path(location)
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a local file that is there as a whole or not at all, and survives a power cut. OSError."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}.new")
     try:
         with open(draft, "wb") as file:
@@ -126,26 +95,6 @@ def write_whole(location: Location, data: bytes) -> None:
             draft.unlink(missing_ok=True)
         raise
     sync_to_disk(path.parent)
-
-
-@contextmanager
-def locked(folder: Location, name: str) -> Iterator[None]:
-    """Holds the lock of that name in a folder, which is created. LakeBusyError if another process has it.
-
-    The system releases the lock of a process that ends. S3 has no locks.
-    """
-    if not is_local(folder):
-        yield
-        return
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with open(joined(folder, f"{name}.lock"), "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LakeBusyError(
-                f"Another process fills the lake of {name} in {folder} at this moment. Try again when it has ended."
-            ) from error
-        yield
 
 
 def sync_to_disk(path: str | os.PathLike[str]) -> None:

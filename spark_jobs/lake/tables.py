@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 def fill(
     spark: "SparkSession",
     store: str,
+    broker: str,
     lakes: Location,
     now_ms: Callable[[], int],
     progress: Progress,
@@ -37,8 +38,8 @@ def fill(
     rounds: int | None = None,
     keep_days: int = 0,
 ) -> Synced:
-    """Fill the lake of a store below ``lakes`` with what is new. Raises what ``sync.sync`` does."""
-    wanted = Wanted(store, lakes, with_bodies, parallelism(spark), rounds, keep_days)
+    """Fill the lake below ``lakes`` with what is new in the store of a broker. Raises what ``sync.sync`` does."""
+    wanted = Wanted(store, broker, lakes, with_bodies, parallelism(spark), rounds, keep_days)
     return sync(wanted, partial(run_in_spark, spark), now_ms, progress)
 
 

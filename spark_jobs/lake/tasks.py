@@ -5,6 +5,7 @@ where the log is read: none of the data goes through Java. The files are in the 
 it only when the driver commits them (see ``sync``).
 """
 
+import hashlib
 import socket
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -47,6 +48,11 @@ GROUP_ROWS = 262_144
 """Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
 MOST_DATES = 64
 """Files that a task has open at once, because a log may have any number of days."""
+DELETED, DAMAGED, LOST, UNREAD, CUT_OFF = "deleted", "damaged", "lost", "unread", "cut off"
+"""Why something is missing: bytes of the log that were deleted before they were read; bytes that are neither a record
+nor a filler; entries that the broker could not write into its journal; files of it that were deleted or damaged before
+they were read to their end; files of it whose last entries a crash may have taken."""
+OF_JOURNAL = (LOST, UNREAD, CUT_OFF)
 SMALL_FILE = 8 << 20
 """Files in an S3 of at most so many bytes are fetched as a whole."""
 ROWS = 65_536
@@ -80,10 +86,27 @@ class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
     start: int
 
 
+class Gap(msgspec.Struct, frozen=True):
+    """What the lake lacks of bytes [start, end) of the log. Of a poll journal, both are 0.
+
+    ``amount`` is in bytes for ``DELETED`` and ``DAMAGED``, in entries for ``LOST``, in files for ``UNREAD`` and
+    ``CUT_OFF``. For any other ``what`` it is the number of records with an implausible value in this field.
+    ``from_ms`` and ``to_ms``: the store times of the records before and behind the gap; None if there is none.
+    """
+
+    what: str
+    start: int
+    end: int
+    amount: int
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
 class LakeFile(msgspec.Struct, frozen=True):
     """A Parquet file of a table: its path, day (UTC), rows, bytes, the smallest and largest time of its rows (ms).
 
     The path of a file that is not committed yet is below its table. Physical offsets are 0 for polls.
+    ``written_ms``: when it was committed.
     """
 
     path: str
@@ -94,24 +117,30 @@ class LakeFile(msgspec.Struct, frozen=True):
     max_ms: int
     min_offset: int = 0
     max_offset: int = 0
+    written_ms: int = 0
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
-    """The result of a LogWork. ``gone``: its segment did not exist. ``last_offset`` -1: it had no record."""
+    """The result of a LogWork. ``gone``: its segment did not exist."""
 
     start: int
     end: int
     files: list[LakeFile]
     gone: bool = False
-    torn_bytes: int = 0
-    left_out: dict[str, int] = {}
-    """Records with an implausible field, by the field."""
+    gaps: list[Gap] = []
+    first_ms: int | None = None
+    last_ms: int | None = None
+    """The store times of the first and the last record; None if there was none."""
     last_offset: int = -1
-    last_size: int = 0
+    digest: int = 0
+    """Of the last record; its offset is -1 if there was none."""
 
 
 class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
-    """The result of a JournalWork: it was read up to ``end``. ``closed``: the file will not grow."""
+    """The result of a JournalWork: it was read up to ``end``. ``closed``: the file will not grow. ``gone``: it is away.
+
+    ``lost``: entries that the broker could not write. ``behind``: bytes behind ``end``, of no valid block.
+    """
 
     number: int
     created_ms: int
@@ -120,6 +149,8 @@ class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
     files: list[LakeFile]
     closed: bool = False
     lost: int = 0
+    behind: int = 0
+    gone: bool = False
 
 
 Work = LogWork | JournalWork
@@ -147,19 +178,37 @@ def write_log(work: LogWork) -> LogDone:
     if segment is None:
         return LogDone(start, end, [], gone=True)
     walk = RecordWalk(segment, start - base, end - base)
-    last_offset, last_size, left_out = -1, 0, Counter[str]()
+    gaps, left_out, last = list[Gap](), Counter[str](), slice(0)
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+    def note_gaps(to_ms: int | None) -> None:
+        for at in walk.gaps[len(gaps) :]:
+            gaps.append(Gap(DAMAGED, base + at.start, base + at.stop, at.stop - at.start, last_ms, to_ms))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal last_offset, last_size
+        nonlocal last, first_ms, last_ms
         for headers in walk:
-            last_offset, last_size = base + int(headers.at[-1]), int(headers.size[-1])
-            for batch in record_batches(segment, work.bounds.plausible(segment, headers, left_out), of_log):
+            last = slice(int(headers.at[-1]), int(headers.at[-1] + headers.size[-1]))
+            kept = work.bounds.plausible(segment, headers, left_out)
+            if len(kept.at):
+                times = int(kept.store_ts[0]), int(kept.store_ts[-1])
+                note_gaps(times[0])
+                first_ms, last_ms = times[0] if first_ms is None else first_ms, times[1]
+            for batch in record_batches(segment, kept, of_log):
                 yield in_lake(batch, schema)
 
     name = f"range={start:020d}-{end:020d}"
     drafts = write_files(work.target, "messages", name, schema, batches(), 0 if work.with_bodies else GROUP_ROWS)
-    torn_bytes = sum(gap.stop - gap.start for gap in walk.gaps)
-    return LogDone(start, end, drafts, False, torn_bytes, left_out, last_offset, last_size)
+    note_gaps(None)
+    gaps += [Gap(field, start, end, count, first_ms, last_ms) for field, count in left_out.items()]
+    last_offset = base + last.start if last.stop else -1
+    return LogDone(start, end, drafts, False, gaps, first_ms, last_ms, last_offset, digest_of(segment.buffer[last]))
+
+
+def digest_of(record: bytes) -> int:
+    """63 bits that identify the bytes of a record."""
+    return int.from_bytes(hashlib.blake2b(record, digest_size=8).digest(), "big") >> 1
 
 
 def schema_of(table: str, with_bodies: bool = False) -> pa.Schema:
@@ -205,7 +254,7 @@ def write_journal(work: JournalWork) -> JournalDone:
     header = decode_header(data)
     end, closed, lost = work.start, False, 0
     if header is None or header.created_ms != work.created_ms:
-        return JournalDone(work.number, work.created_ms, end, end, [])
+        return JournalDone(work.number, work.created_ms, end, end, [], gone=True)
     for block in decode_blocks(data, header):
         lost += block.lost if block.end > work.start else 0
         end, closed = max(end, block.end), block.closes
@@ -213,7 +262,7 @@ def write_journal(work: JournalWork) -> JournalDone:
     schema, read = schema_of("polls"), poll_journal_columns.record_batches
     batches = (in_lake(batch, schema) for batch in read(data, POLL_COLUMNS, start=work.start, stop=end))
     drafts = write_files(work.target, "polls", name, schema, batches, GROUP_ROWS)
-    return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost)
+    return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost, max(0, len(data) - end))
 
 
 def write_files(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.inputs import StoreInputs
 from spark_jobs.job import NO_JOURNAL, Job, periods
-from spark_jobs.lake.report_lake import lake_notes
+from spark_jobs.lake.report_lake import lake_gaps, lake_notes, left_out_of, unread_files
 from spark_jobs.output.result import Result
 from spark_jobs.reports.shape import Report
 from spark_jobs.sources.commit_log_bounds import implausible_note
@@ -15,6 +15,7 @@ from spark_jobs.sources.commit_log_damage import find_damage
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files
 
 if TYPE_CHECKING:
+    from spark_jobs.lake.tasks import Gap
     from spark_jobs.sources.commit_log_segments import LogPlan
 
 MOST_DAMAGE = 5
@@ -40,8 +41,9 @@ def notes_of_run(
 def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_empty: bool, job: Job) -> list[str]:
     """The notes about one store. ``is_empty``: the report's tables have no rows."""
     sentences, journal, plan = [], store.journal, store.plan
+    gaps = lake_gaps(store.lake, plan, store.window) if store.lake and plan else []
     if plan is not None:
-        sentences += damage_notes(plan, source) + batch_notes(Path(plan.store))
+        sentences += damage_notes(plan, source, gaps) + batch_notes(Path(plan.store))
     if journal is not None and not journal.files:
         missing = "there is nothing to report" if not report.reads else "a part of this report is missing"
         sentences.append(NO_JOURNAL.format(missing))
@@ -58,7 +60,8 @@ def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_e
         sentences += journal_notes(journal, size)
     if store.lake is not None:
         begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
-        sentences += lake_notes(store.lake, plan, journal is not None, min(begins, default=None))
+        unread = unread_files(store.lake, store.store) if journal is not None else None
+        sentences += lake_notes(store.lake, plan, gaps, unread, min(begins, default=None))
     return sentences
 
 
@@ -111,28 +114,30 @@ def _restriction(job: Job) -> str:
     return f": {', '.join(parts)}" if parts else ""
 
 
-def damage_notes(plan: "LogPlan", source: dict[str, Any]) -> list[str]:
+def damage_notes(plan: "LogPlan", source: dict[str, Any], gaps: "Sequence[Gap]" = ()) -> list[str]:
     """Sentences on what the log's damage cost: bytes, offsets, the estimated number of messages, and their time.
 
-    ``source`` describes what was read of the store (``run.describe``).
+    ``source`` describes what was read of the store (``run.describe``); ``gaps`` is what its lake lacks.
     """
+    left_out = left_out_of(gaps)
+    places = [(gap.amount, gap.start, gap.end, gap.from_ms, gap.to_ms) for gap in gaps if gap.what not in left_out]
     is_short = plan.end - plan.start > sum(part.stop - part.start for part in plan.ranges)
-    if not is_short and not source["torn_segments"]:
-        return []
-    damaged, left_out = find_damage(plan, source["torn_segments"])
+    if is_short or source["torn_segments"]:
+        damaged, more = find_damage(plan, source["torn_segments"])
+        places += [(damage.end - damage.start, *damage) for damage in damaged]
+        left_out += more
     sentences = []
-    for damage in damaged[:MOST_DAMAGE]:
-        size = damage.end - damage.start
+    for size, start, end, from_ms, to_ms in places[:MOST_DAMAGE]:
         about = round(size / source["mean_size"]) if source["mean_size"] else 0
         sentences.append(
-            f"{size:,} bytes of the commit log, from offset {damage.start:,} to {damage.end:,}, are missing or damaged"
+            f"{size:,} bytes of the commit log, from offset {start:,} to {end:,}, are missing or damaged"
             + (f": about {about:,} message{'' if about == 1 else 's'}" if about else "")
-            + _between(damage.from_ms, damage.to_ms)
+            + _between(from_ms, to_ms)
             + "."
         )
-    others = damaged[MOST_DAMAGE:]
+    others = places[MOST_DAMAGE:]
     if others:
-        size = sum(damage.end - damage.start for damage in others)
+        size = sum(place[0] for place in others)
         sentences.append(
             f"{len(others):,} more places of the commit log are missing or damaged, {size:,} bytes in all."
         )

@@ -4,25 +4,38 @@ A file is read whole, never mapped: the broker may cut off what a full disk took
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
-from types import MappingProxyType
 from typing import NamedTuple
 
 from broker_core.formats.poll_journal import FILE_NAME, FOLDER, decode_blocks, decode_header
 from spark_jobs.errors import NotAStoreError
+from spark_jobs.sources.commit_log_files import read_start
 
 HEAD = 4096
 """Bytes of a file in which its header is."""
 
 
 class JournalFile(NamedTuple):
-    """A file of the journal; ``size`` in bytes when it was looked for."""
+    """A file of the journal; ``size`` in bytes when it was looked for. What is before ``start`` was read already."""
 
     path: str
     number: int
     size: int
+    start: int = 0
+
+
+class JournalPosition(NamedTuple):
+    """How far a journal was read: to byte ``end`` of the file of that number. ``closed``: that file has no more.
+
+    ``created_ms`` tells a file from a later one of its number: where the broker finds no file, it begins with 0 again.
+    """
+
+    number: int
+    created_ms: int
+    end: int
+    closed: bool = False
 
 
 class JournalSurvey(NamedTuple):
@@ -69,20 +82,27 @@ def find_files(store: str | os.PathLike[str]) -> tuple[list[JournalFile], tuple[
     return found, tuple(foreign)
 
 
-def begins_behind(data: bytes, known: Mapping[str, int]) -> int:
-    """Up to which byte a file has been read already: ``known`` says so of the files called ``name_of`` their header."""
-    return known.get(name_in(data[:HEAD]), 0)
+def files_after(files: Sequence[JournalFile], position: JournalPosition | None) -> list[JournalFile]:
+    """The files with what lies behind a position, the position's own file among them, oldest first.
+
+    Where all files were deleted, the numbers begin anew; then files that were made later are behind it.
+    """
+    if position is None:
+        return list(files)
+    found = []
+    for file in files:
+        created_ms = created_ms_of(file) if file.number <= position.number else None
+        if file.number == position.number and created_ms in (None, position.created_ms):
+            found.append(file._replace(start=position.end))
+        elif file.number > position.number or (created_ms or 0) > position.created_ms:
+            found.append(file)
+    return found
 
 
-def name_in(head: bytes) -> str:
-    """What the file is called that begins so; empty for one that does not begin as a journal does."""
-    header = decode_header(head)
-    return "" if header is None else name_of(header.number, header.created_ms)
-
-
-def name_of(number: int, created_ms: int) -> str:
-    """A file that is told apart from others of its number: a store may have been put in another one's place."""
-    return f"{number}@{created_ms}"
+def created_ms_of(file: JournalFile) -> int | None:
+    """When a file was made; None for one that does not begin as a journal does."""
+    header = decode_header(read_start(file.path, HEAD) or b"")
+    return None if header is None else header.created_ms
 
 
 def read_file(path: str) -> bytes | None:
@@ -93,12 +113,10 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def survey(store: str | os.PathLike[str], read: Mapping[str, int] = MappingProxyType({})) -> JournalSurvey:
-    """What is in the journal of a store: reads all of it. NotAStoreError as ``find_files``.
-
-    What has been ``read`` already, as ``begins_behind`` has it, does not count, but for the files themselves.
-    """
-    files, foreign = find_files(store)
+def survey(store: str | os.PathLike[str], after: JournalPosition | None = None) -> JournalSurvey:
+    """What is in the journal of a store, or in what lies ``after`` a position. NotAStoreError as ``find_files``."""
+    found, foreign = find_files(store)
+    files = files_after(found, after)
     entries = lost = torn_bytes = unreadable_files = 0
     times, is_closed = list[int](), dict[int, bool]()
     for file in files:
@@ -109,10 +127,10 @@ def survey(store: str | os.PathLike[str], read: Mapping[str, int] = MappingProxy
         if header is None:
             unreadable_files += 1
             continue
-        end, behind = header.length, begins_behind(data, read)
+        end = header.length
         for block in decode_blocks(data, header):
             end, is_closed[file.number] = block.end, block.closes
-            if block.end > behind:
+            if block.end > file.start:
                 entries += block.entries
                 lost += block.lost
                 if block.entries:

@@ -5,8 +5,8 @@ Spark does not tell a Python source which columns a query needs: name them, as i
 ``.schema(pruned("topic", "held_us"))``, since each one costs.
 
 Options: ``from_ms`` and ``to_ms`` leave entries of the times in [from_ms, to_ms) and pass over blocks without any;
-``split_bytes``: files up to so many bytes together are one task; ``known``: what a lake has of them already, as JSON,
-``{"<number>@<time when it was made>": <byte>}``.
+``split_bytes``: files up to so many bytes together are one task; ``after``: leave out what is before this
+``JournalPosition``, a JSON array.
 """
 
 import json
@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, TABLE, record_batches
-from spark_jobs.sources.poll_journal_files import JournalFile, begins_behind, find_files, read_file
+from spark_jobs.sources.poll_journal_files import JournalFile, JournalPosition, files_after, find_files, read_file
 from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "glassmq_poll_journal"
@@ -53,24 +53,24 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         self._store = local_folder(options["path"])
         self._from_ms = whole_number(options, "from_ms", None)
         self._to_ms = whole_number(options, "to_ms", None)
-        self._known: dict[str, int] = json.loads(options.get("known", "{}"))
+        self._after = JournalPosition(*json.loads(options["after"])) if "after" in options else None
         self._split_bytes = whole_number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 1
 
     def partitions(self) -> list[InputPartition]:
-        files, _ = find_files(self._store)
-        return [InputPartition([file.path for file in part]) for part in split(files, self._split_bytes)]
+        files = files_after(find_files(self._store)[0], self._after)
+        return [InputPartition(part) for part in split(files, self._split_bytes)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The entries of the split's files. A file that was removed since the plan was made is read as empty."""
-        for path in partition.value or ():  # None is Spark's stand-in where there is no partition
-            data = read_file(path)
+        for file in partition.value or ():  # None is Spark's stand-in where there is no partition
+            data = read_file(file.path)
             if data is not None:
                 yield from record_batches(
                     data,
                     self._columns,
                     from_ms=self._from_ms,
                     to_ms=self._to_ms,
-                    start=begins_behind(data, self._known),
+                    start=file.start,
                 )
 
 

@@ -8,7 +8,7 @@ import { bytes, currentFill, hasFinished, lakeFigures, lakeNotes } from "../../s
 const LAKE = {
   broker: "a", brokers: ["a"], folder: "/data/lake/store-1", position: "1000", behind_bytes: "1500000", synced_ms: "5000",
   messages: { rows: "7", files: 2, size: "300" }, polls: { rows: "1", files: 1, size: "50000" },
-  gap_bytes: "0", missing_journal_files: 0, retired_bytes: "0", dropped_before_ms: null, dropped_messages: "0", dropped_polls: "0", ended_by: "safe end", segments_unread: 0, other_lakes: 0, problem: "", under_way: false, status: "done", percent: 0, doing: "", cancel_requested: false, last_try_ms: null, last_failure: "", schedule: null,
+  gap_bytes: "0", missing_journal_files: 0, dropped_before_ms: null, dropped_messages: "0", dropped_polls: "0", ended_by: "safe end", segments_unread: 0, problem: "", under_way: false, status: "done", percent: 0, doing: "", cancel_requested: false, last_try_ms: null, last_failure: "", schedule: null,
 };
 const formats = { count: (value) => `#${value}`, ago: (ms) => `${ms} ms ago`, now: 9000 };
 
@@ -31,18 +31,16 @@ test("the figures of the lake", () => {
 
 test("problems and losses", () => {
   assert.deepEqual(lakeNotes(LAKE, formats), []);
-  const notes = lakeNotes({ ...LAKE, problem: "Damaged.", last_failure: "Full.", gap_bytes: "2000", missing_journal_files: 3, ended_by: "invalid record", segments_unread: 5, other_lakes: 2 }, formats);
+  const notes = lakeNotes({ ...LAKE, problem: "Damaged.", last_failure: "Full.", gap_bytes: "2000", missing_journal_files: 3, ended_by: "invalid record", segments_unread: 5 }, formats);
   assert.deepEqual(notes, ["Damaged.", "The last attempt to fill it failed: Full.",
-    "2.0 kB of the log were deleted before the lake could read them.", "#3 files of the poll journal were deleted before the lake could read them.",
-    "The lake stopped at byte #1000 of the log: the record there is invalid. #5 later segments are not read.",
-    "The folder also has #2 lakes of other stores that were at the same path; reports do not read them."]);
+    "2.0 kB of the log were deleted before the lake could read them.", "#3 files of the poll journal were deleted or damaged before the lake could read them.",
+    "The lake stopped at byte #1000 of the log: the record there is invalid. #5 later segments are not read."]);
 });
 
-test("dropped data, and data that is not removed yet", () => {
-  const lake = { ...LAKE, retired_bytes: "7000", dropped_before_ms: "1767225600000", dropped_messages: "12", dropped_polls: "3" };
+test("dropped data", () => {
+  const lake = { ...LAKE, dropped_before_ms: "1767225600000", dropped_messages: "12", dropped_polls: "3" };
   assert.deepEqual(lakeNotes(lake, formats), [
     "Data from before 2026-01-01 (UTC) was dropped because of GLASSMQ_LAKE_KEEP_DAYS: #12 messages, #3 pull results."]);
-  assert.deepEqual(lakeFigures(lake, formats).at(-2), ["Merged or dropped", "7.0 kB, removed when no report reads it"]);
 });
 
 test("the current fill", () => {
@@ -60,9 +58,8 @@ test("the current fill", () => {
 });
 
 test("singular", () => {
-  assert.deepEqual(lakeNotes({ ...LAKE, missing_journal_files: 1 }, formats), ["1 file of the poll journal was deleted before the lake could read it."]);
+  assert.deepEqual(lakeNotes({ ...LAKE, missing_journal_files: 1 }, formats), ["1 file of the poll journal was deleted or damaged before the lake could read it."]);
   assert.match(lakeNotes({ ...LAKE, ended_by: "invalid record", segments_unread: 1 }, formats)[0], /\. 1 later segment is not read\.$/);
-  assert.deepEqual(lakeNotes({ ...LAKE, other_lakes: 1 }, formats), ["The folder also has a lake of another store that was at the same path; reports do not read it."]);
 });
 
 test("a fill has finished when it succeeded or an attempt ended", () => {

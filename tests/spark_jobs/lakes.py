@@ -25,12 +25,17 @@ def fill(
     now_ms: int = NOW,
     **more: Any,
 ) -> Synced:
-    """Fill the lake of a store with what is new. ``more``: fields of ``Wanted``."""
-    return sync(Wanted(str(store), lakes, **more), run, lambda: now_ms, lambda percent, doing: None)
+    """Fill the lake with what is new in a store. ``more``: fields of ``Wanted``; the broker is named as the folder."""
+    return sync(
+        Wanted(str(store), more.pop("broker", store.name), lakes, **more),
+        run,
+        lambda: now_ms,
+        lambda percent, doing: None,
+    )
 
 
 def lake_of(store: Path, lakes: Location) -> Lake:
     """What the lake has of a store."""
-    found = find_lake(lakes, store)
+    found = find_lake(lakes, store.name)
     assert found is not None
     return found

@@ -122,4 +122,4 @@ def test_reports_and_lakes_read_copies_of_attached_brokers(
     assert sorted(read.messages.groupBy("broker").count().collect()) == sorted(counts.items())
     assert [row[:4] for row in read.table("offsets").collect()] == [(name, "g", "orders", 1) for name in counts]
     for name, store in runs.stores():
-        assert fill(store, tmp_path / "lakes").messages == counts[name]
+        assert fill(store, tmp_path / "lakes", broker=name).messages == counts[name]

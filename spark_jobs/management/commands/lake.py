@@ -1,24 +1,24 @@
 """``manage.py lake``: fill a lake, or print what is in it, without a worker, a schedule or a page."""
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from spark_jobs.hosting.setup import scratch_folder
-from spark_jobs.lake.folders import TABLES
-from spark_jobs.lake.notes import CUT_SHORT
-from spark_jobs.lake.storage import lake_location
-from spark_jobs.sources.commit_log_files import local_folder
+from spark_jobs.job import BrokerStore
+from spark_jobs.lake.storage import TABLES, lake_location
+from spark_jobs.management.commands.report import stores_for
 from spark_jobs.spark.failures import sentence, was_interrupted
 from spark_jobs.spark.session import get_session, require_packages
 
 if TYPE_CHECKING:
     from spark_jobs.lake.lake import Lake
+    from spark_jobs.lake.sync import Synced
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended."""
@@ -28,7 +28,7 @@ CANCELLED = "Cancelled. What was written before counts, and the next `lake sync`
 class Command(BaseCommand):
     """``lake sync``, ``lake status`` and ``lake files``."""
 
-    help = "Write what is new in a store into its lake of Parquet files, or say what is in the lake."
+    help = "Write what is new in a store into a lake of Parquet files, or say what is in the lake."
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -40,30 +40,37 @@ class Command(BaseCommand):
         for action in (sync, status, files):
             action.add_argument(
                 "--store",
-                default=str(settings.GLASSMQ_STORE_DIR),
                 metavar="PATH",
                 help="the store, of GlassMQ or RocketMQ; only read, but for the file lakePosition in one of GlassMQ "
-                "(default: %(default)s)",
+                "(default: those of this installation's brokers)",
+            )
+            action.add_argument(
+                "--broker",
+                default="",
+                metavar="NAME",
+                help="only this broker of the installation; with --store, the store's name in the lake (default: its "
+                "broker in this installation, or the name of its folder)",
             )
             action.add_argument(
                 "--lake",
                 default=str(settings.GLASSMQ_LAKE_DIR),
                 metavar="DIR",
-                help="the folder of all lakes, or its file:// or s3:// URL (default: %(default)s)",
+                help="the folder of the lake, or its file:// or s3:// URL (default: %(default)s)",
             )
         sync.add_argument("--bodies", action="store_true", help="bodies and property strings as well")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            store, lakes = local_folder(options["store"]), lake_location(options["lake"])
+            stores, lakes = stores_for(options["store"], options["broker"]), lake_location(options["lake"])
             if options["action"] == "sync":
-                self.sync(store, lakes, options["bodies"])
-            elif options["action"] == "status":
-                self.status(store, lakes)
-            else:
-                lake = require_lake(store, lakes)
-                for file in lake.messages if options["table"] == "messages" else lake.polls:
-                    self.stdout.write(file.path)
+                self.sync(stores, lakes, options["bodies"])
+            for broker, store in stores if options["action"] != "sync" else ():
+                lake = require_lake(broker, lakes)
+                if options["action"] == "status":
+                    self.status(lake, store)
+                else:
+                    for file in lake.messages if options["table"] == "messages" else lake.polls:
+                        self.stdout.write(file.path)
         except CommandError:
             raise
         except (KeyboardInterrupt, Exception) as error:
@@ -73,64 +80,74 @@ class Command(BaseCommand):
                 ) from error
             raise CommandError(sentence(error)) from error
 
-    def sync(self, store: Path, lakes: str, with_bodies: bool) -> None:
-        """Fill the lake in this process, and print what is new."""
+    def sync(self, stores: Sequence[BrokerStore], lakes: str, with_bodies: bool) -> None:
+        """Fill the lake in this process from each store, and print what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.lake.tables import fill
-        from spark_jobs.output.words import many
         from spark_jobs.sources.commit_log_files import find_segments
 
-        find_segments(store)  # before Spark takes its seconds to start
-        done = fill(
-            get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()),
-            str(store),
-            lakes,
-            lambda: int(timezone.now().timestamp() * 1000),
-            lambda percent, doing: self.stderr.write(f"{percent:3d} %  {doing}"),
-            with_bodies=with_bodies,
-            keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
-        )
-        self.stdout.write(
-            f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which "
-            f"has the log up to byte {done.position}."
-        )
-        lines = {
-            f"{many(done.merged_files, 'file')} were compacted into larger ones.": done.merged_files,
-            f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS.": (
-                done.dropped_messages
-            ),
-            f"{done.gap_bytes} bytes of the log were deleted before they were read.": done.gap_bytes,
-            f"The log cannot be read behind that, since {CUT_SHORT.get(done.ended_by)}: "
-            f"{done.segments_unread} segments are not read.": done.ended_by in CUT_SHORT,
-            f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of this one. If it is "
-            "to wait for this one, remove the file lakePosition from the store.": done.awaited_lake,
-        }
-        for line in (line for line, is_so in lines.items() if is_so):
-            self.stdout.write(line)
+        for _, store in stores:
+            find_segments(store)  # before Spark takes its seconds to start
+        for broker, store in stores:
+            done = fill(
+                get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()),
+                str(store),
+                broker,
+                lakes,
+                lambda: int(timezone.now().timestamp() * 1000),
+                lambda percent, doing: self.stderr.write(f"{percent:3d} %  {doing}"),
+                with_bodies=with_bodies,
+                keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
+            )
+            for line in said(done, store):
+                self.stdout.write(line)
 
-    def status(self, store: Path, lakes: str) -> None:
-        """Print what is in the lake, and what it lacks."""
-        from spark_jobs.lake.delta import counted
-        from spark_jobs.lake.report_lake import lake_notes
+    def status(self, lake: "Lake", store: Path) -> None:
+        """Print what the lake has of a broker, and what it lacks."""
+        from spark_jobs.lake.report_lake import lake_gaps, lake_notes, unread_files
+        from spark_jobs.output.notes import damage_notes
         from spark_jobs.output.words import many
         from spark_jobs.sources.commit_log_segments import plan_log
 
-        lake = require_lake(store, lakes)
         self.stdout.write(f"{lake.folder}, broker {lake.broker}, of the log up to byte {lake.position or 0:,}")
         for name, files in (("messages", lake.messages), ("polls", lake.polls)):
-            rows, count, size = msgspec.structs.astuple(counted(files))
-            self.stdout.write(f"{name:<9} {rows:>14,} in {many(count, 'file')}, {size:,} bytes")
-        for note in lake_notes(lake, plan_log(store, start=lake.position or 0), reads_polls=True):
+            rows, size = (sum(getattr(file, field) for file in files) for field in ("rows", "size"))
+            self.stdout.write(f"{name:<9} {rows:>14,} in {many(len(files), 'file')}, {size:,} bytes")
+        plan = plan_log(store, start=lake.position or 0)
+        gaps = lake_gaps(lake, plan)
+        read = {"torn_segments": [], "mean_size": 0.0}
+        for note in damage_notes(plan, read, gaps) + lake_notes(lake, plan, gaps, unread_files(lake, store)):
             self.stdout.write(note)
-        if lake.notes.retired_bytes:
-            self.stdout.write(f"{lake.notes.retired_bytes:,} bytes of files are unused, and deleted by a later fill.")
 
 
-def require_lake(store: Path, lakes: str) -> "Lake":
-    """The lake of a store. CommandError if there is none."""
+def said(done: "Synced", store: Path) -> list[str]:
+    """What a fill has done, as sentences."""
+    from spark_jobs.lake.report_lake import CUT_SHORT
+    from spark_jobs.output.words import many
+
+    lines = {
+        f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which "
+        f"has the log up to byte {done.position}.": True,
+        f"{many(done.merged_files, 'file')} were compacted into larger ones.": done.merged_files,
+        f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS.": (
+            done.dropped_messages
+        ),
+        f"{done.gap_bytes} bytes of the log were deleted before they were read.": done.gap_bytes,
+        f"The log cannot be read behind that, since {CUT_SHORT.get(done.ended_by)}: "
+        f"{done.segments_unread} segments are not read.": done.ended_by in CUT_SHORT,
+        f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of this one. If it is "
+        "to wait for this one, remove the file lakePosition from the store.": done.awaited_lake,
+    }
+    return [line for line, is_so in lines.items() if is_so]
+
+
+def require_lake(broker: str, lakes: str) -> "Lake":
+    """What the lake has of a broker. CommandError if it has nothing."""
     from spark_jobs.lake.lake import find_lake
 
-    lake = find_lake(lakes, store)
+    lake = find_lake(lakes, broker)
     if lake is None:
-        raise CommandError(f"There is no lake of {store} in {lakes}; `.venv/bin/python manage.py lake sync` makes one.")
+        raise CommandError(
+            f"There is no lake of {broker} in {lakes}; `.venv/bin/python manage.py lake sync` makes one."
+        )
     return lake

@@ -108,7 +108,7 @@ class Command(BaseCommand):
 
         for store in jobs[0].stores:  # before Spark takes its seconds to start
             find_segments(store.path)
-            lake_for(store.path, jobs[0].lakes, jobs[0].source)
+            lake_for(*store, jobs[0].lakes, jobs[0].source)
         require_writable(jobs[0].folder)
         for job in jobs:
             self._percent = 0

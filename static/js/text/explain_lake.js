@@ -28,7 +28,6 @@ export function lakeFigures(lake, { count, ago, now }) {
     [t("Pull results"), t("{0} in {1}", count(lake.polls.rows), bytes(lake.polls.size))],
     [t("Behind the log"), lake.under_way ? t("{0}; being filled", behind) : behind],
     [t("Last filled"), lake.synced_ms === null ? t("never") : ago(now - Number(lake.synced_ms))],
-    ...(Number(lake.retired_bytes) ? [[t("Merged or dropped"), t("{0}, removed when no report reads it", bytes(lake.retired_bytes))]] : []),
     [t("Folder"), lake.folder],
     ...(lake.brokers.length > 1 ? [[t("Broker"), t("{0}; fills cover all {1}", lake.broker, lake.brokers.length)]] : []),
   ];
@@ -54,15 +53,13 @@ export function lakeNotes(lake, { count }) {
   if (lake.problem) notes.push(serverText(lake.problem));
   if (lake.last_failure) notes.push(t("The last attempt to fill it failed: {0}", serverText(lake.last_failure)));
   if (Number(lake.gap_bytes)) notes.push(t("{0} of the log were deleted before the lake could read them.", bytes(lake.gap_bytes)));
-  if (Number(lake.missing_journal_files)) notes.push(choose(lake.missing_journal_files, "1 file of the poll journal was deleted before the lake could read it.", "{0} files of the poll journal were deleted before the lake could read them.", count(lake.missing_journal_files)));
+  if (Number(lake.missing_journal_files)) notes.push(choose(lake.missing_journal_files, "1 file of the poll journal was deleted or damaged before the lake could read it.", "{0} files of the poll journal were deleted or damaged before the lake could read them.", count(lake.missing_journal_files)));
   if (lake.dropped_before_ms !== null) {
     const day = new Date(Number(lake.dropped_before_ms)).toISOString().slice(0, 10);
     notes.push(t("Data from before {0} (UTC) was dropped because of GLASSMQ_LAKE_KEEP_DAYS: {1} messages, {2} pull results.", day, count(lake.dropped_messages), count(lake.dropped_polls)));
   }
   const stop = STOPS[lake.ended_by];
   if (stop) notes.push(choose(lake.segments_unread, "The lake stopped at byte {1} of the log: {2}. 1 later segment is not read.", "The lake stopped at byte {1} of the log: {2}. {0} later segments are not read.", count(lake.segments_unread), count(lake.position), stop));
-  const others = lake.other_lakes;
-  if (others) notes.push(choose(others, "The folder also has a lake of another store that was at the same path; reports do not read it.", "The folder also has {0} lakes of other stores that were at the same path; reports do not read them.", count(others)));
   return notes;
 }
 

@@ -1,7 +1,7 @@
 """The lake over HTTP; what answers is a stand-in."""
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,36 +9,46 @@ import httpx
 import pytest
 
 from spark_jobs.hosting import lake_state
-from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, StoredNotes
+from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, StoredLake
 from spark_jobs.hosting.runs import NoWorkerError
 from spark_jobs.hosting.schedules import BadCronError, Schedule
-from spark_jobs.lake.notes import Dropped, Notes, Rows
+from spark_jobs.lake.lake import Dropped, Lake
+from spark_jobs.lake.tasks import Gap, LakeFile
 from spark_jobs.models import ReportRun, Status
 
 HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
-NOTES = Notes(
-    "store",
-    dropped=Dropped(86_400_000, 12, 3),
-    synced_ms=5,
-    ended_by="safe end",
-    position=1000,
-    messages=Rows(7, 2, 300),
-    polls=Rows(1, 1, 50),
-    retired_bytes=77,
+DAY = date(2026, 1, 1)
+STORED = StoredLake(
+    "broker-a",
+    Path("/data/store"),
+    Lake(
+        "/data/lake",
+        "broker-a",
+        1000,
+        None,
+        None,
+        [LakeFile("m/1", DAY, 5, 200, 0, 1), LakeFile("m/2", DAY, 2, 100, 0, 1)],
+        [LakeFile("p/1", DAY, 1, 50, 0, 1)],
+        [Gap("deleted", 0, 9, 9), Gap("deleted", 10, 19, 9), Gap("damaged", 20, 30, 10), Gap("unread", 0, 0, 3)],
+        Dropped(86_400_000, 12, 3),
+        {},
+    ),
+    "",
 )
-FILES = [f"/data/lake/{name}.json" for name in ("store-1", "store-1-2")]
-STORED = StoredNotes("broker-a", Path("/data/store"), FILES, FILES[1], NOTES, "")
+END = {"broker-a": {"ended_by": "invalid record", "segments_unread": 2}}
 RUNNING = ReportRun(status=Status.RUNNING, percent=40, doing="writing")
-FAILED = ReportRun(status=Status.FAILED, finished=datetime(2026, 1, 1, tzinfo=UTC), error="The disk is full.")
-STATE = LakeState(STORED, ["broker-a", "broker-b"], 24, RUNNING, FAILED, HOURLY)
+FAILED = ReportRun(
+    status=Status.FAILED, finished=datetime(2026, 1, 1, tzinfo=UTC), error="The disk is full.", result=END
+)
+STATE = LakeState(STORED, ["broker-a", "broker-b"], 24, 5, RUNNING, FAILED, HOURLY)
 
 
 @pytest.fixture(autouse=True)
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The brokers whose notes were read, with the threads that read them."""
+    """The brokers whose lakes were read, with the threads that read them."""
     calls: list[tuple[str, str]] = []
 
-    def read_stored(broker: str) -> StoredNotes:
+    def read_stored(broker: str) -> StoredLake:
         calls.append((broker, threading.current_thread().name))
         return STORED._replace(broker=broker)
 
@@ -46,13 +56,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return calls
 
 
-async def test_notes_are_not_read_in_the_thread_of_django(
+async def test_lakes_are_not_read_in_the_thread_of_django(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, read: list[tuple[str, str]]
 ) -> None:
     """Storage that does not answer would stop every other request there."""
     django: list[str] = []
 
-    def state(stored: StoredNotes) -> LakeState:
+    def state(stored: StoredLake) -> LakeState:
         django.append(threading.current_thread().name)
         return STATE
 
@@ -67,7 +77,7 @@ async def test_notes_are_not_read_in_the_thread_of_django(
 async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def state(stored: StoredNotes) -> LakeState:
+    def state(stored: StoredLake) -> LakeState:
         asked.append(stored.broker)
         return STATE
 
@@ -83,15 +93,13 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "synced_ms": 5,
         "messages": {"rows": 7, "files": 2, "size": 300},
         "polls": {"rows": 1, "files": 1, "size": 50},
-        "gap_bytes": 0,
-        "missing_journal_files": 0,
-        "retired_bytes": 77,
+        "gap_bytes": 18,
+        "missing_journal_files": 3,
         "dropped_before_ms": 86_400_000,
         "dropped_messages": 12,
         "dropped_polls": 3,
-        "ended_by": "safe end",
-        "segments_unread": 0,
-        "other_lakes": 1,
+        "ended_by": "invalid record",
+        "segments_unread": 2,
         "problem": "",
         "under_way": True,
         "status": "running",
@@ -103,12 +111,12 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None}
         | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
-    nothing = StoredNotes("broker-a", Path("/data/store"), [], None, Notes("store"), "The lake cannot be read.")
-    monkeypatch.setattr(lake_state, "lake_state", lambda stored: LakeState(nothing, [], None, None, None, None))
+    nothing = StoredLake("broker-a", Path("/data/store"), None, "The lake cannot be read.")
+    monkeypatch.setattr(lake_state, "lake_state", lambda stored: LakeState(nothing, [], None, 0, None, None, None))
     answer = (await client.get("/api/v1/lake")).json()
     assert all(answer[name] is None for name in ("schedule", "last_try_ms", "dropped_before_ms", "synced_ms"))
     assert all(answer[name] == "" for name in ("folder", "status", "doing", "last_failure"))
-    assert (answer["problem"], answer["under_way"], answer["percent"], answer["other_lakes"]) == (
+    assert (answer["problem"], answer["under_way"], answer["percent"], answer["gap_bytes"]) == (
         "The lake cannot be read.",
         False,
         0,

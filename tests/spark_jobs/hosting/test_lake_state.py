@@ -1,5 +1,7 @@
 """The lake as the page shows it, and its schedule."""
 
+import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ from spark_jobs.hosting.lake_state import (
 )
 from spark_jobs.hosting.runs import RunActiveError
 from spark_jobs.hosting.schedules import BadCronError
-from spark_jobs.lake.notes import Dropped, Notes, Rows
+from spark_jobs.lake.lake import Dropped
 from spark_jobs.models import NOT_BEGUN, ReportRun, Status
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
@@ -33,20 +35,14 @@ NOW = lakes.NOW
 
 @pytest.fixture
 def store(settings: Any, tmp_path: Path) -> Written:
-    settings.GLASSMQ_STORE_DIR = tmp_path / "store"
+    settings.GLASSMQ_STORE_DIR, settings.GLASSMQ_LAKE_DIR = tmp_path / "store", tmp_path / "lakes"
     written = make_store(tmp_path / "store", 40)
     (tmp_path / "store" / "glassmq").write_text("1")
     return written
 
 
-def fill(root: Path) -> None:
-    lakes.fill(root / "store", root / "lakes")
-
-
-def filled_notes() -> Path:
-    """The notes of the only fill."""
-    (path,) = read_stored().known
-    return Path(path)
+def fill(root: Path, **more: Any) -> None:
+    lakes.fill(root / "store", root / "lakes", broker="broker-a", **more)
 
 
 def state() -> LakeState:
@@ -56,20 +52,20 @@ def state() -> LakeState:
 def test_a_store_without_a_lake(store: Written, tmp_path: Path) -> None:
     publish_end(tmp_path / "store", store.end)
     found = read_stored()
-    assert (found.folder, found.problem, found.notes) == ("", "", Notes(str(tmp_path / "store")))
-    assert (state().behind_bytes, state().active, state().ended) == (store.end, None, None)
+    assert (found.broker, found.lake, found.problem) == ("broker-a", None, "")
+    assert (state().synced_ms, state().behind_bytes, state().active, state().ended) == (0, store.end, None, None)
 
 
 def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = "broker-y"
+    first = "broker-a"
     known = {first: tmp_path / "store", "broker-z": tmp_path / "z"}
     monkeypatch.setattr(runs, "stores", lambda broker="": [each for each in known.items() if broker in ("", each[0])])
     publish_end(tmp_path / "store", store.end)
     fill(tmp_path)
     make_store(tmp_path / "z", 3)
     mine, other = read_stored(), read_stored("broker-z")
-    assert (mine.broker, mine.notes.messages.rows) == (first, 40)
-    assert (other.broker, other.notes.messages.rows, other.folder) == ("broker-z", 0, "")
+    assert mine.lake is not None and (mine.broker, mine.lake.position) == (first, store.end)
+    assert (other.broker, other.lake) == ("broker-z", None)
     assert state().brokers == lake_state.lake_state(other).brokers == [first, "broker-z"]
     with pytest.raises(runs.UnknownBrokerError, match="no store of a broker 'nobody'"):
         read_stored("nobody")
@@ -77,18 +73,18 @@ def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monk
         begin_sync(broker="nobody")
 
 
-def test_notes_in_s3_are_read_again_after_some_seconds(
+def test_a_lake_in_s3_is_read_again_after_some_seconds(
     settings: Any, store: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.GLASSMQ_LAKE_DIR = "s3://bucket/lakes"
     reads, now = list[str](), [1000.0]
 
-    def fail(lakes: str, store: Path) -> list[str]:
+    def fail(lakes: str, broker: str) -> None:
         reads.append(lakes)
         now[0] += 60  # such an answer takes long, and other pages wait for it
         raise OSError(f"no answer {len(reads)}")
 
-    monkeypatch.setattr(lake_state, "brokers", fail)
+    monkeypatch.setattr("spark_jobs.lake.lake.find_lake", fail)
     clock = SimpleNamespace(now=lambda: datetime.fromtimestamp(now[0], UTC))
     monkeypatch.setattr(lake_state, "timezone", clock)
     monkeypatch.setattr(lake_state, "_kept", {})
@@ -107,57 +103,50 @@ def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path:
     make_journal(tmp_path / "store", [entry(number) for number in range(20)])
     fill(tmp_path)
     publish_end(tmp_path / "store", store.end)
-    found = read_stored()
-    assert Path(found.folder) == tmp_path / "lakes"
-    assert (found.notes.position, found.notes.synced_ms) == (position, NOW)
+    lake = read_stored().lake
+    assert lake is not None and Path(lake.folder) == tmp_path / "lakes"
+    assert (lake.position, state().synced_ms) == (position, NOW)
     assert state().behind_bytes == store.end - position
-    assert (found.notes.messages.rows, found.notes.polls.rows, found.notes.missing) == (30, 20, [])
-    assert found.notes.messages.size > 0 < found.notes.polls.files
-    assert (found.notes.ended_by, found.notes.segments_unread) == ("safe end", [])
+    assert [sum(file.rows for file in files) for files in (lake.messages, lake.polls)] == [30, 20]
+    fill(tmp_path, now_ms=NOW + 5)
+    fill(tmp_path, now_ms=NOW + 9)
+    assert state().synced_ms == NOW + 9, "although nothing was new"
+    told = lake_position.LakePosition(7, NOW + 99, "/tmp/trial")
+    (tmp_path / "store" / lake_position.FILE_NAME).write_bytes(lake_position.encode(told))
+    assert state().synced_ms == NOW + 5, "when another lake was filled is not known"
 
 
-def test_the_state_counts_dropped_rows_and_files_not_removed_yet(store: Written, tmp_path: Path) -> None:
+def test_the_state_counts_dropped_rows(store: Written, tmp_path: Path) -> None:
     fill(tmp_path)
-    filled = read_stored().notes
-    assert (filled.dropped, filled.retired_bytes) == (Dropped(), 0)
     later = NOW + 9 * 86_400_000
-    lakes.fill(tmp_path / "store", tmp_path / "lakes", now_ms=later, keep_days=2)
-    found = read_stored().notes
-    assert found.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
-    assert (found.messages, found.position) == (Rows(0, 0, 0), store.end)
-    assert found.retired_bytes == filled.messages.size
+    fill(tmp_path, now_ms=later, keep_days=2)
+    lake = read_stored().lake
+    assert lake is not None
+    assert lake.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
+    assert (lake.messages, lake.position) == ([], store.end)
 
 
-def test_the_lake_in_the_folder_of_this_broker_is_the_one(settings: Any, store: Written, tmp_path: Path) -> None:
-    settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
+def test_the_lake_of_another_store_has_a_problem(store: Written, tmp_path: Path) -> None:
     fill(tmp_path)
-    filled = read_stored()
-    assert (filled.folder, filled.notes.messages.rows) == (str(tmp_path / "lakes"), 40)
-    position = tmp_path / "store" / lake_position.FILE_NAME
-    position.write_bytes(lake_position.encode(lake_position.LakePosition(7, 5, "/tmp/trial/store-1.json")))
-    assert read_stored() == filled
-    position.unlink()
-    assert read_stored() == filled
-    filled_notes().unlink()
-    assert read_stored().folder == ""
-
-
-def test_other_stores_of_the_same_path_are_counted(settings: Any, store: Written, tmp_path: Path) -> None:
-    settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
-    fill(tmp_path)
-    notes = filled_notes()
-    assert read_stored().known == [str(notes)]
-    other = notes.with_stem(f"{notes.stem}-2")
-    other.write_bytes(notes.read_bytes())
-    assert read_stored().known == [str(notes), str(other)]
+    shutil.rmtree(tmp_path / "store")
+    make_store(tmp_path / "store", 40, topics=("other",))
+    assert "is not the one that the lake in" in read_stored().problem
 
 
 def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written, tmp_path: Path) -> None:
     settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
     fill(tmp_path)
-    notes = filled_notes()
-    notes.write_text("{")
-    assert f"{notes} is damaged" in read_stored().problem
+    for path in (tmp_path / "lakes" / "messages" / "_delta_log").iterdir():
+        path.write_text("{")
+    assert "messages is not a Delta table that can be read" in read_stored().problem
+
+
+def test_what_reads_a_lake_may_not_be_installed_yet(
+    store: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    monkeypatch.setitem(sys.modules, "spark_jobs.lake.lake", None)
+    assert read_stored().problem.startswith(f"The lake in {tmp_path / 'lakes'} cannot be read: ")
 
 
 def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:

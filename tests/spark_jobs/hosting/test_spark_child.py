@@ -60,19 +60,21 @@ def test_the_lake_is_filled_from_all_stores_for_a_round(spark: "SparkSession", t
     make_store(tmp_path / "store", 50)
     answers: list[dict[str, Any]] = []
     make_store(tmp_path / "other", 20)
-    stores = [str(tmp_path / name) for name in ("store", "nowhere", "other")]
+    stores = [(name, str(tmp_path / name)) for name in ("store", "nowhere", "other")]
     arguments = {"lakes": str(tmp_path / "lakes"), "with_bodies": False, "keep_days": 0}
     carry_out(order(tmp_path, "lake", stores=stores, **arguments), answers.append)
     assert "nowhere is not a store" in answers[-1]["failed"], "the others were filled nevertheless"
     steps = [answer["progress"][0] for answer in answers[:-1]]
     assert steps == sorted(steps)
     for name, messages in (("store", 50), ("other", 20)):
-        lake = find_lake(tmp_path / "lakes", tmp_path / name)
+        lake = find_lake(tmp_path / "lakes", name)
         assert lake is not None
         assert sum(file.rows for file in lake.messages) == messages
     make_store(tmp_path / "third", 30)
-    carry_out(order(tmp_path, "lake", stores=[stores[0], str(tmp_path / "third")], **arguments), answers.append)
-    assert answers[-1] == {"done": {"messages": 30, "is_all": True}}
+    stores = [stores[0], ("third", str(tmp_path / "third"))]
+    carry_out(order(tmp_path, "lake", stores=stores, **arguments), answers.append)
+    end = {"ended_by": "unwritten space", "segments_unread": 0}
+    assert answers[-1] == {"done": {"messages": 30, "is_all": True, "result": {"store": end, "third": end}}}
 
 
 def test_a_store_that_fails_stops_no_fill_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,14 +84,15 @@ def test_a_store_that_fails_stops_no_fill_of_another(monkeypatch: pytest.MonkeyP
         if store == "b":
             raise OSError("The disk of b fails.")
         rounds[store] -= 1
-        return SimpleNamespace(messages=10, is_all=rounds[store] <= 0)
+        return SimpleNamespace(messages=10, is_all=rounds[store] <= 0, broker=store, ended_by="", segments_unread=0)
 
     def run() -> dict[str, Any]:
-        arguments = {"stores": ["a", "b", "c"], "lakes": "x", "with_bodies": False, "keep_days": 0}
+        arguments = {"stores": [(name, name) for name in "abc"], "lakes": "x", "with_bodies": False, "keep_days": 0}
         return spark_child.lake(arguments, nullcontext, lambda *_, **__: None)
 
     monkeypatch.setattr("spark_jobs.lake.tables.fill", fill)
-    assert [run(), run()] == [{"messages": 20, "is_all": False}] * 2
+    for done in (run(), run()):
+        assert (done["messages"], done["is_all"], sorted(done["result"])) == (20, False, ["a", "c"])
     with pytest.raises(OSError, match="The disk of b fails"):
         run()
     assert rounds["a"] == 0

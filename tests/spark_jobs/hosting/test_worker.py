@@ -309,7 +309,7 @@ def test_the_lake_of_this_brokers_store_is_filled_in_rounds(
     assert not runs.has_log(run)
     assert [order["job"] for order in fake.orders] == ["lake", "lake"]
     assert fake.orders[0]["arguments"] == {
-        "stores": [str(settings.GLASSMQ_STORE_DIR)],
+        "stores": [("broker-a", str(settings.GLASSMQ_STORE_DIR))],
         "lakes": str(settings.GLASSMQ_LAKE_DIR),
         "with_bodies": True,
         "keep_days": 31,

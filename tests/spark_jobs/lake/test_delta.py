@@ -12,8 +12,7 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.delta import DAY_MS, PARTITIONS, READ_ON_HOURS, Table, begin_of, counted, first_kept
-from spark_jobs.lake.notes import Rows
+from spark_jobs.lake.delta import DAY_MS, DROPPED, PARTITIONS, READ_ON_HOURS, Table, begin_of, first_kept
 from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, LakeFile
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
@@ -55,34 +54,33 @@ def table(tmp_path: Path) -> Table:
 
 def test_rows_and_position_come_in_one_commit(tmp_path: Path, table: Table) -> None:
     assert (table.version_of("a"), table.files("a")) == (None, [])
-    table.append("a", [draft(tmp_path, "one"), draft(tmp_path, "two", 10)], {"a": (None, 500)}, 7)
+    table.append("a", [draft(tmp_path, "one"), draft(tmp_path, "two", 10)], None, {"{}": 500}, 7)
     again = Table.create(tmp_path, "messages")
     assert (again.version_of("a"), again.version_of("b")) == (500, None)
     first, second = again.files("a")
     assert (first.rows, first.min_ms, first.max_ms, first.day, first.min_offset) == (10, BEGIN, BEGIN + 9000, DAY, 0)
     assert (second.min_offset, Path(second.path).name) == (10, "two.parquet")
-    assert counted(again.files("a")) == Rows(20, 2, first.size + second.size)
     assert offsets(tmp_path) == list(range(20))
 
 
 def test_a_position_advances_without_rows(tmp_path: Path, table: Table) -> None:
-    table.append("a", [], {"a": (None, 7)}, 7)
+    table.append("a", [], None, {"{}": 7}, 7)
     assert Table.create(tmp_path, "messages").version_of("a") == 7
 
 
 @pytest.mark.parametrize("opened_before", [True, False])
 def test_the_second_append_of_the_same_range_fails(tmp_path: Path, table: Table, opened_before: bool) -> None:
     other = Table.create(tmp_path, "messages") if opened_before else table
-    table.append("a", [draft(tmp_path, "mine")], {"a": (None, 100)}, 7)
+    table.append("a", [draft(tmp_path, "mine")], None, {"{}": 100}, 7)
     with pytest.raises(LakeBusyError, match="Another process has filled the lake of a meanwhile"):
-        other.append("a", [draft(tmp_path, "its")], {"a": (None, 100)}, 7)
+        other.append("a", [draft(tmp_path, "its")], None, {"{}": 100}, 7)
     assert offsets(tmp_path) == list(range(10))
 
 
 def test_another_broker_appends_at_the_same_time(tmp_path: Path, table: Table) -> None:
     other = Table.create(tmp_path, "messages")
-    table.append("a", [draft(tmp_path, "mine")], {"a": (None, 100)}, 7)
-    other.append("b", [draft(tmp_path, "its", 10, broker="b")], {"b": (None, 70)}, 7)
+    table.append("a", [draft(tmp_path, "mine")], None, {"{}": 100}, 7)
+    other.append("b", [draft(tmp_path, "its", 10, broker="b")], None, {"{}": 70}, 7)
     again = Table.create(tmp_path, "messages")
     assert (again.version_of("a"), again.version_of("b")) == (100, 70)
     assert [[file.min_offset for file in again.files(name)] for name in "ab"] == [[0], [10]]
@@ -91,10 +89,10 @@ def test_another_broker_appends_at_the_same_time(tmp_path: Path, table: Table) -
 def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, table: Table) -> None:
     before = date(2026, 1, 30)
     drafts = [draft(tmp_path, f"{number}", 10 * number, day=before) for number in range(4)]
-    table.append("a", [*drafts, draft(tmp_path, "new", 40)], {"a": (None, 1)}, 7)
-    table.append("b", [draft(tmp_path, "b", 50, broker="b")], {"b": (None, 1)}, 7)
+    table.append("a", [*drafts, draft(tmp_path, "new", 40)], None, {"{}": 1}, 7)
+    table.append("b", [draft(tmp_path, "b", 50, broker="b")], None, {"{}": 1}, 7)
     assert table.days_to_compact("a") == [before]
-    assert table.compact("a", before) == 4
+    assert table.compact("a", before, 7) == 4
     assert [(file.rows, file.day) for file in table.files("a")] == [(40, before), (10, DAY)]
     assert (table.files("a")[0].min_ms, table.files("a")[0].min_offset) == (begin_of(before), 0)
     assert offsets(tmp_path) == list(range(60))
@@ -103,28 +101,27 @@ def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, ta
 
 
 def test_many_files_of_the_newest_day_are_compacted_too(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, f"{number}", number, 1) for number in range(31)], {"a": (None, 1)}, 7)
+    table.append("a", [draft(tmp_path, f"{number}", number, 1) for number in range(31)], None, {"{}": 1}, 7)
     assert table.days_to_compact("a") == []
-    table.append("a", [draft(tmp_path, "31", 31, 1)], {"a": (1, 2)}, 7)
+    table.append("a", [draft(tmp_path, "31", 31, 1)], 1, {"{}": 2}, 7)
     assert table.days_to_compact("a") == [DAY]
 
 
 def test_days_are_dropped_for_one_broker(tmp_path: Path, table: Table) -> None:
     days = [date(2026, 1, number) for number in (29, 30, 31)]
     drafts = [draft(tmp_path, f"{day.day}", day.day * 10, day=day) for day in days]
-    table.append("a", drafts, {"a": (None, 1)}, 7)
-    table.append("b", [draft(tmp_path, "b", 0, broker="b", day=days[0])], {"b": (None, 1)}, 7)
-    table.drop_before("a", days[1], 5)
+    table.append("a", drafts, None, {"{}": 1}, 7)
+    table.append("b", [draft(tmp_path, "b", 0, broker="b", day=days[0])], None, {"{}": 1}, 7)
+    assert (table.drop_before("a", days[1]), table.drop_before("a", days[1])) == (10, 0)
     assert [file.day for file in table.files("a")] == days[1:]
     assert [file.day for file in table.files("b")] == days[:1]
-    assert table.retired_bytes("a") == drafts[0].size
-    assert (table.dropped_rows("a"), table.dropped_rows("b")) == (5, 0)
-    table.drop_before("a", days[2], 7)
-    assert table.dropped_rows("a") == 12
+    assert [table.version_of(DROPPED.format(broker)) for broker in "ab"] == [10, None]
+    assert table.drop_before("a", days[2]) == 10
+    assert table.version_of(DROPPED.format("a")) == 20
 
 
 def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, "one")], {"a": (None, 1)}, 7)
+    table.append("a", [draft(tmp_path, "one")], None, {"{}": 1}, 7)
     killed, recent = (tmp_path / "messages" / draft(tmp_path, name, 90).path for name in ("killed", "recent"))
     then = time.time() - (READ_ON_HOURS + 1) * 3600
     os.utime(killed, (then, then))
@@ -134,7 +131,7 @@ def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, table: Table)
 
 
 def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, "one")], {"a": (None, 1)}, 7)
+    table.append("a", [draft(tmp_path, "one")], None, {"{}": 1}, 7)
     for path in (tmp_path / "messages" / "_delta_log").glob("*.json"):
         path.write_text("{")
     with pytest.raises(LakeError, match="is not a Delta table that can be read"):

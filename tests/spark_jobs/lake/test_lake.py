@@ -1,78 +1,71 @@
-"""Which lake is that of a store, and whether a store is the one that a lake was filled from."""
+"""What a lake has of a broker, and whether a store goes on where the lake ends."""
 
-import shutil
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.folders import notes_path
-from spark_jobs.lake.lake import Fit, find_lake, fit, record_at
-from spark_jobs.lake.notes import LastRecord, Notes
-from tests.spark_jobs import lakes
-from tests.spark_jobs.journals import entry, make_journal
-from tests.spark_jobs.stores import make_store, segment_path, tear
+from spark_jobs.lake.lake import find_lake, journal_position, journal_version, require_same
+from spark_jobs.lake.tasks import digest_of
+from spark_jobs.sources.poll_journal_files import JournalPosition
+from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+from tests.spark_jobs.lakes import NOW, fill, lake_of
+from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
 
 
-@pytest.fixture
-def fill(tmp_path: Path) -> Callable[[], str]:
-    """Fills the lake of the store in this process; returns the broker's name."""
-
-    return lambda: lakes.fill(tmp_path / "store", tmp_path / "lakes").broker
-
-
-def test_a_lake_has_rows_files_and_positions(tmp_path: Path, fill: Callable[[], str]) -> None:
+def test_a_lake_has_rows_files_and_positions(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 20)
-    make_journal(tmp_path / "store", [entry(number) for number in range(12)])
-    assert find_lake(tmp_path / "lakes", tmp_path / "store") is None
-    broker = fill()
-    lake = lakes.lake_of(tmp_path / "store", tmp_path / "lakes")
-    assert (lake.folder, lake.broker) == (str(tmp_path / "lakes"), broker)
-    assert lake.position == lake.notes.position == written.end
+    (path,) = make_journal(tmp_path / "store", [entry(number) for number in range(12)])
+    assert find_lake(tmp_path / "lakes", "store") is None
+    fill(tmp_path / "store", tmp_path / "lakes")
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
+    assert (lake.folder, lake.broker, lake.position) == (str(tmp_path / "lakes"), "store", written.end)
     assert (sum(file.rows for file in lake.messages), sum(file.rows for file in lake.polls)) == (20, 12)
-    assert list(lake.journal.values()) == [(tmp_path / "store/polljournal" / f"{0:020d}.journal").stat().st_size]
+    assert lake.journal == JournalPosition(0, BEGIN_MS, path.stat().st_size, True)
+    assert (lake.last_ms, lake.written_ms, lake.gaps) == (NOW + 19 * 20_000, NOW, [])
+    _, _, at, size = written.records[-1]
+    data = segment_path(tmp_path / "store", at // 4096).read_bytes()
+    assert lake.last_record == (at, digest_of(data[at % 4096 : at % 4096 + size]))
+    assert find_lake(tmp_path / "lakes", "other") is None
 
 
-def test_the_newest_store_that_fits_is_the_one(tmp_path: Path, fill: Callable[[], str]) -> None:
-    make_store(tmp_path / "store", 20)
-    first = fill()
-    (tmp_path / "store").rename(tmp_path / "old")
-    make_store(tmp_path / "store", 20, topics=("other",))
-    assert find_lake(tmp_path / "lakes", tmp_path / "store") is None
-    assert fill() == f"{first}-2"
-    for store, broker in (("old", first), ("store", f"{first}-2")):
-        if store == "old":
-            (tmp_path / "store").rename(tmp_path / "new")
-            (tmp_path / "old").rename(tmp_path / "store")
-        else:
-            shutil.rmtree(tmp_path / "store")
-            (tmp_path / "new").rename(tmp_path / "store")
-        lake = find_lake(tmp_path / "lakes", tmp_path / "store")
-        assert lake is not None and lake.broker == broker
+@given(st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 31) - 1), st.booleans())
+def test_a_position_in_the_journal_is_a_number(number: int, end: int, closed: bool) -> None:
+    position = JournalPosition(number, 7, end, closed)
+    version = journal_version(position)
+    assert journal_position(version, 7) == position
+    assert 0 <= version < 1 << 63
 
 
-def test_damaged_notes_are_an_error_when_no_other_lake_fits(tmp_path: Path, fill: Callable[[], str]) -> None:
-    make_store(tmp_path / "store", 20)
-    broker = fill()
-    Path(notes_path(tmp_path / "lakes", f"{broker}-2")).write_text("{")
-    assert find_lake(tmp_path / "lakes", tmp_path / "store") is not None
-    Path(notes_path(tmp_path / "lakes", broker)).unlink()
-    with pytest.raises(LakeError, match="is damaged"):
-        find_lake(tmp_path / "lakes", tmp_path / "store")
-
-
-def test_a_store_is_identified_by_one_of_its_last_records(tmp_path: Path) -> None:
-    written = make_store(tmp_path, 60)
-    seen = [record_at(str(tmp_path), at, size) for _, _, at, size in written.records[-3:]]
-    last = [record for record in seen if record is not None]
-    assert len(last) == 3
-    notes = Notes("store", last=last)
-    assert fit(str(tmp_path), notes) is Fit.SAME
-    tear(tmp_path, last[-1].physical_offset + 40, 1)
-    assert fit(str(tmp_path), notes) is Fit.SAME
-    assert fit(str(tmp_path), Notes("store", last=last[-1:])) is Fit.OTHER
-    assert fit(str(tmp_path), Notes("store")) is Fit.UNKNOWN
-    segment_path(tmp_path, 0).unlink()
-    assert fit(str(tmp_path), Notes("store", last=[LastRecord(5, 10, "x")])) is Fit.UNKNOWN
-    assert record_at(str(tmp_path), 5, 10) is None
+def test_a_store_goes_on_where_the_lake_ends_or_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    written = make_store(store, 60)
+    publish_end(store, written.records[50][2])
+    fill(store, tmp_path / "lakes")
+    lake = lake_of(store, tmp_path / "lakes")
+    require_same(store, lake)
+    last = written.records[49][2]
+    refusal = re.compile(rf"{store} .* of store: the record that was read last, at byte {last:,}, is not there")
+    whole = {path: path.read_bytes() for path in (store / "commitlog").iterdir()}
+    for index in range(last // 4096, len(whole)):
+        segment_path(store, index).unlink()
+    with pytest.raises(LakeError, match=refusal):  # the log ends before it
+        require_same(store, lake)
+    for path, data in whole.items():
+        path.write_bytes(data)
+    tear(store, last + 40, 1)
+    with pytest.raises(LakeError, match=refusal):
+        require_same(store, lake)
+    segment_path(store, last // 4096).unlink()
+    segment_path(store, last // 4096 + 1).write_bytes(bytes(4096))
+    require_same(store, lake)  # the segment is missing, so nothing can be compared
+    for path in (store / "commitlog").iterdir():
+        path.unlink()
+    segment_path(store, 100).write_bytes(bytes(4096))
+    require_same(store, lake)  # retention has deleted it
+    segment_path(store, 100).unlink()
+    with pytest.raises(LakeError, match=refusal):
+        require_same(store, lake)

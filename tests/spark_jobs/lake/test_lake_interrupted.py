@@ -55,7 +55,7 @@ def test_ctrl_c_keeps_what_was_written_and_the_next_fill_goes_on_there(
     )
     look = threading.Event()
     try:
-        while not offsets(find_lake(lakes, store)):
+        while not offsets(find_lake(lakes, "store")):
             assert filler.poll() is None, filler.communicate()[0]
             look.wait(0.02)
         os.killpg(filler.pid, signal.SIGINT)  # as a terminal does
@@ -70,10 +70,15 @@ def test_ctrl_c_keeps_what_was_written_and_the_next_fill_goes_on_there(
     assert (filler.returncode, "Traceback" in said) == (130, False), said
     assert "Cancelled. What was written before counts" in said
     expected = [offset for _, _, offset, _ in written.records]
-    found = offsets(find_lake(lakes, store))
+    found = offsets(find_lake(lakes, "store"))
     assert 0 < len(found) < len(expected) and found == expected[: len(found)]
 
-    sync(Wanted(str(store), lakes), lambda works: [carry_out(work) for work in works], lambda: 7, lambda *_: None)
-    assert offsets(find_lake(lakes, store)) == expected
+    sync(
+        Wanted(str(store), "store", lakes),
+        lambda works: [carry_out(work) for work in works],
+        lambda: 7,
+        lambda *_: None,
+    )
+    assert offsets(find_lake(lakes, "store")) == expected
     position = lake_position.decode((store / lake_position.FILE_NAME).read_bytes())
     assert position is not None and position.physical_offset == written.end

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from spark_jobs import inputs as report_inputs
@@ -12,18 +13,19 @@ from spark_jobs.catalogue import REPORTS
 from spark_jobs.errors import LakeError
 from spark_jobs.inputs import RunInputs, StoreInputs
 from spark_jobs.lake import delta
-from spark_jobs.lake.folders import notes_path
-from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.notes import DELETED, Missing
+from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.report_lake import (
     LAKE_SEGMENT,
     lake_described,
     lake_for,
+    lake_gaps,
     lake_notes,
+    unread_files,
     with_lake,
 )
 from spark_jobs.lake.tables import lake_messages
-from spark_jobs.lake.tasks import MESSAGE_COLUMNS
+from spark_jobs.lake.tasks import DELETED, LOST, MESSAGE_COLUMNS, UNREAD, Gap
+from spark_jobs.output.notes import damage_notes
 from spark_jobs.reports import load
 from spark_jobs.sources.commit_log_segments import LogPlan, plan_log
 from spark_jobs.sources.commit_log_source import pruned
@@ -32,7 +34,7 @@ from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lakes import fill, lake_of
-from tests.spark_jobs.stores import make_store, publish_end, segment_path, tear
+from tests.spark_jobs.stores import Written, make_store, publish_end, segment_path, tear
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +51,7 @@ def half(driven: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
         patch.setattr(delta, "MANY", 2)
         for share in (8, 4, 3, 2):
             publish_end(store, first[len(first) // share].start)
-            fill(store, root / "lakes")
-    assert lake_of(store, root / "lakes").notes.retired_bytes > 0
+            fill(store, root / "lakes", broker="a")
     (store / "safe_end").write_bytes(whole)
     return store, root / "lakes"
 
@@ -60,6 +61,9 @@ def filled(root: Path) -> tuple[Lake, LogPlan]:
     fill(root / "store", root / "lakes")
     lake = lake_of(root / "store", root / "lakes")
     return lake, plan_log(root / "store", start=lake.position or 0)
+
+
+BEGIN_OF_STORE = 1_700_000_000_000
 
 
 def same(one: Any, other: Any) -> None:
@@ -106,15 +110,16 @@ def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
 
     messages, polls = read(driven, None)
     assert (len(messages), len(polls)) == ((8, 9) if from_ms is None else (0, 5))
-    assert read(store, lake_of(store, lakes)) == [messages, polls]
+    assert read(store, find_lake(lakes, "a")) == [messages, polls]
 
 
 def test_the_lake_of_rocketmqs_store_has_every_column_and_figure_of_its_log(
     spark: "SparkSession", finished_report: Callable[..., Any], golden: Path, tmp_path: Path
 ) -> None:
     store = golden / "clean-shutdown"
-    fill(store, tmp_path)
-    lake = lake_of(store, tmp_path)
+    fill(store, tmp_path, broker="a")
+    lake = find_lake(tmp_path, "a")
+    assert lake is not None
     of_log = spark.read.format("rocketmq_commitlog").schema(pruned(*MESSAGE_COLUMNS)).load(str(store))
     assert lake_messages(spark, lake, MESSAGE_COLUMNS).toArrow().sort_by("physical_offset") == (
         of_log.toArrow().sort_by("physical_offset")
@@ -127,7 +132,7 @@ def test_the_lake_of_rocketmqs_store_has_every_column_and_figure_of_its_log(
 def test_messages_that_the_log_has_lost_come_from_the_lake(finished_report: Callable[..., Any], tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     publish_end(tmp_path / "store", written.records[-5][2])
-    fill(tmp_path / "store", tmp_path / "lakes")
+    fill(tmp_path / "store", tmp_path / "lakes", broker="a")
     publish_end(tmp_path / "store", written.end)
     segment_path(tmp_path / "store", 0).unlink()
     report = finished_report("throughput", tmp_path / "store", lakes=tmp_path / "lakes")
@@ -138,7 +143,16 @@ def test_messages_that_the_log_has_lost_come_from_the_lake(finished_report: Call
     assert LAKE_SEGMENT not in [row.get("segment") for row in report.summary["rows"]]
 
 
-def test_a_note_names_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> None:
+READ: dict[str, Any] = {"torn_segments": [], "mean_size": 170.0}
+
+
+def notes(lake: Lake, plan: LogPlan, window: tuple[int | None, int | None] = (None, None)) -> list[str]:
+    """The notes of a report over a window about what the log lacks."""
+    gaps = lake_gaps(lake, plan, window)
+    return damage_notes(plan, READ, gaps) + lake_notes(lake, plan, gaps, None)
+
+
+def test_notes_name_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     position = written.records[3][2]
     publish_end(tmp_path / "store", position)
@@ -148,20 +162,56 @@ def test_a_note_names_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> 
     segment_path(tmp_path / "store", 0).unlink()
     lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     plan = plan_log(tmp_path / "store", start=position)
-    assert lake_described(lake, plan, 3)["gap_bytes"] == second - position
-    (note,) = lake_notes(lake, plan, reads_polls=False)
-    assert note.startswith(f"{second - position:,} bytes of the log were deleted before the lake had read them")
+    assert lake_described(lake, plan, tmp_path / "store", 3)["gap_bytes"] == second - position
+    before, behind = BEGIN_OF_STORE + 40_000, min(time for at, time in times_of(written) if at >= second)
+    (gap,) = lake_gaps(lake, plan)
+    assert gap.to_ms is not None and behind <= gap.to_ms <= behind + 60_000, "the segment begins about then"
+    assert gap == Gap(DELETED, position, second, second - position, before, gap.to_ms)
+    assert [note.partition(":")[0] for note in notes(lake, plan)] == [
+        f"{second - position:,} bytes of the commit log, from offset {position} to {second:,}, are missing or damaged",
+        f"{second - position:,} bytes of the log were deleted before the lake had read them; their messages are "
+        "missing here. The lake has to be filled more often, or fileReservedTime to be longer.",
+    ]
+    warning = notes(lake, plan)[1]
+    fill(tmp_path / "store", tmp_path / "lakes")
+    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
+    assert lake.gaps == [msgspec.structs.replace(gap, to_ms=behind)]
+    assert notes(lake, plan_log(tmp_path / "store", start=lake.position or 0))[1] == warning
 
 
-def test_a_note_names_the_gaps_of_the_lake(tmp_path: Path) -> None:
+def times_of(written: Written) -> list[tuple[int, int]]:
+    """(offset, store time) of each record."""
+    return [(record[2], BEGIN_OF_STORE + 20_000 * number) for number, record in enumerate(written.records)]
+
+
+def test_a_note_names_files_of_the_journal_that_were_not_read(tmp_path: Path) -> None:
     make_store(tmp_path / "store", 20)
+    make_journal(tmp_path / "store", [entry(0)])
     lake, plan = filled(tmp_path)
-    lake.notes.missing = [Missing(0, 1000, DELETED, 1000), Missing(2000, 9000, DELETED, 234)]
-    lake.notes.missing_journal_files = [4, 5]
-    log, journal = lake_notes(lake, plan, reads_polls=True)
-    assert log.startswith("1,234 bytes of the log")
-    assert journal.startswith("2 files of the poll journal")
-    assert lake_notes(lake, None, reads_polls=False) == []
+    assert unread_files(lake, tmp_path / "store") == 0
+    (file,) = find_files(tmp_path / "store")[0]
+    Path(file.path).rename(Path(file.path).with_name(f"{3:020d}.journal"))
+    lake = lake._replace(gaps=[Gap(UNREAD, 0, 0, 2), Gap(LOST, 0, 0, 7)])
+    assert unread_files(lake, tmp_path / "store") == 4
+    assert lake_notes(lake, plan, [], 4) == [
+        "4 files of the poll journal were deleted or damaged before the lake had read them; what was in them is "
+        "missing here."
+    ]
+    assert lake_gaps(lake, plan) == lake_notes(lake, plan, [], None) == []
+
+
+@pytest.mark.parametrize(
+    ("window", "is_there"),
+    [((None, None), True), ((50, None), True), ((71, None), False), ((None, 20), False), ((None, 21), True)],
+)
+def test_gaps_outside_the_window_are_left_out(
+    tmp_path: Path, window: tuple[int | None, int | None], is_there: bool
+) -> None:
+    make_store(tmp_path / "store", 3)
+    lake, plan = filled(tmp_path)
+    gap, open_gap = Gap(DELETED, 0, 10, 10, 20, 70), Gap(DELETED, 20, 30, 10)
+    lake = lake._replace(gaps=[gap, open_gap])
+    assert lake_gaps(lake, plan, window) == [gap, open_gap][not is_there :]
 
 
 def test_a_note_names_dropped_messages_if_the_window_begins_before_them(tmp_path: Path) -> None:
@@ -176,17 +226,17 @@ def test_a_note_names_dropped_messages_if_the_window_begins_before_them(tmp_path
     )
     lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     plan = plan_log(store, start=lake.position or 0)
-    assert lake_described(lake, plan, 0)["dropped_before_ms"] == midnight
+    assert lake_described(lake, plan, store, 0)["dropped_before_ms"] == midnight
     for from_ms, notes in ((None, [note]), (midnight - 60_000, [note]), (midnight, [])):
-        assert lake_notes(lake, plan, reads_polls=True, from_ms=from_ms) == notes
-    assert lake_notes(lake, None, reads_polls=True) == [], "it had no ends of pulls"
+        assert lake_notes(lake, plan, [], 0, from_ms) == notes
+    assert lake_notes(lake, None, [], 0) == [], "it had no ends of pulls"
 
 
 def test_a_note_names_damage_at_the_end_of_the_log(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     torn = written.records[-1][2]
     tear(tmp_path / "store", torn, 20)
-    (note,) = lake_notes(*filled(tmp_path), reads_polls=False)
+    (note,) = notes(*filled(tmp_path))
     assert note.startswith(f"The log cannot be read behind byte {torn:,}, since the bytes there are not a valid record")
 
 
@@ -200,35 +250,41 @@ def test_notes_name_damage_and_implausible_records_that_the_lake_has_passed_over
     path.write_bytes(data)
     lake, plan = filled(tmp_path)
     assert sum(file.rows for file in lake.messages) == 16
-    assert lake_notes(lake, plan, reads_polls=False) == [
-        f"{written.records[10][3]:,} bytes of the log that the lake has read were damaged; about 1 message is missing "
-        "here.",
-        "When the lake was filled: 3 records with implausible fields were left out: queue id (2), store time (1).",
+    start, size = written.records[10][2:]
+    expected = [
+        f"{size:,} bytes of the commit log, from offset {start:,} to {start + size:,}, are missing or damaged: about 1 "
+        "message, stored between 2023-11-14 22:16:20 and 2023-11-14 22:17:00 UTC.",
+        "3 records with implausible fields were left out: queue id (2), store time (1).",
     ]
+    assert notes(lake, plan) == expected
+    end_ms = BEGIN_OF_STORE + 19 * 20_000
+    assert notes(lake, plan, (end_ms - 120_000, None)) == expected[1:], "the records' own times are not known"
+    assert notes(lake, plan, (end_ms + 1, None)) == []
 
 
 def test_the_lake_to_read_is_chosen_by_the_source(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 5)
-    assert lake_for(store, None, "auto") == lake_for(store, lakes, "auto") == (None, [])
+    assert lake_for("store", store, None, "auto") == lake_for("store", store, lakes, "auto") == (None, [])
     with pytest.raises(
-        LakeError, match=r"There is no lake of .*store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."
+        LakeError, match=r"There is no lake of store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."
     ):
-        lake_for(store, lakes, "lake")
+        lake_for("store", store, lakes, "lake")
     with pytest.raises(LakeError, match="There is no lake"):
-        lake_for(store, None, "lake")
+        lake_for("store", store, None, "lake")
     with pytest.raises(LakeError, match="not 'river'"):
-        lake_for(store, lakes, "river")
+        lake_for("store", store, lakes, "river")
     fill(store, lakes)
-    found, notes = lake_for(store, lakes, "auto")
-    assert found is not None and (found, notes) == lake_for(store, lakes, "lake")
+    found, notes = lake_for("store", store, lakes, "auto")
+    assert found is not None and (found, notes) == lake_for("store", store, lakes, "lake")
     assert notes == []
-    assert lake_for(store, lakes, "log") == (None, [])
-    Path(notes_path(lakes, found.broker)).write_text("{")
-    nothing, (note,) = lake_for(store, lakes, "auto")
-    assert nothing is None and note.startswith("The lake was not read") and ".json is damaged" in note
-    with pytest.raises(LakeError, match="is damaged"):
-        lake_for(store, lakes, "lake")
+    assert lake_for("store", store, lakes, "log") == (None, [])
+    for path in (lakes / "messages" / "_delta_log").iterdir():
+        path.write_text("{")
+    nothing, (note,) = lake_for("store", store, lakes, "auto")
+    assert nothing is None and note.startswith("The lake was not read") and "is not a Delta table" in note
+    with pytest.raises(LakeError, match="is not a Delta table that can be read"):
+        lake_for("store", store, lakes, "lake")
 
 
 def test_a_lake_of_another_store_is_not_read(tmp_path: Path) -> None:
@@ -236,10 +292,10 @@ def test_a_lake_of_another_store_is_not_read(tmp_path: Path) -> None:
     fill(tmp_path / "store", tmp_path / "lakes")
     shutil.rmtree(tmp_path / "store")
     make_store(tmp_path / "store", 20, body=b"other")
-    nothing, (note,) = lake_for(tmp_path / "store", tmp_path / "lakes", "auto")
-    assert nothing is None and "comes from another store that was there" in note
-    with pytest.raises(LakeError, match="comes from another store that was there"):
-        lake_for(tmp_path / "store", tmp_path / "lakes", "lake")
+    nothing, (note,) = lake_for("store", tmp_path / "store", tmp_path / "lakes", "auto")
+    assert nothing is None and "is not the one that the lake in" in note
+    with pytest.raises(LakeError, match="is not the one that the lake in"):
+        lake_for("store", tmp_path / "store", tmp_path / "lakes", "lake")
 
 
 def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
@@ -251,10 +307,11 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "store", tmp_path / "lakes")
     tail = survey(store, lake.journal)
     assert (tail.entries, tail.files) == (0, 1)
-    assert with_lake(tail, store, lake) == whole
+    assert with_lake(tail, lake) == whole
     for file in find_files(store)[0]:
         Path(file.path).unlink()
-    assert with_lake(survey(store, lake.journal), store, lake) == whole
+    assert with_lake(survey(store, lake.journal), lake) == whole
+    assert unread_files(lake, store) == 0
 
 
 def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
@@ -263,9 +320,10 @@ def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
     make_journal(store, *([entry(5 * file + number) for number in range(5)] for file in range(3)), closed=False, lost=2)
     before = survey(store)
     fill(store, lakes)
-    for file in find_files(store)[0]:
-        Path(file.path).unlink()
     lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    found = with_lake(survey(store, lake.journal), store, lake)
-    assert (found.files, found.entries, found.lost, found.cut_off_files) == (3, 15, 6, 2)
-    assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
+    for _ in range(2):  # with the files and without them
+        found = with_lake(survey(store, lake.journal), lake)
+        assert (found.entries, found.lost, found.cut_off_files) == (15, 6, 2)
+        assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
+        for file in find_files(store)[0]:
+            Path(file.path).unlink()

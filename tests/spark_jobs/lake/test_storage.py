@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,13 @@ from broker_core.formats import lake_position
 from spark_jobs.errors import LakeBusyError, LakeError, UnsupportedUrlError
 from spark_jobs.lake import delta
 from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.notes import read_notes
-from spark_jobs.lake.storage import files_of, joined, lake_location, read_at_most, remove_file, write_whole
-from spark_jobs.lake.tasks import read_remote
+from spark_jobs.lake.storage import files_of, lake_location, remove_file, write_whole
+from spark_jobs.lake.tasks import DAMAGED, DELETED, read_remote
 from spark_jobs.sources.commit_log_columns import TABLE
 from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lakes import NOW, fill, lake_of, run_here
-from tests.spark_jobs.stores import Written, make_store, publish_end
+from tests.spark_jobs.stores import Written, make_store, publish_end, segment_path, tear
 
 pytestmark = pytest.mark.slow
 HOUR = 3_600_000
@@ -83,36 +83,38 @@ def offsets(lake: Lake) -> list[int]:
     )
 
 
-def test_files_behind_a_url(url: str) -> None:
-    path = joined(url, "a größe.json")
-    assert read_at_most(path, 9) is None
-    assert read_notes(url, "x") is None
-    write_whole(path, b"{}")
-    assert read_at_most(path, 9) == b"{}"
-    remove_file(path)
-    remove_file(path)
-    assert read_at_most(path, 9) is None
-    assert files_of(url, "x") == {}
-
-
 def test_a_lake_in_a_bucket_gets_each_message_once(
     url: str, tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = fill(tmp_path / "store", url)
     assert (first.messages, first.polls, first.lake) == (20, 20, url)
     position = lake_position.decode((tmp_path / "store" / lake_position.FILE_NAME).read_bytes())
-    assert position == lake_position.LakePosition(first.position, NOW, f"{url}/{first.broker}.json")
+    assert position == lake_position.LakePosition(first.position, NOW, url)
     assert fill(tmp_path / "store", url).messages == 0
     publish_end(tmp_path / "store", written.end)
     monkeypatch.setattr(delta, "FEW", 2)
     monkeypatch.setattr(delta, "MANY", 2)
-    again = fill(tmp_path / "store", url)
+    again = fill(tmp_path / "store", url, now_ms=int(time.time() * 1000))
     assert (again.messages, again.awaited_lake) == (20, "")
     assert again.merged_files > 0
     lake = lake_of(tmp_path / "store", url)
     assert offsets(lake) == [record[2] for record in written.records]
-    assert lake.notes.retired_bytes > 0, "what was compacted stays for six hours"
-    assert {file.path for file in lake.messages} < set(files_of(f"{url}/messages", lake.broker))
+    active = {file.path for file in lake.messages}
+    assert active < set(files_of(f"{url}/messages", lake.broker)), "what was compacted stays for six hours"
+    retired = next(path for path in files_of(f"{url}/messages", lake.broker) if path not in active)
+    remove_file(retired)
+    remove_file(retired)
+    assert retired not in files_of(f"{url}/messages", lake.broker)
+
+
+def test_a_lake_in_a_bucket_has_its_gaps(url: str, tmp_path: Path, written: Written) -> None:
+    tear(tmp_path / "store", written.records[10][2], 20)
+    fill(tmp_path / "store", url)
+    segment_path(tmp_path / "store", 0).unlink()
+    segment_path(tmp_path / "store", 1).rename(segment_path(tmp_path / "store", 9))
+    publish_end(tmp_path / "store", 9 * 4096)
+    fill(tmp_path / "store", url)
+    assert [gap.what for gap in lake_of(tmp_path / "store", url).gaps] == [DAMAGED, DELETED]
 
 
 def test_a_round_that_fails_leaves_no_files_in_a_bucket(url: str, tmp_path: Path, written: Written) -> None:
@@ -159,4 +161,4 @@ def test_without_a_server_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, t
     }.items():
         monkeypatch.setenv(name, value)
     with pytest.raises((LakeError, OSError), match=r"."):
-        find_lake("s3://away/lakes", tmp_path / "store")
+        find_lake("s3://away/lakes", "store")

@@ -17,11 +17,25 @@ from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import DAY_MS, Table
-from spark_jobs.lake.folders import TABLES, lake_name, notes_path
-from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.notes import DELETED, TORN, Dropped, Missing, Notes, read_notes
-from spark_jobs.lake.sync import Synced, Wanted, note_journal, rounds, sync
-from spark_jobs.lake.tasks import Done, JournalDone, JournalWork, LogDone, LogWork, Target, Work, carry_out
+from spark_jobs.lake.lake import Dropped, Lake, find_lake
+from spark_jobs.lake.storage import TABLES
+from spark_jobs.lake.sync import Synced, Wanted, read_on, rounds, sync
+from spark_jobs.lake.tasks import (
+    CUT_OFF,
+    DAMAGED,
+    DELETED,
+    LOST,
+    UNREAD,
+    Done,
+    Gap,
+    JournalDone,
+    JournalWork,
+    LogDone,
+    LogWork,
+    Target,
+    Work,
+    carry_out,
+)
 from spark_jobs.sources import commit_log_segments
 from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_segments import LogRange
@@ -97,21 +111,20 @@ def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Wr
     real = fill(tmp_path)
     publish_end(tmp_path / "store", written.end)
     told = (tmp_path / "store" / "lakePosition").read_bytes()
-    path = notes_path(real.lake, real.broker)
-    assert lake_position.decode(told) == lake_position.LakePosition(written.records[40][2], NOW, path)
+    assert lake_position.decode(told) == lake_position.LakePosition(written.records[40][2], NOW, real.lake)
 
     def try_it() -> Synced:
         return lakes.fill(tmp_path / "store", tmp_path / "trial")
 
-    assert try_it().awaited_lake == path
+    assert try_it().awaited_lake == real.lake
     assert (tmp_path / "store" / "lakePosition").read_bytes() == told
     assert fill(tmp_path).awaited_lake == ""
-    Path(path).unlink()
+    shutil.rmtree(real.lake)
     done = try_it()
     position = lake_position.decode((tmp_path / "store" / "lakePosition").read_bytes())
     assert done.awaited_lake == ""
     assert position is not None and position.physical_offset == written.end
-    assert position.lake == notes_path(done.lake, done.broker)
+    assert position.lake == done.lake
 
 
 def test_nothing_is_written_into_a_store_of_rocketmq(tmp_path: Path) -> None:
@@ -154,7 +167,9 @@ def test_a_log_is_read_behind_its_damage(tmp_path: Path) -> None:
     done = fill(tmp_path)
     assert (done.messages, done.position, done.torn_bytes) == (59, written.end, written.records[torn][3])
     assert done[8:11] == ("unwritten space", 0, "")
-    assert lake_of(tmp_path).notes.amounts[TORN] == written.records[torn][3]
+    start, size = written.records[torn][2:]
+    times = (NOW + 20_000 * (torn - 1), NOW + 20_000 * (torn + 1))
+    assert lake_of(tmp_path).gaps == [Gap(DAMAGED, start, start + size, size, *times)]
     assert fill(tmp_path).torn_bytes == 0, "of this fill"
 
 
@@ -179,12 +194,12 @@ def test_a_large_log_is_made_to_count_bit_by_bit(
     positions, told = [], []
 
     def run(works: Sequence[Work]) -> list[Done]:
-        found = find_lake(tmp_path / "lakes", tmp_path / "store")
+        found = find_lake(tmp_path / "lakes", "store")
         positions.append(found.position or 0 if found else 0)
         return run_here(works)
 
     sync(
-        Wanted(str(tmp_path / "store"), tmp_path / "lakes"),
+        Wanted(str(tmp_path / "store"), "store", tmp_path / "lakes"),
         run,
         lambda: NOW,
         lambda percent, doing: told.append(percent),
@@ -214,7 +229,9 @@ def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Wr
             path.unlink()
     done = fill(tmp_path)
     assert done.gap_bytes == int(last.name) - position
-    assert lake_of(tmp_path).notes.missing == [Missing(position, written.end, DELETED, int(last.name) - position)]
+    first = next(index for index, record in enumerate(written.records) if record[2] >= int(last.name))
+    times = (NOW + 20_000 * 39, NOW + 20_000 * first)
+    assert lake_of(tmp_path).gaps == [Gap(DELETED, position, int(last.name), int(last.name) - position, *times)]
     assert offsets(tmp_path) == [at for at in expected(written) if at < position or at >= int(last.name)]
     assert fill(tmp_path).gap_bytes == 0
 
@@ -248,31 +265,27 @@ def test_a_segment_reported_gone_that_exists_fails_the_fill(tmp_path: Path, writ
 
     with pytest.raises(LakeError, match="the machine that was to read them did not find them"):
         fill(tmp_path, blind)
-    assert (lake_of(tmp_path).position, files_of(tmp_path)) == (None, [])
+    assert (find_lake(tmp_path / "lakes", "store"), files_of(tmp_path)) == (None, [])
     assert not (tmp_path / "store" / "lakePosition").exists()
     assert fill(tmp_path).messages == 60
 
 
-def test_another_store_in_the_same_place_is_another_broker(tmp_path: Path, written: Written) -> None:
-    first = fill(tmp_path)
+def test_another_store_in_the_place_of_a_broker_is_refused(tmp_path: Path, written: Written) -> None:
+    fill(tmp_path)
     (tmp_path / "store").rename(tmp_path / "old")
-    again = make_store(tmp_path / "store", 20, topics=("other",))
-    second = fill(tmp_path)
-    assert (second.lake, second.broker) == (first.lake, f"{first.broker}-2")
-    assert offsets(tmp_path) == expected(again)
-    assert {row["topic"] for row in rows(tmp_path)} == {"other"}
-    assert fill(tmp_path).broker == second.broker
+    again = make_store(tmp_path / "store", 60, topics=("other",))
+    with pytest.raises(LakeError, match=r"is not the one that the lake in .*lakes has of store: .*--broker NAME"):
+        fill(tmp_path)
+    lakes.fill(tmp_path / "store", tmp_path / "lakes", broker="store-2")
+    assert offsets(tmp_path) == expected(written, 0)[:40]
+    other = find_lake(tmp_path / "lakes", "store-2")
+    assert other is not None and sum(file.rows for file in other.messages) == len(again.records)
 
 
-def test_a_damaged_record_does_not_make_another_lake(
-    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 1000)
-    first = fill(tmp_path)
-    assert len(lake_of(tmp_path).notes.last) == 3
-    tear(tmp_path / "store", written.records[39][2] + 40, 1)
-    publish_end(tmp_path / "store", written.end)
-    assert fill(tmp_path)[:3] == (first.lake, first.broker, 20)
+def test_a_name_that_cannot_be_a_folder_is_refused(tmp_path: Path, written: Written) -> None:
+    for name in ("a/b", "", ".x", "a'b", "größe"):
+        with pytest.raises(LakeError, match="Give it another one by --broker NAME"):
+            lakes.fill(tmp_path / "store", tmp_path / "lakes", broker=name)
 
 
 def test_a_journal_is_read_on_and_what_was_deleted_of_it_is_noted(tmp_path: Path, written: Written) -> None:
@@ -287,33 +300,32 @@ def test_a_journal_is_read_on_and_what_was_deleted_of_it_is_noted(tmp_path: Path
     (folder / f"{1:020d}.journal").unlink()
     done = fill(tmp_path)
     assert (done.polls, done.missing_journal_files) == (20, 2)
-    assert lake_of(tmp_path).notes.missing_journal_files == [2, 3]
+    assert lake_of(tmp_path).unread_files == 2
     assert fill(tmp_path).missing_journal_files == 0
 
 
-def test_gaps_of_a_journal_are_noted_once_whatever_its_numbers() -> None:
-    def done(number: int, created_ms: int, start: int, end: int) -> JournalDone:
-        return JournalDone(number, created_ms, start, end, [])
+def test_what_is_missing_of_a_journal_is_counted_when_it_is_passed() -> None:
+    def done(number: int, created_ms: int, start: int, end: int, **more: Any) -> JournalDone:
+        return JournalDone(number, created_ms, start, end, [], **({"closed": True} | more))
 
-    notes = Notes("store")
-    steps = [
-        (done(3, 10, 0, 50), []),
-        (done(3, 10, 50, 60), []),
-        (done(6, 20, 0, 0), []),
-        (done(6, 20, 0, 9), [4, 5]),
-        (done(7, 30, 0, 9), []),
-        (done(6, 20, 9, 20), []),
-        (done(0, 40, 0, 9), []),
-        (done(3, 50, 0, 9), [1, 2]),
-        (done(2, 60, 0, 9), [0, 1]),
-    ]
-    for one, missing in steps:
-        notes.missing_journal_files = []
-        note_journal(notes, [one] if one.end > one.start else [])
-        assert notes.missing_journal_files == missing, one
-    notes.missing_journal_files = []
-    note_journal(notes, [done(1, 80, 0, 9), done(3, 70, 0, 9)])
-    assert notes.missing_journal_files == [0], "the file 3 was made before, the numbers began anew behind it"
+    position = None
+    for files, missing in [
+        ([done(3, 10, 0, 50, closed=False)], {}),
+        ([done(3, 10, 50, 60)], {}),
+        ([done(6, 20, 0, 9)], {UNREAD: 2}),
+        ([done(7, 30, 0, 9, lost=4)], {LOST: 4}),
+        ([done(0, 40, 0, 9)], {}),
+        ([done(3, 50, 0, 9)], {UNREAD: 2}),
+        ([done(2, 60, 0, 9, closed=False)], {UNREAD: 2}),
+        ([done(2, 60, 9, 9, closed=False), done(3, 61, 0, 9, closed=False)], {CUT_OFF: 1}),
+        ([done(3, 61, 9, 9, closed=False, behind=7), done(4, 62, 0, 9, closed=False)], {UNREAD: 1}),
+        ([done(5, 63, 0, 9, closed=False)], {UNREAD: 1}),
+        ([done(5, 63, 9, 9, closed=False, gone=True), done(8, 64, 0, 9)], {UNREAD: 3}),
+        ([done(3, 5, 0, 9), done(4, 4, 0, 9)], {UNREAD: 3}),
+    ]:
+        position, found = read_on(position, files)
+        assert found == missing, files
+        assert position == (files[-1].number, files[-1].created_ms, files[-1].end, files[-1].closed)
 
 
 def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
@@ -326,7 +338,7 @@ def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
     (tmp_path / "store" / "commitlog").rmdir()
     (tmp_path / "made later" / "commitlog").rename(tmp_path / "store" / "commitlog")
     done = fill(tmp_path)
-    assert (done.messages, done.broker) == (5, lake_name(tmp_path / "store"))
+    assert (done.messages, done.broker) == (5, "store")
 
 
 def test_a_full_disk_keeps_nothing_and_spoils_nothing(tmp_path: Path, written: Written) -> None:
@@ -459,15 +471,13 @@ def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) ->
     old = sum(NOW + HOUR * number < before_ms for number in range(60))
     assert keep_one_day().dropped_messages == old > 0
     assert offsets(tmp_path) == expected(written, old)
-    assert lake_of(tmp_path).notes.dropped == Dropped(before_ms, old, 0)
+    assert lake_of(tmp_path).dropped == Dropped(before_ms, old, 0)
     assert keep_one_day()[2:4] == (0, 0)
-    assert lake_of(tmp_path).notes.dropped == Dropped(before_ms, old, 0)
-    assert lake_of(tmp_path).notes.retired_bytes > 0
+    assert lake_of(tmp_path).dropped == Dropped(before_ms, old, 0)
 
 
-@pytest.mark.parametrize("moment", ["before the commit", "behind the commit"])
-def test_a_fill_that_fails_while_it_drops_days_counts_them_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+def test_a_fill_that_fails_behind_dropping_days_has_counted_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_store(tmp_path / "store", 60, step_ms=HOUR)
     fill(tmp_path)
@@ -475,16 +485,37 @@ def test_a_fill_that_fails_while_it_drops_days_counts_them_once(
     old = sum(NOW + HOUR * number < (now // DAY_MS - 1) * DAY_MS for number in range(60))
     real = Table.drop_before
 
-    def fail(table: Table, broker: str, day: date, rows: int) -> None:
-        if moment == "behind the commit":
-            real(table, broker, day, rows)
+    def fail(table: Table, broker: str, day: date) -> int:
+        real(table, broker, day)
         raise LakeError("as if")
 
     monkeypatch.setattr(Table, "drop_before", fail)
     with pytest.raises(LakeError, match="as if"):
         fill(tmp_path, keep_days=1, now_ms=now)
     monkeypatch.setattr(Table, "drop_before", real)
-    assert lake_of(tmp_path).notes.dropped.messages == (0 if moment == "before the commit" else old)
-    fill(tmp_path, keep_days=1, now_ms=now)
-    notes = read_notes(tmp_path / "lakes", lake_of(tmp_path).broker)
-    assert notes is not None and notes.dropped.messages == lake_of(tmp_path).notes.dropped.messages == old
+    assert fill(tmp_path, keep_days=1, now_ms=now).dropped_messages == 0
+    assert lake_of(tmp_path).dropped.messages == old
+
+
+def test_damage_is_noted_once_whenever_the_writer_is_killed(tmp_path: Path) -> None:
+    """The gaps are written before the rows: those of a killed fill count for nobody."""
+    step, finished = 0, False
+    while not finished:
+        root = tmp_path / str(step)
+        written, half, full = store_in_two_stages(root, step)
+        for index in (10, 50):
+            tear(root / "store", written.records[index][2], 20)
+        half()
+        fill(root)
+        first = lake_of(root).gaps
+        full()
+        with suppress(KilledError), killed_at(step):
+            fill(root)
+            finished = True
+        lake = lake_of(root)
+        assert lake.gaps[: len(first)] == first
+        assert len(lake.gaps) == (2 if lake.position == written.end else 1)
+        fill(root)
+        assert [gap.start for gap in lake_of(root).gaps] == [written.records[index][2] for index in (10, 50)]
+        step += 1
+    assert step > 10

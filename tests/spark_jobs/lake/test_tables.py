@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import time
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
 MINUTE = 60_000
 
 
+def now() -> int:
+    """The time by which vacuum deletes files that were replaced, ms."""
+    return int(time.time() * 1000)
+
+
 def filled(spark: "SparkSession", root: Path, **more: Any) -> Lake:
-    fill(spark, str(root / "store"), root / "lakes", lambda: 7, lambda percent, doing: None, **more)
+    fill(spark, str(root / "store"), "store", root / "lakes", now, lambda percent, doing: None, **more)
     return lakes.lake_of(root / "store", root / "lakes")
 
 
@@ -136,7 +142,7 @@ def test_a_full_disk_in_a_task_is_a_sentence(
     with pytest.raises(Exception, match="No space left on device") as raised:
         filled(spark, tmp_path)
     assert sentence(raised.value).startswith("There is no space left on the disk")
-    assert find_lake(tmp_path / "lakes", tmp_path / "store") is None or lake_rows(spark, tmp_path) == []
+    assert find_lake(tmp_path / "lakes", "store") is None or lake_rows(spark, tmp_path) == []
 
 
 def lake_rows(spark: "SparkSession", root: Path) -> list[int]:

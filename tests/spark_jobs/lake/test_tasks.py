@@ -17,10 +17,12 @@ from spark_jobs.lake import storage as lake_storage
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.storage import joined
 from spark_jobs.lake.tasks import (
+    DAMAGED,
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
     TIMESTAMP,
     TIMESTAMPS,
+    Gap,
     JournalDone,
     JournalWork,
     LakeFile,
@@ -29,6 +31,7 @@ from spark_jobs.lake.tasks import (
     Target,
     carry_out,
     carry_out_in_spark,
+    digest_of,
     in_lake,
     milliseconds,
     schema_of,
@@ -92,9 +95,10 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     times = times_of(tmp_path, draft)
     assert (draft.min_ms, draft.max_ms) == (times[0], times[-1])
     assert times == [BEGIN_MS + 20_000 * number for number in range(10, 50)]
-    assert (done.last_offset, done.last_size) == written.records[49][2:]
+    record = segment_path(tmp_path, 0).read_bytes()[slice(*(written.records[index][2] for index in (49, 50)))]
+    assert (done.last_offset, done.digest) == (written.records[49][2], digest_of(record))
     assert (draft.min_offset, draft.max_offset) == (start, written.records[49][2])
-    assert (done.torn_bytes, done.gone) == (0, False)
+    assert (done.gaps, done.gone, done.first_ms, done.last_ms) == ([], False, times[0], times[-1])
 
 
 def test_bodies_come_when_they_are_wanted(tmp_path: Path, written: Written) -> None:
@@ -105,12 +109,21 @@ def test_bodies_come_when_they_are_wanted(tmp_path: Path, written: Written) -> N
         assert (row["body"], row["properties"]) == (record.body, record.properties)
 
 
-def test_torn_bytes_are_counted(tmp_path: Path, written: Written) -> None:
+def gap_of(written: Written, torn: tuple[int, ...], beside: tuple[int, int]) -> Gap:
+    """The gap of some records in a row, with the times of those beside them."""
+    start, size = written.records[torn[0]][2], sum(written.records[index][3] for index in torn)
+    return Gap(DAMAGED, start, start + size, size, *(BEGIN_MS + 20_000 * index for index in beside))
+
+
+def test_damage_is_a_gap_between_two_records(tmp_path: Path, written: Written) -> None:
     for index in (5, 6, 20):
         tear(tmp_path, written.records[index][2], 12, SIZE)
     done = carry_out(log_work(tmp_path, 0, written.end))
     assert isinstance(done, LogDone)
-    assert done.torn_bytes == sum(written.records[index][3] for index in (5, 6, 20))
+    assert done.gaps == [
+        gap_of(written, (5, 6), (4, 7)),
+        gap_of(written, (20,), (19, 21)),
+    ]
     assert len(rows_of(tmp_path, done)) == 57
 
 
@@ -144,7 +157,8 @@ def test_every_day_has_a_file_also_when_the_clock_goes_back(tmp_path: Path) -> N
         "date=1970-01-04": [3 * DAY],
     }
     assert isinstance(done, LogDone)
-    assert done.left_out == {"store time": 2}
+    end = segment_path(tmp_path, 0).stat().st_size
+    assert done.gaps == [Gap("store time", 0, end, 2, DAY - 1, DAY + 1)]
 
 
 def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,11 +225,11 @@ def test_a_journal_file_becomes_a_file_and_is_continued_where_it_ended(tmp_path:
 
 def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, [entry(1)])
-    assert carry_out(journal_work(tmp_path, path, 40, created_ms=1)) == JournalDone(0, 1, 40, 40, [])
+    assert carry_out(journal_work(tmp_path, path, 40, created_ms=1)) == JournalDone(0, 1, 40, 40, [], gone=True)
     path.write_bytes(b"nothing of ours")
-    assert carry_out(journal_work(tmp_path, path)) == JournalDone(0, 0, 0, 0, [])
+    assert carry_out(journal_work(tmp_path, path)) == JournalDone(0, 0, 0, 0, [], gone=True)
     path.unlink()
-    assert carry_out(JournalWork(target(tmp_path), str(path), 3, 7, 9)) == JournalDone(3, 7, 9, 9, [])
+    assert carry_out(JournalWork(target(tmp_path), str(path), 3, 7, 9)) == JournalDone(3, 7, 9, 9, [], gone=True)
 
 
 def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Path) -> None:

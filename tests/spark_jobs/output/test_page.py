@@ -148,7 +148,7 @@ def test_the_page_lists_what_was_read_and_where_the_time_went() -> None:
 
 
 def test_the_page_lists_lake_and_journal_of_a_store() -> None:
-    lake = {"folder": "/lake/s", "position": 2_000, "messages": 1_000, "synced_ms": 60_000, "gap_bytes": 0}
+    lake = {"folder": "/lake/s", "position": 2_000, "messages": 1_000, "written_ms": 60_000, "gap_bytes": 0}
     journal = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "foreign_files": ["a", "b"]}
     sources = [
         {"broker": "a", "store": "/data", "lake": lake, "journal": journal},
@@ -156,7 +156,7 @@ def test_the_page_lists_lake_and_journal_of_a_store() -> None:
     ]
     assert list(facts(SUMMARY | {"inputs": sources}))[:-2] == [
         ("Store", "/data of a"),
-        ("Lake", "folder /lake/s, position 2,000, messages 1,000, synced 1970-01-01 00:01:00 UTC"),
+        ("Lake", "folder /lake/s, position 2,000, messages 1,000, written 1970-01-01 00:01:00 UTC"),
         ("Poll journal", "files 2, entries 4,000, lost 3, foreign files a, b"),
         ("Store", "/b of b"),
         ("Poll journal", "there is none"),

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.formats.poll_journal import FOLDER, decode_blocks, decode_header, file_name
+from broker_core.formats.poll_journal import FOLDER, decode_blocks, decode_header, encode_header, file_name
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.poll_journal_files import (
     JournalFile,
-    begins_behind,
+    JournalPosition,
+    files_after,
     find_files,
-    name_in,
-    name_of,
     read_file,
     survey,
 )
@@ -91,12 +90,39 @@ def test_entries_that_were_read_before_are_not_counted_again(tmp_path: Path) -> 
     data, (header, whole) = file.read_bytes(), (decode_header(file.read_bytes()), survey(tmp_path))
     assert header is not None
     first = next(iter(decode_blocks(data, header)))
-    known = {name_in(data): first.end}
-    assert begins_behind(data, known) == first.end
-    assert begins_behind(data, {name_of(header.number, header.created_ms + 1): 7}) == 0
-    assert begins_behind(b"nonsense", {"": 0}) == 0
-    rest = survey(tmp_path, known)
+    rest = survey(tmp_path, JournalPosition(0, BEGIN_MS, first.end))
     assert (rest.entries, rest.lost, rest.files) == (10, whole.lost - 3, 1)
     assert (rest.from_ms, rest.to_ms, rest.torn_bytes) == (BEGIN_MS + 10_000, BEGIN_MS + 19_000, 0)
-    nothing = survey(tmp_path, {name_in(data): len(data)})
+    nothing = survey(tmp_path, JournalPosition(0, BEGIN_MS, len(data), True))
     assert (nothing.entries, nothing.from_ms, nothing.cut_off_files) == (0, 0, whole.cut_off_files)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (None, [(0, 0), (1, 0), (2, 0)]),
+        (JournalPosition(1, 20, 55), [(1, 55), (2, 0)]),
+        (JournalPosition(2, 30, 55), [(2, 55)]),
+        (JournalPosition(4, 30, 55), []),
+        (JournalPosition(4, 15, 55), [(1, 0), (2, 0)]),
+        (JournalPosition(1, 5, 55), [(0, 0), (1, 0), (2, 0)]),
+        (JournalPosition(1, 99, 55), [(2, 0)]),
+    ],
+    ids=["nothing read", "its file", "the last file", "deleted", "begun anew", "begun anew, same number", "clock back"],
+)
+def test_the_files_behind_a_position(
+    tmp_path: Path, position: JournalPosition | None, expected: list[tuple[int, int]]
+) -> None:
+    for number in range(3):
+        path = tmp_path / FOLDER / file_name(number)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encode_header(number, 10 * (number + 1), 42, "broker-a"))
+    files, _ = find_files(tmp_path)
+    assert [(file.number, file.start) for file in files_after(files, position)] == expected
+
+
+def test_a_damaged_file_is_the_one_that_it_was(tmp_path: Path) -> None:
+    paths = make_journal(tmp_path, [entry(0)], [entry(1)])
+    paths[1].write_bytes(b"x" * 100)
+    files = files_after(find_files(tmp_path)[0], JournalPosition(1, BEGIN_MS, 55))
+    assert [(file.number, file.start) for file in files] == [(1, 55)]

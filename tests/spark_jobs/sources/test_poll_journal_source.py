@@ -1,5 +1,6 @@
 """The poll journal as Spark sees it: of a broker that runs, and of files that are harmed."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,11 @@ from pyspark.errors import AnalysisException
 from broker_core import commands as c
 from broker_core.clock import SystemClock
 from broker_core.engine import Engine
+from broker_core.formats.poll_journal import decode_blocks, decode_header
 from broker_core.options import Options
 from broker_core.server.poll_journal import PollJournal
 from broker_core.store.files import RealFiles
-from spark_jobs.sources.poll_journal_files import JournalFile
+from spark_jobs.sources.poll_journal_files import JournalFile, JournalPosition
 from spark_jobs.sources.poll_journal_source import PollJournalReader, PollJournalSource, pruned, split
 from tests.fakes import golden_store
 from tests.fakes.engine import SMALL, context_of, send
@@ -77,6 +79,15 @@ def test_columns_and_times_are_chosen_and_harmed_files_are_read_as_far_as_they_a
     rows = sorted((row["at_ms"] - BEGIN_MS) // 1000 for row in found.collect())
     assert rows == list(range(30, 90))
     assert load(spark, tmp_path, pruned("at_ms"), to_ms=str(BEGIN_MS)).count() == 0
+
+
+def test_what_is_before_a_position_is_left_out(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = make_journal(tmp_path, map(entry, range(20)), map(entry, range(20, 40)), map(entry, range(40, 60)))
+    header = decode_header(paths[1].read_bytes())
+    assert header is not None
+    first = next(iter(decode_blocks(paths[1].read_bytes(), header)))
+    found = load(spark, tmp_path, pruned("at_ms"), after=json.dumps(JournalPosition(1, BEGIN_MS, first.end)))
+    assert sorted((row["at_ms"] - BEGIN_MS) // 1000 for row in found.collect()) == list(range(30, 60))
 
 
 def test_a_store_of_rocketmq_is_an_empty_table(spark: "SparkSession", golden: Path) -> None:

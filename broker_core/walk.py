@@ -21,6 +21,9 @@ NAMES = 1000
 
 MAX_PAGE = 5000
 
+MAX_DIGITS = 10
+"""Of a queue id in a text."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -53,6 +56,19 @@ def page_limit(limit: int) -> int:
     if limit < 1:
         raise RequestError("limit is 1 or more", pointer="/limit")
     return min(limit, MAX_PAGE)
+
+
+def queue_of_text(text: str) -> tuple[str, int]:
+    """Topic and id of the queue after which a page begins, from a text such as ``topic@3``. Raises RequestError.
+
+    ("", -1), which is before every queue, if the text is empty.
+    """
+    if not text:
+        return "", -1
+    topic, _, queue_id = text.rpartition("@")
+    if not topic or not queue_id.isdecimal() or len(queue_id) > MAX_DIGITS:
+        raise RequestError(f"{text[:200]!r} names no queue; write it as in topic@3", pointer="/after")
+    return topic, int(queue_id)
 
 
 def finish(steps: Generator[Any, None, Result]) -> Result:

@@ -25,6 +25,11 @@ AnyOffset = Annotated[
 Milliseconds = Annotated[int, Meta(ge=0, le=1 << 62, description="Milliseconds since 1970, UTC.")]
 MOST_ENTRIES = 10_000
 Limit = Annotated[int, Meta(ge=1, le=MOST_ENTRIES, description="Maximum number of entries of each broker.")]
+QueuesLimit = Annotated[int, Meta(ge=1, le=5000, description="Maximum number of queues of each broker.")]
+AfterQueue = Annotated[
+    str,
+    Meta(pattern=r"^([^@]{1,255}@[0-9]{1,10})?$(?!\n)", description="Only queues that follow this one: `orders@3`."),
+]
 BodyEncoding = Literal["utf8", "base64", "json"]
 
 INT64_FIELDS = frozenset(

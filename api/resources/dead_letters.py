@@ -65,6 +65,9 @@ class WaitingRetry(Model, frozen=True, kw_only=True, gc=False):
 class WaitingRetries(Model, frozen=True, kw_only=True, gc=False):
     """In the order in which they are due. `waiting` counts all; if `counted` is false, there may be more: ask again.
 
+    `next` is the `after` of the next page, if any. A message that is sent back meanwhile and is due earlier is on an
+    earlier page.
+
     `retry_max_times`: the group's maximum of retries, after which a message is dead; null if it is not known.
     """
 
@@ -74,6 +77,7 @@ class WaitingRetries(Model, frozen=True, kw_only=True, gc=False):
     counted: bool
     retry_max_times: int | None
     retries: list[WaitingRetry]
+    next: str | UnsetType = UNSET
 
 
 class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,23 +86,31 @@ class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class RetriesParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: GroupName
+    after: Annotated[
+        str,
+        Meta(
+            pattern=r"^([0-9]{1,19}(\.[0-9]{1,19}){2})?$(?!\n)",
+            description="Only messages after the page with this `next`.",
+        ),
+    ] = ""
     limit: Annotated[int, Meta(ge=1, le=64, description="Maximum number of messages.")] = 32
     max_body: Annotated[int, Meta(ge=0, le=1 << 30, description="Only so many bytes of each body.")] | None = None
 
 
 async def get_retries(request: Request[RetriesParams]) -> Answer:
-    """The messages that the group sent back, or did not consume in time, until their delay is over."""
+    """The messages that the group sent back, or did not consume in time, until their delay is over, in pages."""
     params = request.params
     broker = await brokers.single_broker(params.broker, RETRIES.format(params.group))
-    command = commands.GetWaitingRetries(group=params.group, max_num=params.limit)
+    command = commands.GetWaitingRetries(group=params.group, max_num=params.limit, after=params.after)
     found = await ask(broker.port, command, commands.RetriesWaiting)
-    due = found.due_ms
 
     def work() -> list[WaitingRetry]:
         stored = stored_messages(found.records, broker.name)
         shown, _ = render_messages(stored, max_body=params.max_body)
-        return [WaitingRetry(due_ms=at, message=message) for at, message in zip(due, shown, strict=False)]
+        return [WaitingRetry(due_ms=at, message=message) for at, message in zip(found.due_ms, shown, strict=False)]
 
+    retries = await in_thread(work)
+    following = found.next if len(retries) == len(found.places) else found.places[len(retries) - 1]
     return Answer(
         body=WaitingRetries(
             broker=broker.name,
@@ -106,7 +118,8 @@ async def get_retries(request: Request[RetriesParams]) -> Answer:
             waiting=found.retries.waiting,
             counted=found.retries.counted,
             retry_max_times=await _retry_max_times(broker.port, params.group),
-            retries=await in_thread(work),
+            retries=retries,
+            next=UNSET if following is None else following,
         )
     )
 

@@ -10,7 +10,18 @@ from api.http.names import GroupName, OptionalTopicName, TopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import Body, CommittedOffset, Milliseconds, Model, OffsetToCommit, QueueId, QueueOffset, copied
+from api.http.schemas import (
+    AfterQueue,
+    Body,
+    CommittedOffset,
+    Milliseconds,
+    Model,
+    OffsetToCommit,
+    QueueId,
+    QueueOffset,
+    QueuesLimit,
+    copied,
+)
 from bridge.port import commands
 
 
@@ -26,11 +37,15 @@ class CommittedOffsets(Model, frozen=True, kw_only=True, gc=False):
 
 
 class GroupOffsets(Model, frozen=True, kw_only=True, gc=False):
-    """Consumed offsets with their lag in messages and in time (null: unknown)."""
+    """Consumed offsets in the order of topic and queue, with their lag in messages and in time (null: unknown).
+
+    `next` is the `after` of the next page, if any.
+    """
 
     broker: str
     group: str
     offsets: list[commands.GroupQueueOffset]
+    next: str | UnsetType = UNSET
 
 
 class ResetOffsets(Body, frozen=True, kw_only=True, gc=False):
@@ -60,6 +75,8 @@ class GroupParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class GroupOffsetsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: GroupName
     topic: OptionalTopicName = ""
+    after: AfterQueue = ""
+    limit: QueuesLimit = 1000
 
 
 def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) -> commands.UpdateConsumerOffset:
@@ -73,13 +90,15 @@ def commit_command(group: str, offsets: list[OffsetToCommit], client_id: str) ->
 
 
 async def get_offsets(request: Request[GroupOffsetsParams]) -> Answer:
-    """The next offset that the group will consume in each queue, and how far it is from the queue's end."""
+    """The next offset that the group will consume in each queue, and how far it is from the queue's end, in pages."""
     params = request.params
     broker = await brokers.single_broker(params.broker, params.topic)
-    reply = await ask(
-        broker.port, commands.QueryConsumerOffset(group=params.group, topic=params.topic), commands.ConsumerOffsets
+    command = commands.QueryConsumerOffset(
+        group=params.group, topic=params.topic, after=params.after, limit=params.limit
     )
-    return Answer(body=copied(GroupOffsets, reply, broker=broker.name))
+    reply = await ask(broker.port, command, commands.ConsumerOffsets)
+    following = UNSET if reply.next is None else reply.next
+    return Answer(body=copied(GroupOffsets, reply, broker=broker.name, next=following))
 
 
 async def put_offsets(request: Request[GroupParams]) -> Answer:

@@ -222,7 +222,9 @@ async def post_run(request: Request[ReportParams]) -> Answer:
 
 
 async def get_runs(request: Request[ReportParams]) -> Answer:
-    """The runs of the report, the newest first."""
+    """The runs of the report, the newest first. There are few: when a run ends, all but the newest 30 that have ended
+    are removed.
+    """
     return Answer(body=await ask(lambda: Runs(runs=[_view(run) for run in runs.list_runs(request.params.name)])))
 
 

@@ -9,7 +9,17 @@ from api.http.names import OptionalGroupName, OptionalTopicName, TopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
-from api.http.schemas import MOST_ENTRIES, Body, Limit, Milliseconds, Model, QueueId, Unavailable
+from api.http.schemas import (
+    MOST_ENTRIES,
+    AfterQueue,
+    Body,
+    Limit,
+    Milliseconds,
+    Model,
+    QueueId,
+    QueuesLimit,
+    Unavailable,
+)
 from bridge.port import commands
 
 ShortText = Annotated[str, Meta(max_length=255)]
@@ -86,13 +96,8 @@ class TopicParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class QueuesParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: OptionalTopicName = ""
-    after: Annotated[
-        str,
-        Meta(
-            pattern=r"^([^@]{1,255}@[0-9]{1,10})?$(?!\n)", description="Only queues that follow this one: `orders@3`."
-        ),
-    ] = ""
-    limit: Annotated[int, Meta(ge=1, le=5000, description="Maximum number of queues of each broker.")] = 1000
+    after: AfterQueue = ""
+    limit: QueuesLimit = 1000
 
 
 class SearchParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

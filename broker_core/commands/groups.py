@@ -130,19 +130,26 @@ class GroupRetries(Shape, frozen=True):
 class GetWaitingRetries(Command, frozen=True):
     """The messages that wait for a group's next try, in the order in which they are due. -> RetriesWaiting
 
-    At most ``max_num``, and at most 64. Failed SUBSCRIPTION_GROUP_NOT_EXIST if the group is unknown.
+    At most ``max_num``, and at most 64, that follow the place ``after``, one of the texts of a RetriesWaiting. Failed
+    SUBSCRIPTION_GROUP_NOT_EXIST if the group is unknown.
     """
 
     group: str
     max_num: int = 32
+    after: str = ""
 
 
 class RetriesWaiting(Reply, frozen=True):
-    """Whole commit log records, back to back, and the time at which each is due. ``retries`` counts all."""
+    """Whole commit log records, back to back; when each is due, and its place in the list as a text.
+
+    ``retries`` counts all. ``next`` is the ``after`` of the next page, None on the last one.
+    """
 
     retries: GroupRetries
     records: bytes
     due_ms: list[int]
+    places: list[str]
+    next: str | None = None
 
 
 class ConsumerGroupDetail(Reply, frozen=True):

@@ -14,10 +14,16 @@ class QueueOffset(Shape, frozen=True):
 
 
 class QueryConsumerOffset(Command, frozen=True):
-    """Consumed offsets of a group in one topic or in all. -> ConsumerOffsets; Failed if the group is unknown"""
+    """Consumed offsets of a group in one topic or in all, in the order of topic and queue id. -> ConsumerOffsets
+
+    At most ``limit`` queues (5000 if it is higher) that follow the queue ``after``, a text such as ``topic@3``. Failed
+    if the group is unknown.
+    """
 
     group: str
     topic: str = ""
+    after: str = ""
+    limit: int = 5000
 
 
 class GroupQueueOffset(Shape, frozen=True):
@@ -36,8 +42,11 @@ class GroupQueueOffset(Shape, frozen=True):
 
 
 class ConsumerOffsets(Reply, frozen=True):
+    """``next`` is the ``after`` of the next page, None on the last one."""
+
     group: str
     offsets: list[GroupQueueOffset]
+    next: str | None = None
 
 
 class UpdateConsumerOffset(Command, frozen=True):

@@ -7,8 +7,8 @@ Storing and delivering messages costs nothing extra. Each request drops the note
 last one and reads some of the new messages. If many are new, it takes several requests to read them all.
 """
 
+from bisect import bisect_right
 from collections import deque
-from itertools import chain, islice
 from typing import NamedTuple
 
 from broker_core.formats import message_properties
@@ -22,6 +22,11 @@ BYTES_A_REQUEST = 1 << 20
 DROPPED_A_PIECE = 1000
 """Notes of delivered messages that are dropped in one piece."""
 MAX_NOTED = 100_000
+
+
+Place = tuple[int, int, int]
+"""Due time in ms, level, offset in the queue of the level."""
+BEFORE_ALL = (-1, 0, 0)
 
 
 class Waiting(NamedTuple):
@@ -58,13 +63,13 @@ class WaitingRetries:
         by_level = self._by_topic.get(topic, {}).values()
         return Waiting(sum(map(len, by_level)), min((notes[0][0] for notes in by_level), default=None), is_all)
 
-    def first_for(self, topic: str, most: int) -> list[tuple[int, int, int]]:
-        """(due time in ms, level, offset) of the messages of a topic that are due first, in this order."""
-        by_level = self._by_topic.get(topic, {})
-        runs = [
-            [(due_ms, level, offset) for due_ms, offset in islice(notes, most)] for level, notes in by_level.items()
-        ]
-        return sorted(chain.from_iterable(runs))[:most]
+    def first_for(self, topic: str, most: int, after: Place = BEFORE_ALL) -> list[Place]:
+        """The places of the messages of a topic that are due first after a place, in this order."""
+        found: list[Place] = []
+        for level, notes in self._by_topic.get(topic, {}).items():
+            start = bisect_right(notes, after, key=lambda note: (note[0], level, note[1]))
+            found += [(notes[at][0], level, notes[at][1]) for at in range(start, min(start + most, len(notes)))]
+        return sorted(found)[:most]
 
     def count(self) -> Steps[bool]:
         """Read and note some of the new messages. Returns whether all messages are known now."""
@@ -113,5 +118,7 @@ class WaitingRetries:
     def _note(self, topic: str, level: int, offset: int, deliver_ms: int) -> None:
         if topic.startswith(self._prefix) is not self._others:
             self._by_level.setdefault(level, deque()).append((offset, topic))
-            self._by_topic.setdefault(topic, {}).setdefault(level, deque()).append((deliver_ms, offset))
+            notes = self._by_topic.setdefault(topic, {}).setdefault(level, deque())
+            # A message is delivered after those before it, even if the clock was set back between the two.
+            notes.append((max(deliver_ms, notes[-1][0]) if notes else deliver_ms, offset))
             self._count += 1

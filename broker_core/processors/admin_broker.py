@@ -43,10 +43,7 @@ from broker_core.processors.group_commit import DeletionCommit
 from broker_core.processors.ha.ha_connections import replication
 from broker_core.topics import TopicConfig, validate_topic
 from broker_core.version import VERSION
-from broker_core.walk import Steps, page_limit, pieces_of
-
-MAX_DIGITS = 10
-"""Of a queue id in a text."""
+from broker_core.walk import Steps, page_limit, pieces_of, queue_of_text
 
 
 def topic_view(context: Context, config: TopicConfig, now: Now) -> TopicView:
@@ -189,7 +186,7 @@ def remove_topic(context: Context, topic: str, now: Now) -> None:
 def get_queues(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: GetQueues = request.command
     limit = page_limit(command.limit)
-    after, after_id = _queue_of_text(command.after) if command.after else ("", -1)
+    after, after_id = queue_of_text(command.after)
     names = [context.topics.require(command.topic).topic_name] if command.topic else context.topics.names(after)
     seq = context.events.seq
     views: list[QueueView] = []
@@ -200,21 +197,9 @@ def get_queues(context: Context, request: Request, now: Now) -> Steps[Reply]:
             room = limit - len(views)
             views += [context.queue_view(name, queue_id) for queue_id in queue_ids[:room]]
             if len(queue_ids) > room:
-                return Queues(seq=seq, queues=views, next=_text_of_queue(views[-1]))
+                return Queues(seq=seq, queues=views, next=f"{views[-1].topic}@{views[-1].queue_id}")
             yield
     return Queues(seq=seq, queues=views)
-
-
-def _queue_of_text(text: str) -> tuple[str, int]:
-    """Topic and id of a queue from a text such as ``topic@3``. Raises RequestError."""
-    topic, _, queue_id = text.rpartition("@")
-    if not topic or not queue_id.isdecimal() or len(queue_id) > MAX_DIGITS:
-        raise RequestError(f"{text[:200]!r} names no queue; write it as in topic@3", pointer="/after")
-    return topic, int(queue_id)
-
-
-def _text_of_queue(view: QueueView) -> str:
-    return f"{view.topic}@{view.queue_id}"
 
 
 def _require_queue(context: Context, name: str, queue_id: int) -> None:

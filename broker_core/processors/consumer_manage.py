@@ -22,12 +22,10 @@ from broker_core.formats.pop_check_point import REVIVE_GROUP as POPS
 from broker_core.processors.context import Context, Request
 from broker_core.processors.producers.half_message import GROUP as TRANSACTIONS
 from broker_core.topics import validate_group
-from broker_core.walk import Steps, pieces_of
+from broker_core.walk import Steps, page_limit, pieces_of, queue_of_text
 
 BROKERS_OWN = frozenset((TRANSACTIONS, POPS, POPPED_OFFSETS))
 """Groups without members, whose offsets are the broker's own."""
-MAX_OFFSETS = 20_000
-"""Of one answer."""
 
 
 def commit_offset(
@@ -79,6 +77,7 @@ def require_room(context: Context, group: str) -> None:
 def query_consumer_offset(context: Context, request: Request, now: Now) -> Steps[Reply]:
     command: QueryConsumerOffset = request.command
     validate_group(command.group)
+    limit, after = page_limit(command.limit), queue_of_text(command.after)
     topics = context.offsets.topics(command.group)
     if not topics:
         raise NotFoundError(f"group {command.group} has committed no offset", pointer="/group")
@@ -86,13 +85,13 @@ def query_consumer_offset(context: Context, request: Request, now: Now) -> Steps
         context.topics.require(command.topic)
     offsets: list[GroupQueueOffset] = []
     for topic in [command.topic] if command.topic else sorted(topics):
-        queues = topics.get(topic, {})
-        if len(offsets) + len(queues) > MAX_OFFSETS:
-            raise RequestError(
-                f"group {command.group} has offsets in more than {MAX_OFFSETS} queues; name a topic", pointer="/topic"
-            )
-        for piece in pieces_of(sorted(queues.items())):
-            offsets += [group_queue_offset(context, topic, queue_id, offset, now) for queue_id, offset in piece]
+        queues = sorted(entry for entry in topics.get(topic, {}).items() if (topic, entry[0]) > after)
+        for piece in pieces_of(queues):
+            room = limit - len(offsets)
+            offsets += [group_queue_offset(context, topic, queue_id, offset, now) for queue_id, offset in piece[:room]]
+            if len(piece) > room:
+                last = offsets[-1]
+                return ConsumerOffsets(group=command.group, offsets=offsets, next=f"{last.topic}@{last.queue_id}")
             yield
     return ConsumerOffsets(group=command.group, offsets=offsets)
 

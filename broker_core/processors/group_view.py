@@ -4,6 +4,8 @@ Clients share the queues among themselves and do not report the result. So a vie
 by the clients' default strategy, applied only to the queues of this broker, and which client really pulls from it.
 """
 
+import re
+from collections import deque
 from collections.abc import Iterable, Set
 
 from broker_core.clock import Now
@@ -19,6 +21,7 @@ from broker_core.commands import (
 from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import UNKNOWN_NS, LastPull
 from broker_core.consumers.subscription_group_manager import not_exist, retry_topic
+from broker_core.consumers.waiting_retries import BEFORE_ALL, Place
 from broker_core.errors import RequestError
 from broker_core.longpolling.pull_request import PullRequest
 from broker_core.processors.client_view import client_view
@@ -41,6 +44,9 @@ from broker_core.verdicts.verdict import plural, span
 from broker_core.walk import Steps, pieces_of
 
 MAX_QUEUES = 2000
+
+PLACE = re.compile(r"([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})")
+"""The text of a place among waiting messages: due time in ms, level, offset."""
 
 LOOKED_AT = 2000
 """Holds of a piece that are only looked at."""
@@ -70,22 +76,41 @@ def get_waiting_retries(context: Context, request: Request, now: Now) -> Steps[R
         raise not_exist(group)
     if command.max_num < 1:
         raise RequestError("max_num must be 1 or more", pointer="/limit")
+    after = _place_of_text(command.after) if command.after else BEFORE_ALL
     is_all = yield from context.retries.count()
     retries = _retries(context, group, is_all=is_all)
-    records: list[bytes] = []
-    due: list[int] = []
-    size = 0
-    for due_ms, level, offset in context.retries.first_for(
-        retry_topic(group), min(command.max_num, MAX_MSGS_NUM_BATCH)
-    ):
-        record = context.store.delayed.message_at(level, offset).record
+    found: list[tuple[bytes, Place]] = []
+    most, size = min(command.max_num, MAX_MSGS_NUM_BATCH), 0
+    left = deque(context.retries.first_for(retry_topic(group), most + 1, after))
+    for _ in range(min(most, len(left))):
+        if size >= MAX_BYTES:
+            break
+        after = left.popleft()
+        record = context.store.delayed.message_at(*after[1:]).record
         data = None if record is None else context.store.look_message_by_offset(record.physical_offset)
-        if data is not None and size < MAX_BYTES:
+        if data is not None:
             size += len(data)
-            records.append(bytes(data))
-            due.append(due_ms)
+            found.append((bytes(data), after))
         yield
-    return RetriesWaiting(retries=retries, records=b"".join(records), due_ms=due)
+    return RetriesWaiting(
+        retries=retries,
+        records=b"".join(data for data, _ in found),
+        due_ms=[place[0] for _, place in found],
+        places=[_text_of_place(place) for _, place in found],
+        next=_text_of_place(after) if left else None,
+    )
+
+
+def _text_of_place(place: Place) -> str:
+    return ".".join(map(str, place))
+
+
+def _place_of_text(text: str) -> Place:
+    match = PLACE.fullmatch(text)
+    if match is None:
+        raise RequestError(f"{text[:200]!r} is not the `next` of a page of waiting messages", pointer="/after")
+    due_ms, level, offset = map(int, match.groups())
+    return due_ms, level, offset
 
 
 def is_known_group(context: Context, group: str) -> bool:

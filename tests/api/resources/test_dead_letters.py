@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.resources import dead_letters
 from bridge.port import BrokerError, commands
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import decode, encode
@@ -55,6 +56,31 @@ async def test_messages_that_wait_for_another_try(client: httpx.AsyncClient, ben
     assert retry["message"]["properties"]["RETRY_TOPIC"] == "orders"
     assert (await client.get("/api/v1/groups/nobody/retries")).status_code == 404
     assert (await client.get("/api/v1/groups/g/retries?limit=65")).status_code == 400
+
+
+async def test_waiting_messages_come_in_pages(
+    client: httpx.AsyncClient, bench: Bench, port: FakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port.replies[commands.GetWaitingRetries] = bench.call
+    for body in (b"one", b"two", b"three"):
+        sent = bench.send("orders", body)
+        physical_offset = sent.messages[0].physical_offset
+        bench.call(commands.ConsumerSendMsgBack(group="g", physical_offset=physical_offset, delay_level=0))
+
+    async def bodies(limit: int) -> list[list[str]]:
+        answers = [(await client.get(f"/api/v1/groups/g/retries?limit={limit}")).json()]
+        while "next" in answers[-1]:
+            query = {"limit": limit, "after": answers[-1]["next"]}
+            answers.append((await client.get("/api/v1/groups/g/retries", params=query)).json())
+        return [[retry["message"]["body"] for retry in answer["retries"]] for answer in answers]
+
+    assert await bodies(3) == [["one", "two", "three"]]
+    assert await bodies(2) == [["one", "two"], ["three"]]
+    shown = dead_letters.render_messages
+    monkeypatch.setattr(dead_letters, "render_messages", lambda stored, max_body: shown(stored, 3, max_body))
+    assert await bodies(3) == [["one"], ["two"], ["three"]], "a page ends before a body that has no room"
+    for after in ("x", "1.2", "1.2.3.4"):
+        assert (await client.get(f"/api/v1/groups/g/retries?after={after}")).status_code == 400
 
 
 async def test_a_preview_counts_and_changes_nothing(client: httpx.AsyncClient, bench: Bench) -> None:

@@ -18,12 +18,21 @@ async def test_read(client: httpx.AsyncClient, port: FakePort) -> None:
         ],
     )
     body = (await client.get(PATH + "?topic=T")).json()
-    assert port.commands[0] == commands.QueryConsumerOffset(group="G", topic="T")
+    assert port.commands[0] == commands.QueryConsumerOffset(group="G", topic="T", limit=1000)
     assert body == {
         "broker": "broker-a",
         "group": "G",
         "offsets": [OFFSET | {"min_offset": 0, "max_offset": 50, "lag": 8, "lag_ms": None}],
     }
+
+
+async def test_pages(client: httpx.AsyncClient, port: FakePort) -> None:
+    port.replies[commands.QueryConsumerOffset] = commands.ConsumerOffsets(group="G", offsets=[], next="T@1")
+    body = (await client.get(PATH + "?after=%25RETRY%25G@0&limit=5")).json()
+    assert port.commands[0] == commands.QueryConsumerOffset(group="G", after="%RETRY%G@0", limit=5)
+    assert body["next"] == "T@1"
+    for bad in ("limit=0", "limit=5001", "after=T"):
+        assert (await client.get(f"{PATH}?{bad}")).status_code == 400
 
 
 async def test_an_unknown_group(client: httpx.AsyncClient, port: FakePort) -> None:

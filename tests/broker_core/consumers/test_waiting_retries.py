@@ -1,6 +1,6 @@
 """Messages that wait for their next retry, found among all delayed messages on request."""
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -10,6 +10,7 @@ from broker_core.consumers import waiting_retries
 from broker_core.consumers.waiting_retries import Waiting
 from broker_core.formats.commit_log_record import decode_all
 from broker_core.formats.message_properties import encode
+from broker_core.processors import group_view
 from broker_core.walk import finish
 from tests.fakes.clock import VirtualClock
 from tests.fakes.engine import ROOT, Bench
@@ -152,7 +153,7 @@ class Lookup(dict):  # type: ignore[type-arg]
     items = values = keys = __iter__  # type: ignore[assignment]
 
 
-def waiting_messages(bench: Bench, **fields: int) -> c.RetriesWaiting:
+def waiting_messages(bench: Bench, **fields: Any) -> c.RetriesWaiting:
     reply = bench.call(c.GetWaitingRetries(group="g", **fields))
     assert isinstance(reply, c.RetriesWaiting)
     return reply
@@ -170,6 +171,58 @@ def test_the_messages_that_are_due_first_are_listed_first(bench: Bench) -> None:
     assert len(waiting_messages(bench, max_num=1).due_ms) == 1
     bench.tick(10_000)
     assert waiting_messages(bench).due_ms == [later + 30_000] * 2
+
+
+def pages(bench: Bench, max_num: int) -> list[c.RetriesWaiting]:
+    found = [waiting_messages(bench, max_num=max_num)]
+    while found[-1].next is not None:
+        found.append(waiting_messages(bench, max_num=max_num, after=found[-1].next))
+    return found
+
+
+@pytest.mark.parametrize("max_num", [1, 2, 3, 4, 7])
+def test_pages_have_every_waiting_message_once(bench: Bench, max_num: int) -> None:
+    send_retries(bench, "g", THIRTY_S, 3)
+    bench.clock.advance(20_000)
+    send_retries(bench, "g", TEN_S, 3)  # all six are due at the same time
+    send_retries(bench, "h", TEN_S)
+    whole = waiting_messages(bench)
+    assert len(set(whole.places)) == 6 and len(set(whole.due_ms)) == 1 and whole.next is None
+    found = pages(bench, max_num)
+    assert len(found) == -(-6 // max_num)
+    assert [place for page in found for place in page.places] == whole.places
+    assert b"".join(page.records for page in found) == whole.records
+
+
+def test_a_page_continues_behind_a_message_that_was_delivered_meanwhile(bench: Bench) -> None:
+    send_retries(bench, "g", TEN_S)
+    later = send_retries(bench, "g", THIRTY_S)
+    first = waiting_messages(bench, max_num=1)
+    bench.tick(10_000)
+    rest = waiting_messages(bench, max_num=1, after=first.next)
+    assert (rest.due_ms, rest.next) == ([later + 30_000], None)
+    assert waiting_messages(bench, after=rest.places[-1]).places == []
+
+
+def test_a_page_ends_at_a_number_of_bytes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_view, "MAX_BYTES", 1)
+    send_retries(bench, "g", TEN_S, 3)
+    assert [len(page.places) for page in pages(bench, 64)] == [1, 1, 1]
+
+
+def test_pages_have_every_message_if_the_clock_was_set_back(bench: Bench) -> None:
+    first = send_retries(bench, "g", TEN_S)
+    bench.clock.step_wall(-60_000)
+    send_retries(bench, "g", TEN_S, 2)
+    assert waiting_messages(bench).due_ms == [first + 10_000] * 3, "a level is delivered in the order of its queue"
+    assert [len(page.places) for page in pages(bench, 1)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("after", ["x", "1.2", "1.2.3.4", "1.2.-3", "1.2.3\n", "9" * 20 + ".1.1"])
+def test_a_page_after_something_else_is_refused(bench: Bench, after: str) -> None:
+    send_retries(bench, "g", TEN_S)
+    refused = bench.call(c.GetWaitingRetries(group="g", after=after))
+    assert isinstance(refused, c.Failed) and refused.pointer == "/after"
 
 
 def test_the_list_of_waiting_messages_has_a_group_and_a_limit(bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """Groups' members and offsets: who is there, where it goes on, commit, lag in messages and in time."""
 
+from typing import Any
+
 import pytest
 
 from broker_core import commands as c
@@ -37,6 +39,36 @@ def test_lag_in_messages_and_in_time() -> None:
     bench.call(commit("g", 3))
     reply = bench.call(c.QueryConsumerOffset(group="g"))
     assert isinstance(reply, c.ConsumerOffsets) and reply.offsets[0].lag_ms == 0
+
+
+def offsets_of_pages(bench: Bench, limit: int, topic: str = "") -> list[list[tuple[str, int]]]:
+    found: list[list[tuple[str, int]]] = []
+    after: str | None = ""
+    while after is not None:
+        reply = bench.call(c.QueryConsumerOffset(group="g", topic=topic, after=after, limit=limit))
+        assert isinstance(reply, c.ConsumerOffsets)
+        found.append([(entry.topic, entry.queue_id) for entry in reply.offsets])
+        after = reply.next
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 6, 7])
+def test_pages_have_every_offset_once(limit: int) -> None:
+    bench = Bench()
+    for topic in ("b", "a"):
+        bench.call(c.UpdateAndCreateTopic(topic=topic, read_queues=12, write_queues=12))
+        for queue_id in (11, 0, 2):
+            bench.call(commit("g", 0, topic, queue_id))
+    everything = [(topic, queue_id) for topic in "ab" for queue_id in (0, 2, 11)]
+    pages = offsets_of_pages(bench, limit)
+    assert [place for page in pages for place in page] == everything
+    assert len(pages) == -(-6 // limit)
+    assert [place for page in offsets_of_pages(bench, limit, "a") for place in page] == everything[:3]
+
+
+@pytest.mark.parametrize(("fields", "pointer"), [({"limit": 0}, "/limit"), ({"after": "a"}, "/after")])
+def test_a_page_of_offsets_that_cannot_be_is_refused(fields: dict[str, Any], pointer: str) -> None:
+    assert failure(Bench(), c.QueryConsumerOffset(group="g", **fields)).pointer == pointer
 
 
 def test_a_commit_with_one_bad_offset_changes_nothing() -> None:

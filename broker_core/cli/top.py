@@ -13,7 +13,6 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from broker_core.cli.default_mq_admin_ext import SYSTEM_GROUPS
 from broker_core.cli.errors import UNREACHABLE, CommandError
 from broker_core.cli.output import UNKNOWN, make_table, number, output_errors, print_json, printable
 from broker_core.cli.target import Command, Target, broker_option, pass_target
@@ -183,10 +182,9 @@ def _median_us(current: dict[str, Any], previous: dict[str, Any] | None) -> str:
 
 
 def _groups(current: dict[str, Any], rows: int) -> list[RenderableType]:
-    """RocketMQ's own groups, such as that of ``glassmq tail``, commit nothing, so their state is never known."""
     worst = {state: place for place, state in enumerate(STATES)}
     ordered = sorted(
-        (group for group in current["groups"] if group["group"] not in SYSTEM_GROUPS),
+        current["groups"],
         key=lambda group: (worst.get(group["state"], 0), -(group["lag"] or 0), group["group"]),
     )
     return _section(

@@ -8,7 +8,7 @@ from broker_core.clock import Now
 from broker_core.commands import GroupQueueView, ReturnedMessages, UnacknowledgedPops
 from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import LastPull
-from broker_core.consumers.subscription_group_manager import retry_topic
+from broker_core.consumers.subscription_group_manager import SYSTEM_GROUPS, retry_topic
 from broker_core.processors.consumer_manage import BROKERS_OWN, group_queue_offset
 from broker_core.processors.context import Context
 from broker_core.processors.retry_message import RETRY_PREFIX
@@ -29,6 +29,7 @@ HTTP_POLLING_MS = 3000
 """The same for a client without an open connection."""
 POPS_MS = 120_000
 MAX_QUEUES = 2000
+NOT_LISTED = BROKERS_OWN.union(SYSTEM_GROUPS)
 
 QueueState = Literal["held", "polling", "not_polling", "unassigned", "not_known"]
 
@@ -109,11 +110,12 @@ class Seen(NamedTuple):
 def group_names(context: Context, after: str = "", limit: int = 0) -> Steps[list[str]]:
     """The groups behind ``after`` that have members, offsets or pulls, sorted; at most ``limit`` of them unless 0.
 
-    The broker's own groups are left out: they have offsets, and no members that could consume.
+    The broker's own groups are left out: they have offsets, and no members that could consume. RocketMQ's groups of
+    tools, such as that of ``glassmq tail``, are left out too: they commit nothing, so they would seem to be stopped.
     """
     tables = (context.offsets.groups(), context.pulls.groups(), context.holds.groups(), [*context.consumers])
-    names = yield from sort_names(*tables, after=after, limit=limit and limit + 1)
-    return [name for name in names if name not in BROKERS_OWN][: limit or None]
+    names = yield from sort_names(*tables, after=after, limit=limit and limit + len(NOT_LISTED))
+    return [name for name in names if name not in NOT_LISTED][: limit or None]
 
 
 def look_around(context: Context, groups: Collection[str]) -> Steps[Seen]:

@@ -91,14 +91,6 @@ def test_the_worst_groups_come_first() -> None:
     assert shown == ["b", "c", "d", "a"]
 
 
-def test_the_groups_of_tools_are_left_out() -> None:
-    groups = [group("TOOLS_CONSUMER", "unknown", None)]
-    lines = text(page(snapshot(groups=groups, holds=[HOLD | {"group": "TOOLS_CONSUMER"}]), None, 100, rows=12))
-    shown = [line.split()[1:] for line in lines if line.startswith("TOOLS_CONSUMER")]
-    assert len(shown) == 1 and "unknown" not in shown[0]  # the pull of a tail is shown
-    assert "no groups" in lines
-
-
 def test_what_does_not_fit_is_counted() -> None:
     groups = [group(f"g{number:02}", "ok") for number in range(40)]
     shown = snapshot(groups=groups, holds_total=5000, queues_total=20_000)

@@ -9,6 +9,7 @@ from broker_core import commands as c
 from broker_core import walk
 from broker_core.processors.why import group_list
 from broker_core.processors.why import judged as judged_groups
+from broker_core.processors.why.live_state import NOT_LISTED
 from broker_core.verdicts.judge import judge
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, join
@@ -253,6 +254,17 @@ def test_groups_come_in_pages() -> None:
             break
         after = page.next
     assert pages == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_groups_of_the_broker_and_of_tools_are_left_out_and_end_no_page() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    for group in ("TOOLS_CONSUMER", "a", "b"):
+        bench.pull("orders", 0, consumer_group=group)
+    for group in NOT_LISTED:
+        bench.context.offsets.commit(group, "orders", 0, 0)
+    pages = [bench.call(c.GetConsumerGroups(after=after, limit=1)) for after in ("", "a")]
+    assert [([view.group for view in page.groups], page.next) for page in pages] == [(["a"], "a"), (["b"], None)]
 
 
 def test_the_list_has_the_oldest_message_the_rate_retries_and_dead_letters() -> None:

@@ -66,7 +66,7 @@ def _to_consumer(
     if not found:
         return request.response(ResponseCode.SYSTEM_ERROR, f"client {client_id} is not in group {group} here")
     if found[-1].version < TELLS_RUNNING_INFO:
-        return request.response(ResponseCode.SYSTEM_ERROR, _too_old(found[-1]))
+        return request.response(ResponseCode.SYSTEM_ERROR, _cannot_be_asked(found[-1]))
 
     def answer(answers: list[RemotingCommand | Failed]) -> RemotingCommand:
         (client_answer,) = answers
@@ -77,7 +77,9 @@ def _to_consumer(
     return Relay([client_id], request.code, ext_fields, body, RUNNING_INFO_SECONDS, answer)
 
 
-def _too_old(client: ClientView) -> str:
+def _cannot_be_asked(client: ClientView) -> str:
+    if client.protocol != "remoting":
+        return f"client {client.client_id} is connected by {client.protocol}; only RocketMQ's clients can be asked"
     return f"client {client.client_id} has version {client.version}, which is too old to be asked"
 
 
@@ -106,7 +108,7 @@ def encode_get_consumer_status(reply: Clients, request: RemotingCommand, identit
         return request.response(ResponseCode.SYSTEM_ERROR, f"{who} is {'not ' if wanted else ''}in group {group} here")
     for client in clients.values():
         if client.version < TELLS_STATUS:
-            return request.response(ResponseCode.SYSTEM_ERROR, _too_old(client))
+            return request.response(ResponseCode.SYSTEM_ERROR, _cannot_be_asked(client))
 
     def answer(answers: list[RemotingCommand | Failed]) -> RemotingCommand:
         table = {

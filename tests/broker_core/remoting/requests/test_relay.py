@@ -76,6 +76,12 @@ def test_a_request_to_an_unreachable_client_is_refused(views: tuple[c.ClientView
     assert isinstance(answer, RemotingCommand) and answer.code == 1 and "c1" in answer.remark
 
 
+def test_a_websocket_is_not_called_a_client_that_is_too_old() -> None:
+    answer = encoded_reply(307, clients(client_view("c1", version=0, protocol="websocket")))
+    assert isinstance(answer, RemotingCommand)
+    assert answer.remark == "client c1 is connected by websocket; only RocketMQ's clients can be asked"
+
+
 def test_a_client_that_does_not_answer() -> None:
     relay = relayed(encoded_reply(307, clients(client_view("c1"))))
     answer = relay.answer([c.Failed(code=207, remark="too late", kind="unavailable")])
@@ -123,6 +129,7 @@ def test_a_senseless_client_status_is_no_offset(body: bytes) -> None:
         ((), "", "no client is in group g"),
         ((client_view("c2"),), "c1", "client c1 is not in group g"),
         ((client_view("c1", version=27),), "", "version 27"),
+        ((client_view("c1", version=0, protocol="websocket"),), "", "only RocketMQ's clients can be asked"),
     ],
 )
 def test_a_request_to_a_group_without_reachable_clients_is_refused(

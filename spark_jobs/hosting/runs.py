@@ -68,7 +68,7 @@ def last_runs(name: str) -> list[ReportRun]:
 def require_report(name: str) -> ReportInfo:
     """The report of that name. UnknownReportError if there is none."""
     if name not in REPORTS:
-        raise UnknownReportError(f"There is no report {name!r}, but {', '.join(REPORTS)}.")
+        raise UnknownReportError(f"There is no report {name!r}; the reports are {', '.join(REPORTS)}.")
     return REPORTS[name]
 
 

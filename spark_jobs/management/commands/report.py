@@ -166,7 +166,7 @@ def jobs_for(options: dict[str, Any]) -> list[Job]:
     names = list(dict.fromkeys(options["names"]))
     unknown = [name for name in names if name not in REPORTS]
     if unknown:
-        raise CommandError(f"There is no report {unknown[0]!r}, but {', '.join(REPORTS)}.")
+        raise CommandError(f"There is no report {unknown[0]!r}; the reports are {', '.join(REPORTS)}.")
     if bool(names) == options["all"]:
         raise CommandError("Name the reports to run, or give --all; `manage.py report list` prints their names.")
     from_ms, to_ms = options["from_ms"], options["to_ms"]

@@ -57,7 +57,7 @@ def test_a_broker_without_a_store_here(sent: list[tuple[int, float]], settings: 
 
 
 def test_an_unknown_report_or_run_is_refused(sent: list[tuple[int, float]]) -> None:
-    with pytest.raises(runs.UnknownReportError, match="There is no report 'nix', but throughput"):
+    with pytest.raises(runs.UnknownReportError, match="There is no report 'nix'; the reports are throughput"):
         runs.start_run("nix", {})
     other = runs.start_run("skew", {})
     for number in (other.pk, other.pk + 1):

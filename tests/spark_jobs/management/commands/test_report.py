@@ -163,7 +163,7 @@ def test_without_spark_it_says_what_to_install(ran: list[Job], tmp_path: Path, m
         (("--store", "/nowhere"), "/nowhere is not a store: it has no commitlog folder"),
         (("--store", "gs://bucket/a"), "gs://bucket/a cannot be used"),
         (("--lake", "gs://bucket/a"), "gs://bucket/a cannot be used"),
-        (("nix",), "There is no report 'nix', but throughput"),
+        (("nix",), "There is no report 'nix'; the reports are throughput"),
     ],
 )
 def test_bad_arguments_are_refused(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -87,7 +87,10 @@ def why(target: Target, group: str, patience: float | None, broker: str) -> None
     if target.as_json:
         print_json(answer)
         return
-    print_line(f"{printable(answer['group'])}: {click.style(answer['state'], bold=True)}")
+    state = answer["state"]
+    if state == "ok" and answer["verdicts"][0]["severity"] in ("error", "warning"):  # the state is about progress alone
+        state = f"{answer['verdicts'][0]['severity']} (its progress is ok)"
+    print_line(f"{printable(answer['group'])}: {click.style(state, bold=True)}")
     for verdict in answer["verdicts"]:
         mark = click.style(f"{verdict['severity']:7}", fg=SEVERITY_STYLES.get(verdict["severity"]))
         print_line(f"  {mark} {printable(with_local_times(verdict['sentence']))}")

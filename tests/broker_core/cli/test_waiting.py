@@ -76,8 +76,11 @@ def test_why(run_command: Glassmq, web: Web) -> None:
         "          Wait.",
         "  ok      It keeps up.",
     ]
+    web.answers["/api/v1/groups/g/verdicts"] = (200, VERDICTS | {"state": "ok"})
+    assert run_command("--url", web.url, "why", "g").out.splitlines()[0] == "g: error (its progress is ok)"
+    web.answers["/api/v1/groups/g/verdicts"] = (200, VERDICTS)
     assert run_command("--url", web.url, "why", "g", "--json", "--broker", "b").json == VERDICTS
-    assert web.asked[1][1].endswith("?broker=b")
+    assert web.asked[-1][1].endswith("?broker=b")
 
 
 def test_timeline(run_command: Glassmq, web: Web) -> None:

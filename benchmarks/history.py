@@ -139,7 +139,7 @@ def history_part(groups: int, active: int, folder: Path) -> None:
         blocks = file._blocks[tier]
         steps, size = sum(block.steps for block in blocks), sum(block.size for block in blocks)
         began, end = time.process_time(), TIERS[tier].start(at_s + (slots + BLOCK) * step_s)
-        history.read(GROUP, load.names[17], tier, end - slots * step_s, end)
+        history.read(GROUP, [load.names[17]], tier, end - slots * step_s, end)
         reading = time.process_time() - began
         print(
             f"steps of {step_s} s: {steps} of {slots} are kept, {size / 1e6:.1f} MB, {size / steps:.0f} bytes a step; "

@@ -99,6 +99,7 @@ _OF_PATH: dict[str, dict[str, Any]] = {
     "/api/v1/clients/{id}": {"id": _CLIENT_ID},
     "/api/v1/messages/{id}": {"id": _MESSAGE_ID},
     "/api/v1/groups/{group}/verdicts": {"id": "no_member", "state": "stopped"},
+    "/api/v1/history/lags": {"groups": "billing,audit"},
     "/api/v1/openapi.json": {"": {"openapi": "3.1.0"}},
     "/api/v1/asyncapi.json": {"": {"asyncapi": "3.0.0"}},
     "/api/v1/messages/{id}/timeline": {"id": _MESSAGE_ID},

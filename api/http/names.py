@@ -12,6 +12,7 @@ TOPIC_PATTERN = r"^([%|a-zA-Z0-9_-]{1,127}|%(RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248})$
 GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$(?!\n)"
 OPTIONAL_TOPIC_PATTERN = r"^$(?!\n)|" + TOPIC_PATTERN
 OPTIONAL_GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{0,120}$(?!\n)"
+GROUP_NAMES_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}(,[%|a-zA-Z0-9_-]{1,120}){0,99}$(?!\n)"
 CLIENT_ID_PATTERN = r"^[ -~]{0,255}$(?!\n)"
 PLAIN_PATTERN = r"^[^\x00-\x1f\x7f]*$(?!\n)"
 
@@ -20,6 +21,7 @@ RULES = {
     OPTIONAL_TOPIC_PATTERN: "the name of a topic has 1 to 127 of the characters % | a-z A-Z 0-9 _ -",
     GROUP_PATTERN: "the name of a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
     OPTIONAL_GROUP_PATTERN: "the name of a group has 1 to 120 of the characters % | a-z A-Z 0-9 _ -",
+    GROUP_NAMES_PATTERN: "this takes the names of 1 to 100 groups, with commas between them",
     CLIENT_ID_PATTERN: "a client id has at most 255 printable ASCII characters",
     PLAIN_PATTERN: "control characters are not allowed here",
 }

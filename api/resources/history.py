@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
-from api.http.names import OptionalGroupName, OptionalTopicName
+from api.http.names import GROUP_NAMES_PATTERN, OptionalGroupName, OptionalTopicName
 from api.http.problems import Problem
 from api.http.request import Answer, Params, Request
 from api.http.routes import Route
@@ -16,6 +16,9 @@ from api.resources.broker import SnapshotView
 from bridge.port import BROKER, GROUP, TIERS, TOPIC, Kind, ResponseCode, SystemClock, get_history
 
 HOUR_MS = 3_600_000
+MINUTES = 1
+"""The tier whose steps are minutes."""
+NO_HISTORY = "This web process keeps no history."
 MAX_STEPS = 5000
 MOST_SECONDS = 366 * 86_400
 MetricName = Literal["", "stored_tps", "delivered_tps", "woken_tps", "holds", "wake_p99_us", "lag"]
@@ -108,7 +111,8 @@ async def history(request: Request[HistoryParams]) -> Answer:
     since_s = None
     if history is not None:
         name = params.topic or params.group or broker
-        columns, since_s = await in_thread(partial(history.read, kind, name, tier, begin, end))
+        series = await in_thread(partial(history.read, kind, [name], tier, begin, end))
+        columns, since_s = series[name]
     return Answer(
         body=HistoryView(
             broker=broker,
@@ -119,7 +123,7 @@ async def history(request: Request[HistoryParams]) -> Answer:
             to_ms=end * 1000,
             step_ms=step_s * 1000,
             kept_from_ms=None if since_s is None else since_s * 1000,
-            problem="This web process keeps no history." if history is None else history.problem,
+            problem=NO_HISTORY if history is None else history.problem,
             left_out=0 if history is None else history.left_out,
             metrics=[
                 HistoryMetric(
@@ -131,6 +135,60 @@ async def history(request: Request[HistoryParams]) -> Answer:
                 for metric, column in zip(kind.metrics, columns, strict=True)
                 if metric in wanted
             ],
+        )
+    )
+
+
+class LagsParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    groups: Annotated[
+        str, Meta(pattern=GROUP_NAMES_PATTERN, description="Names of at most 100 groups, with commas between them.")
+    ]
+
+
+class GroupLags(Model, frozen=True, kw_only=True, gc=False):
+    """`lags` has one number for each minute: the largest lag of its samples, null where it is not known."""
+
+    group: str
+    lags: list[int | None]
+
+
+class LagsView(Model, frozen=True, kw_only=True, gc=False):
+    """Lag i of a group belongs to the minute that begins at `from_ms` plus i times `step_ms`; each group has 60.
+
+    `problem` says why the history cannot be read or written, or is empty.
+    """
+
+    broker: str
+    now_ms: int
+    from_ms: int
+    to_ms: int
+    step_ms: int
+    problem: str
+    groups: list[GroupLags]
+
+
+async def get_lags(request: Request[LagsParams]) -> Answer:
+    """The lag of several groups in the last 60 whole minutes. A group that is not recorded has no lag that is known."""
+    params = request.params
+    broker = (await brokers.single_broker(params.broker)).name
+    now_ms, history, minute = SystemClock().now().wall_ms, get_history(broker), TIERS[MINUTES]
+    end_s = minute.start(now_ms // 1000)
+    begin_s = max(0, end_s - HOUR_MS // 1000)
+    names = list(dict.fromkeys(params.groups.split(",")))
+    lags: dict[str, list[int | None]] = {name: [None] * ((end_s - begin_s) // minute.step_s) for name in names}
+    if history is not None:
+        series = await in_thread(partial(history.read, GROUP, names, MINUTES, begin_s, end_s))
+        column = [metric.name for metric in GROUP.metrics].index("lag")
+        lags = {name: one.columns[column] for name, one in series.items()}
+    return Answer(
+        body=LagsView(
+            broker=broker,
+            now_ms=now_ms,
+            from_ms=begin_s * 1000,
+            to_ms=end_s * 1000,
+            step_ms=minute.step_s * 1000,
+            problem=NO_HISTORY if history is None else history.problem,
+            groups=[GroupLags(group=name, lags=values) for name, values in lags.items()],
         )
     )
 
@@ -194,6 +252,16 @@ ROUTES = (
         summary="The history of the broker, a topic or a group",
         params=HistoryParams,
         response=HistoryView,
+        problems=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/history/lags",
+        handler=get_lags,
+        group="Observing",
+        summary="The lag of several groups in the last hour",
+        params=LagsParams,
+        response=LagsView,
         problems=(404,),
     ),
     Route(

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from bridge.history.boards import Boards
-from bridge.history.history_file import LATEST_S, HistoryFile, NotReadable, Series, read_series
+from bridge.history.history_file import LATEST_S, HistoryFile, NotReadable, Series, read_series, unknown_series
 from bridge.history.rollup import (
     KINDS,
     SAMPLE_S,
@@ -121,13 +121,13 @@ class History:
             self._file.close()
             self._file = None
 
-    def read(self, kind: Kind, name: str, tier: int, from_s: int, to_s: int) -> Series:
+    def read(self, kind: Kind, names: Sequence[str], tier: int, from_s: int, to_s: int) -> dict[str, Series]:
         """As ``read_series``, also without a file, and if the file cannot be read: then nothing is known."""
         try:
-            return read_series(self.path, kind, name, tier, from_s, to_s)
+            return read_series(self.path, kind, names, tier, from_s, to_s)
         except sqlite3.Error as error:
             self.problem = self.problem or f"The history cannot be read from {self.path}: {error}."
-            return Series([[None] * ((to_s - from_s) // TIERS[tier].step_s) for _ in kind.metrics], None)
+            return {name: unknown_series(kind, tier, from_s, to_s) for name in names}
 
     # --- Recording ---
 

@@ -250,43 +250,57 @@ def _differences(new: list[list[int]], old: list[list[int]]) -> Iterator[tuple[i
         )
 
 
-def read_series(path: Path, kind: Kind, name: str, tier: int, from_s: int, to_s: int) -> Series:
-    """The steps of a tier that begin from ``from_s`` on and before ``to_s``, which are multiples of its length.
+def read_series(path: Path, kind: Kind, names: Sequence[str], tier: int, from_s: int, to_s: int) -> dict[str, Series]:
+    """By name: the steps of a tier that begin from ``from_s`` on and before ``to_s``, multiples of a step's length.
 
-    Raises sqlite3.Error.
+    Names without a row, and all if there is no file, have no step that is known. Raises sqlite3.Error.
     """
     step_s, number = TIERS[tier].step_s, KINDS.index(kind)
-    columns: list[list[int | None]] = [[None] * ((to_s - from_s) // step_s) for _ in kind.metrics]
+    series = {name: unknown_series(kind, tier, from_s, to_s) for name in names}
     if not path.exists():
-        return Series(columns, None)
+        return series
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as database:
-        found = database.execute(
-            "SELECT row, since_s FROM names WHERE kind = ? AND name = ?", (number, name)
-        ).fetchone()
-        if found is None:
-            return Series(columns, None)
-        row, since_s = found
         marks = key_of(tier, MARKS, 0, 0)
         block = database.execute(
             "SELECT key FROM pieces WHERE key BETWEEN ? AND ? AND data = ? ORDER BY key DESC LIMIT 1",
             (marks, marks + from_s, BLOCK_BEGINS),
         ).fetchone()
         begin = from_s if block is None else block[0] & LATEST_S
-        pieces = dict(_rows(database, key_of(tier, number, row // SHARD, 0), begin, to_s))
-        codes = [0] * len(columns)
         (oldest,) = database.execute(
             "SELECT MIN(key) FROM pieces WHERE key BETWEEN ? AND ?", (marks, marks + LATEST_S)
         ).fetchone()
-        for at_s, mark in _rows(database, marks, begin, to_s):
-            if mark == BLOCK_BEGINS:
-                codes = [0] * len(columns)
-            if at_s in pieces:
-                _apply(codes, unpack(pieces[at_s]), row % SHARD)
-            if at_s >= from_s and at_s + step_s > since_s:
-                for column, code in zip(columns, codes, strict=True):
-                    column[(at_s - from_s) // step_s] = value_of(code)
-    first = None if oldest is None else max(oldest & LATEST_S, since_s - since_s % step_s)
-    return Series(columns, first)
+        steps = list(_rows(database, marks, begin, to_s))
+        for shard, rows in _by_shard(database, number, series).items():
+            pieces = dict(_rows(database, key_of(tier, number, shard, 0), begin, to_s))
+            codes = {name: [0] * len(kind.metrics) for name, _, _ in rows}
+            for at_s, mark in steps:
+                if mark == BLOCK_BEGINS:
+                    codes = {name: [0] * len(kind.metrics) for name in codes}
+                differences = unpack(pieces[at_s]) if at_s in pieces else None
+                for name, row, since_s in rows:
+                    if differences is not None:
+                        _apply(codes[name], differences, row % SHARD)
+                    if at_s >= from_s and at_s + step_s > since_s:
+                        for column, code in zip(series[name].columns, codes[name], strict=True):
+                            column[(at_s - from_s) // step_s] = value_of(code)
+            for name, _, since_s in rows:
+                first = None if oldest is None else max(oldest & LATEST_S, since_s - since_s % step_s)
+                series[name] = series[name]._replace(since_s=first)
+    return series
+
+
+def unknown_series(kind: Kind, tier: int, from_s: int, to_s: int) -> Series:
+    return Series([[None] * ((to_s - from_s) // TIERS[tier].step_s) for _ in kind.metrics], None)
+
+
+def _by_shard(database: sqlite3.Connection, kind: int, names: Iterable[str]) -> dict[int, list[tuple[str, int, int]]]:
+    """By shard: (name, row, first step) of those names that have a row."""
+    found: dict[int, list[tuple[str, int, int]]] = {}
+    for name in names:
+        line = database.execute("SELECT row, since_s FROM names WHERE kind = ? AND name = ?", (kind, name)).fetchone()
+        if line is not None:
+            found.setdefault(line[0] // SHARD, []).append((name, *line))
+    return found
 
 
 def _rows(database: sqlite3.Connection, low: int, from_s: int, to_s: int) -> Iterator[tuple[int, bytes]]:

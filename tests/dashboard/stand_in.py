@@ -342,6 +342,8 @@ class StandIn:
                 return 200, {"broker": "broker-a", "boards": self.scenarios.boards}
             case "GET", ["history", "boards", _]:
                 return 200, self.scenarios.past
+            case "GET", ["history", "lags"]:
+                return 200, {"from_ms": 0, "groups": []}
             case "GET", ["history"]:
                 return 200, self.history()
             case "GET", ["topics"]:

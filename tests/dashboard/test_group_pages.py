@@ -1,11 +1,13 @@
 """The pages of connections and groups in a browser, over the stand-in."""
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.dashboard.conftest import overflowing_widths, turned_texts
 from tests.dashboard.fake_groups import JAVA
@@ -52,6 +54,29 @@ def test_the_list_shows_the_state_of_each_group(open_page: OpenPage) -> None:
     expect(page.locator('[data-panel="verdict"] li').first).to_have_text(
         "No member of audit is online, and no client pulls for it; 912 messages wait.Start a consumer of this group."
     )
+
+
+def test_the_trends_begin_with_the_history(open_page: OpenPage, tab: Page) -> None:
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        names = parse_qs(urlsplit(route.request.url).query)["groups"][0].split(",")
+        asked.extend(names)
+        begin_ms = int(time.time()) // 60 * 60_000 - 3_600_000
+        lags = [None] * 20 + [5] * 39 + [7]
+        route.fulfill(json={"from_ms": begin_ms, "groups": [{"group": name, "lags": lags} for name in names]})
+
+    tab.route("**/api/v1/history/lags?*", answer)
+    page = open_page("working", path="/groups")
+    trend = page.locator('[data-group-row="audit"] .sparkline')
+    expect(trend).to_have_attribute("aria-label", "lag: from 5 to 912")
+    expect(trend).to_have_attribute("data-trend", "up")
+    unknown = page.locator('[data-group-row="page-consumer"] .sparkline')
+    expect(unknown).to_have_attribute("aria-label", "lag: from 5 to 7")  # its lag of now is not known
+    with page.expect_response("**/api/v1/groups?*"):  # a later answer asks for nothing again
+        pass
+    names = page.locator("[data-group-row]").evaluate_all("rows => rows.map((row) => row.dataset.groupRow)")
+    assert sorted(asked) == sorted(names)
 
 
 def test_a_group_with_problems_lists_them(open_page: OpenPage) -> None:

@@ -3,18 +3,18 @@
 import { cell, el, panel, setAttribute, setText } from "../dom.js";
 import { UNKNOWN, count, isKnown, plural, rate, span } from "../text/format.js";
 import { showsAllBrokers } from "../brokers.js";
+import { serverNow } from "../clock.js";
 import { countStates, countedState, groupState, joinNames, isRetryTopic, lagText } from "../text/explain_group.js";
 import { groupHref } from "../links.js";
 import { unavailableText } from "./clients.js";
 import { writeQuery } from "../search_state.js";
 import { byText, showLeftOut, tableChoice } from "./sorting.js";
-import { Sparkline } from "./sparkline.js";
+import { LagTrends, Sparkline } from "./sparkline.js";
 import { VirtualRows } from "./virtual_rows.js";
 import { t } from "../text/translate.js";
 import { word } from "../text/words.js";
 
 export const MOST_GROUPS = 20_000;
-const MOST_LAGS = 60;
 const byNumber = (name) => (a, b) => (b[name] ?? -1) - (a[name] ?? -1) || byName(a, b);
 const byName = (a, b) => byText(a.group, b.group);
 const SORTS = {
@@ -37,20 +37,13 @@ export function groupsPanel() {
   let latest = null;
   let several = false;
   let state = new URLSearchParams(location.search).get("state") ?? "";
-  const history = new Map();
+  let remembered = null;
+  const trends = new LagTrends(() => latest && render(latest));
 
-  /** Remembers the lag of each group while the page is open. */
   function remember(answer) {
-    if (history.answer === answer) return;
-    history.answer = answer;
-    const known = new Set(answer.groups.map(({ group }) => group));
-    for (const group of history.keys()) if (!known.has(group)) history.delete(group);
-    for (const { group, lag, unknown_queues: unknown } of answer.groups) {
-      const lags = history.get(group) ?? [];
-      lags.push(unknown && !lag ? null : lag);
-      if (lags.length > MOST_LAGS) lags.shift();
-      history.set(group, lags);
-    }
+    if (remembered === answer) return;
+    remembered = answer;
+    trends.add(answer.groups, ({ lag, unknown_queues: unknown }) => (unknown && !lag ? null : lag), serverNow());
   }
 
   function create(group) {
@@ -86,7 +79,8 @@ export function groupsPanel() {
     setText(row.parts.lag, lag);
     row.parts.lag.classList.toggle("is-unknown", lag === UNKNOWN);
     row.parts.lag.title = group.unknown_queues ? plural(group.unknown_queues, "The lag of {0} queue is unknown: no offset is committed there.", "The lag of {0} queues is unknown: no offset is committed there.") : "";
-    row.parts.trend.show(history.get(group.group) ?? [], t("lag"));
+    row.parts.trend.show(trends.of(group.group), t("lag"));
+    if (!several) trends.want(group.group); // each broker has a history of its own
     setText(row.parts.oldest, isKnown(group.oldest_ms) ? span(group.oldest_ms) : lag === "0" ? "–" : UNKNOWN);
     setText(row.parts.rate, rate(group.consume_tps));
     setText(row.parts.retrying, count(group.retrying));

@@ -93,6 +93,32 @@ async def test_the_step_depends_on_the_time(client: httpx.AsyncClient, recorded:
     assert metrics(body)["stored_tps"] == [2, 2, 2]
 
 
+async def test_the_lags_of_several_groups(client: httpx.AsyncClient, recorded: History) -> None:
+    answer = await client.get(f"{PATH}/lags?groups=g,unknown,g")
+    body = answer.json()
+    assert answer.status_code == 200, answer.text
+    begin_ms = (START_S + 203) // 60 * 60_000 - 3_600_000
+    assert (body["from_ms"], body["to_ms"], body["step_ms"]) == (begin_ms, begin_ms + 3_600_000, 60_000)
+    assert [line["group"] for line in body["groups"]] == ["g", "unknown"]
+    known, unknown = (line["lags"] for line in body["groups"])
+    assert (len(known), unknown) == (60, [None] * 60)
+    one = await body_of(client, group="g", metric="lag", step_s=60, from_ms=begin_ms, to_ms=begin_ms + 3_600_000)
+    assert known == metrics(one)["lag"] and any(known)
+
+
+@pytest.mark.parametrize("groups", ["", "a,", ",a", "a,,b", "a%00", ",".join("a" * 101), "a" * 121])
+async def test_the_names_of_groups_are_checked(client: httpx.AsyncClient, recorded: History, groups: str) -> None:
+    answer = await client.get(f"{PATH}/lags?groups={groups}")
+    assert answer.status_code == 400 and "groups" in answer.text
+    assert (await client.get(f"{PATH}/lags")).status_code == 400
+
+
+async def test_lags_without_a_history_are_unknown(client: httpx.AsyncClient, port: FakePort) -> None:
+    body = (await client.get(f"{PATH}/lags", params={"groups": "%RETRY%g,h"})).json()
+    assert body["problem"] == "This web process keeps no history."
+    assert body["groups"] == [{"group": name, "lags": [None] * 60} for name in ("%RETRY%g", "h")]
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

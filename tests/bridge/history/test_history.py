@@ -67,7 +67,9 @@ class Machine:
         """The values since ``since``, the newest last; steps that are not over are left out."""
         one = TIERS[tier]
         default = {BROKER: "broker-a", TOPIC: "t", GROUP: "g"}[kind]
-        series = self.history.read(kind, name or default, tier, one.start(since), one.start(until or self.wall_s))
+        series = self.history.read(kind, [name or default], tier, one.start(since), one.start(until or self.wall_s))[
+            name or default
+        ]
         return series.columns[[metric.name for metric in kind.metrics].index(metric)]
 
 
@@ -233,7 +235,7 @@ def test_a_folder_that_does_not_exist_is_a_problem_and_no_error(tmp_path: Path) 
 
 def test_a_file_that_is_no_history_is_put_aside(machine: Machine) -> None:
     machine.history.path.write_bytes(b"no history " * 1000)
-    assert machine.history.read(BROKER, "broker-a", 0, START_S, START_S + 10).columns[0] == [None]
+    assert machine.history.read(BROKER, ["broker-a"], 0, START_S, START_S + 10)["broker-a"].columns[0] == [None]
     machine.record(sample(1))
     machine.record(sample(2))
     assert machine.values("stored") == [None, 1] and machine.history.problem == ""

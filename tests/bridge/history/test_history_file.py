@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.history.history_file import BLOCK, SHARD, HistoryFile, NotReadable, read_series
+from bridge.history.history_file import BLOCK, SHARD, HistoryFile, NotReadable, Series, read_series
 from bridge.history.rollup import GROUP, KINDS, UNKNOWN, Step, Table, Tier
 
 TIERS = (Tier(10, 120, 1 << 20), Tier(60, 120, 1 << 20), Tier(600, 120, 1 << 20))
@@ -20,8 +20,12 @@ def step(at_s: int, lags: list[int]) -> Step:
     return Step(at_s, table)
 
 
+def series_of(path: Path, name: str, from_s: int, to_s: int, tier: int = 0) -> Series:
+    return read_series(path, GROUP, [name], tier, from_s, to_s)[name]
+
+
 def lags(path: Path, name: str, from_s: int, to_s: int, tier: int = 0) -> list[int | None]:
-    return read_series(path, GROUP, name, tier, from_s, to_s).columns[2]
+    return series_of(path, name, from_s, to_s, tier).columns[2]
 
 
 @pytest.fixture
@@ -42,9 +46,24 @@ def test_what_was_written_is_read_also_after_a_restart(path: Path) -> None:
     assert lags(path, "b", 0, 50) == [0, None, None, 2000, None]
     assert lags(path, "b", 20, 40) == [None, 2000]
     assert lags(path, "a", 0, 120, 1) == [50, None]
-    assert read_series(path, GROUP, "a", 0, 0, 50).since_s == 0
-    assert read_series(path, GROUP, "nobody", 0, 0, 20) == ([[None, None]] * len(GROUP.metrics), None)
-    assert read_series(path.with_name("none"), GROUP, "a", 0, 0, 20) == ([[None, None]] * len(GROUP.metrics), None)
+    assert series_of(path, "a", 0, 50).since_s == 0
+    assert series_of(path, "nobody", 0, 20) == ([[None, None]] * len(GROUP.metrics), None)
+    assert series_of(path.with_name("none"), "a", 0, 20) == ([[None, None]] * len(GROUP.metrics), None)
+
+
+def test_several_names_are_read_together(path: Path) -> None:
+    one = HistoryFile(path, TIERS)
+    names = [f"g-{row}" for row in range(SHARD + 2)]
+    rows = [(KIND, row, name, 0) for row, name in enumerate(names)]
+    one.write([(0, step(0, list(range(SHARD + 2))))], rows)
+    for number in range(1, BLOCK + 5):  # more than one block
+        one.write([(0, step(10 * number, [row + number for row in range(SHARD + 2)]))], [])
+    one.close()
+    asked = [names[SHARD + 1], "nobody", names[3], names[SHARD]]
+    found = read_series(path, GROUP, asked, 0, 100, 10 * BLOCK + 40)
+    assert list(found) == asked
+    assert found == {name: series_of(path, name, 100, 10 * BLOCK + 40) for name in asked}
+    assert found[names[3]].columns[2][:2] == [13, 14] and set(found["nobody"].columns[2]) == {None}
 
 
 def test_only_one_process_writes(path: Path) -> None:
@@ -111,7 +130,7 @@ def test_a_tier_keeps_its_number_of_steps(path: Path) -> None:
     one.close()
     known = [value is not None for value in lags(path, "a", 0, 3000)]
     assert known == [False] * 180 + [True] * 120
-    assert read_series(path, GROUP, "a", 0, 0, 3000).since_s == 1800
+    assert series_of(path, "a", 0, 3000).since_s == 1800
 
 
 def test_a_tier_keeps_less_if_it_has_too_many_bytes(path: Path) -> None:

@@ -28,7 +28,7 @@ async def test_a_sample_is_recorded_and_a_failure_is_a_gap(tmp_path: Path) -> No
         await recorder.take_sample()
     await recorder.stop()
     assert len(history.boards.all()) == 3
-    assert history.read(BROKER, "broker-a", 0, begin, begin + 30).columns[3] == [2, None, 2]
+    assert history.read(BROKER, ["broker-a"], 0, begin, begin + 30)["broker-a"].columns[3] == [2, None, 2]
 
 
 async def test_the_recorder_goes_on_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:  # type: ignore[no-untyped-def]

@@ -60,7 +60,7 @@ COLD_GOALS_S = {"throughput": 12, "daily_summary": 25}
 FLAT = 1.25
 """Memory is flat if it grows by no more than this factor."""
 DUCK_SQL = """select topic, epoch_ms(store_ts) // 60000 as minute, count(*), sum(total_size), max(queue_offset),
-    max(store_ts - born_ts) from read_parquet({paths}) group by all"""
+    max(epoch_ms(store_ts) - epoch_ms(born_ts)) from read_parquet({paths}) group by all"""
 
 
 class Took(NamedTuple):

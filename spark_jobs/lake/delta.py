@@ -7,7 +7,8 @@ processes that append the same range one fails. Further numbers of a broker are 
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ FEW, MANY = 4, 32
 READ_ON_HOURS = 6
 """How long files that no version uses any more are left to readers of an earlier version: a run of the report worker
 ends within an hour, people's own queries may take longer."""
+TRIES = 10
+"""How often a commit is tried at which other brokers' fills are in the way."""
 
 LAST_RECORD, DIGEST = "{}/last-record", "{}/digest"
 """Applications of a broker: the offset and a digest of the last record that was read of its log."""
@@ -87,11 +90,7 @@ class Table:
     def create(cls, lakes: Location, name: str) -> "Table":
         """The table, which is created if there is none."""
         found = cls.open(lakes, name)
-        if found is None:
-            root = joined(lakes, name)
-            DeltaTable.create(root, delta_schema(name), partition_by=PARTITIONS, mode="ignore")
-            found = cls(lakes, name, DeltaTable(root))
-        return found
+        return found or cls(lakes, name, created(joined(lakes, name), delta_schema(name), PARTITIONS))
 
     def version_of(self, application: str) -> int | None:
         """The version of an application's last transaction; None before the first."""
@@ -132,12 +131,8 @@ class Table:
         """
         actions: list[AddAction | RemoveAction] = [self._action(broker, draft, now_ms) for draft in drafts]
         advanced = [Transaction(name.format(broker), version) for name, version in versions.items()]
-        if self.version_of(broker) != known:
-            raise LakeBusyError(OVERTAKEN.format(broker))
-        try:
-            self._commit(actions, CommitProperties(app_transactions=advanced), drafts)
-        except CommitFailedError as error:
-            raise LakeBusyError(OVERTAKEN.format(broker)) from error
+        properties = CommitProperties(app_transactions=advanced)
+        commit_next(self._delta, broker, broker, known, lambda: self._commit(actions, properties, drafts))
 
     def days_to_compact(self, broker: str) -> list[date]:
         """Days of a broker with enough small files for a compaction."""
@@ -206,7 +201,7 @@ class Table:
 
     def vacuum(self) -> None:
         """Delete files that no version of the last READ_ON_HOURS uses, including those of killed writers."""
-        self._delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
+        vacuum(self._delta, full=True)
 
     def _commit(
         self, actions: list[AddAction | RemoveAction], properties: CommitProperties, added: Sequence[LakeFile]
@@ -225,6 +220,43 @@ class Table:
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
         return AddAction(draft.path, draft.size, partition_of(broker, draft), now_ms, is_new, json.dumps(stats))
+
+
+def created(root: str, schema: Schema, partitions: list[str]) -> DeltaTable:
+    """The Delta table in a folder, which is created if there is none."""
+    with suppress(CommitFailedError):  # another process has created it meanwhile
+        DeltaTable.create(root, schema, partition_by=partitions, mode="ignore")
+    return DeltaTable(root)
+
+
+def commit_next(
+    delta: DeltaTable, broker: str, application: str, known: int | None, commit: Callable[[], object]
+) -> None:
+    """Have ``commit`` commit what follows the version ``known`` of an application.
+
+    delta-rs refuses even a commit that only adds files if another process has removed files of any broker meanwhile.
+    Then it is tried again. LakeBusyError if another process has advanced the application.
+    """
+    failure: CommitFailedError | None = None
+    for _ in range(TRIES):
+        if delta.transaction_version(application) != known:
+            break
+        try:
+            commit()
+            return
+        except CommitFailedError as error:
+            failure = error
+            delta.update_incremental()
+    raise LakeBusyError(OVERTAKEN.format(broker)) from failure
+
+
+def vacuum(delta: DeltaTable, *, full: bool) -> None:
+    """Delete files that no version of the last READ_ON_HOURS uses; with ``full`` also those that no version ever used.
+
+    Where another process commits meanwhile, the next call deletes them.
+    """
+    with suppress(CommitFailedError):
+        delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=full)
 
 
 def partition_of(broker: str, file: LakeFile) -> dict[str, str | None]:

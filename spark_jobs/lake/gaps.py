@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
-from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.delta import OVERTAKEN, READ_ON_HOURS, sync_commit
+from spark_jobs.errors import LakeError
+from spark_jobs.lake.delta import commit_next, created, sync_commit, vacuum
 from spark_jobs.lake.storage import Location, is_local, joined, sync_to_disk
 from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, Gap, milliseconds
 
@@ -68,23 +68,21 @@ def write_gaps(lakes: Location, broker: str, source: str, named: int, gaps: Sequ
     LakeBusyError if another process has written that version.
     """
     root, application = joined(lakes, NAME), f"{broker}/{source}"
-    DeltaTable.create(root, Schema.from_arrow(SCHEMA), partition_by=["broker"], mode="ignore")
-    delta = DeltaTable(root)
-    version = max(named, delta.transaction_version(application) or 0) + 1
+    delta = created(root, Schema.from_arrow(SCHEMA), ["broker"])
+    known = delta.transaction_version(application)
+    version = max(named, known or 0) + 1
     columns = [*zip(*map(msgspec.structs.astuple, thinned(gaps)), strict=True)]
     times = [pa.array(column, MS_TIMESTAMP).cast(TIMESTAMP) for column in columns[4:]]
     same = [pa.repeat(pa.scalar(value), len(columns[0])) for value in (broker, source, version)]
-    try:
+    rows = pa.table([*same, *columns[:4], *times], schema=SCHEMA)
+    properties = CommitProperties(app_transactions=[Transaction(application, version)])
+
+    def commit() -> None:
         delta.delete(f"broker = '{broker}' and source = '{source}' and version < {named}")
-        write_deltalake(
-            delta,
-            pa.table([*same, *columns[:4], *times], schema=SCHEMA),
-            mode="append",
-            commit_properties=CommitProperties(app_transactions=[Transaction(application, version)]),
-        )
-        delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False)
-    except CommitFailedError as error:
-        raise LakeBusyError(OVERTAKEN.format(broker)) from error
+        write_deltalake(delta, rows, mode="append", commit_properties=properties)
+
+    commit_next(delta, broker, application, known, commit)
+    vacuum(delta, full=False)
     if is_local(root):
         files = list(Path(root, f"broker={broker}").iterdir())
         for file in files:

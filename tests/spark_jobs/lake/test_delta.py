@@ -4,11 +4,13 @@ import os
 import time
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
@@ -178,3 +180,21 @@ def test_other_tools_read_a_filled_lake(tmp_path: Path) -> None:
 def test_the_first_kept_day_is_counted_in_whole_days() -> None:
     assert first_kept(BEGIN + DAY_MS - 1, 2) == date(2026, 1, 29)
     assert begin_of(date(1970, 1, 2)) == DAY_MS
+
+
+def test_a_table_that_another_process_creates_meanwhile_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = DeltaTable.create
+
+    def overtaken(*given: Any, mode: str, **named: Any) -> None:
+        for _ in range(2):
+            try:
+                real(*given, mode="error", **named)
+            except DeltaError as error:
+                raise CommitFailedError("protocol changed") from error
+
+    monkeypatch.setattr(DeltaTable, "create", overtaken)
+    table = Table.create(tmp_path, "messages")
+    table.append("a", [draft(tmp_path, "one")], None, {"{}": 10}, 1)
+    assert sum(file.rows for file in table.files("a")) == 10

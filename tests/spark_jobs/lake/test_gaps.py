@@ -1,6 +1,7 @@
 """Gaps as rows of a Delta table, of which the commit of the other tables names a version."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -46,6 +47,25 @@ def test_of_two_that_write_a_version_one_fails(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(LakeBusyError, match="Another process has filled the lake of a meanwhile"):
         write_gaps(tmp_path, "a", "messages", 1, [FIRST])
     assert read_gaps(tmp_path, "a", "messages", 2) == [SECOND]
+
+
+def test_another_broker_s_gaps_that_are_removed_meanwhile_are_not_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for broker in "aabb":
+        write_gaps(tmp_path, broker, "messages", 0, [FIRST])
+    real = gaps_module.write_deltalake
+
+    def meanwhile(*given: Any, **named: Any) -> None:
+        monkeypatch.setattr(gaps_module, "write_deltalake", real)
+        assert write_gaps(tmp_path, "b", "messages", 2, [SECOND]) == 3
+        real(*given, **named)
+
+    monkeypatch.setattr(gaps_module, "write_deltalake", meanwhile)
+    assert write_gaps(tmp_path, "a", "messages", 2, [SECOND]) == 3
+    assert [read_gaps(tmp_path, broker, "messages", 3) for broker in "ab"] == [[SECOND], [SECOND]]
+    with pytest.raises(LakeError, match="lacks version 1 of a"):
+        read_gaps(tmp_path, "a", "messages", 1)
 
 
 def test_of_many_gaps_neighbours_of_a_kind_become_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Two fills of one lake at a time: there is no lock, so the second commit of the same range fails."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from datetime import timedelta
@@ -32,6 +33,33 @@ def test_fills_of_two_brokers_do_not_wait_for_each_other(tmp_path: Path, written
     assert fill(tmp_path, run).messages == 40
     assert len(rows(tmp_path)) == 40
     assert sum(file.rows for file in lakes.lake_of(tmp_path / "other", tmp_path / "lakes").messages) == 5
+
+
+def test_a_fill_goes_on_where_days_of_another_broker_are_dropped_meanwhile(tmp_path: Path, written: Written) -> None:
+    make_store(tmp_path / "other", 5)
+    lakes.fill(tmp_path / "other", tmp_path / "lakes")
+
+    def run(works: Sequence[Work]) -> list[Done]:
+        table = Table.create(tmp_path / "lakes", "messages")
+        assert table.drop_before("other", max(file.day for file in table.files("other")) + timedelta(days=1)) == 5
+        return run_here(works)
+
+    assert fill(tmp_path, run).messages == 40
+    assert len(rows(tmp_path)) == 40
+    assert lake_of(tmp_path).position == written.records[40][2]
+
+
+def test_unused_files_may_stay_where_another_broker_s_days_are_dropped_meanwhile(
+    tmp_path: Path, two: tuple[Table, Table]
+) -> None:
+    (day,) = {file.day for file in two[0].files("store")}
+    unused = tmp_path / "lakes" / "messages" / f"date={day}" / "broker=other" / "unused.parquet"
+    unused.parent.mkdir()
+    unused.touch()
+    os.utime(unused, (0, 0))
+    assert two[0].drop_before("store", day + timedelta(days=1)) == 40
+    two[1].vacuum()
+    assert rows(tmp_path) == []
 
 
 @pytest.mark.parametrize("moment", ["before the gaps are written", "before the commit of polls", "before the commit"])

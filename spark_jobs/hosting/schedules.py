@@ -112,17 +112,28 @@ def claim(name: str | None) -> bool:
     """
     if name is None:  # not sent by a scheduler
         return True
-    entry = PeriodicTask.objects.filter(name=name, enabled=True).first()
-    if entry is None:
+    entry = PeriodicTask.objects.filter(name=name).first()
+    # A scheduler switches an entry that runs once off when it has sent it.
+    if entry is None or not (entry.enabled or entry.one_off):
         return False
     until = timezone.now() + CLOCKS_DIFFER
     last, is_first = Claim.objects.get_or_create(schedule=entry, defaults={"until": until})
     if is_first:
         return True
-    if entry.schedule.remaining_estimate(last.until) > CLOCKS_DIFFER:
+    if had_its_run(entry, last.until):
         logger.info("%s: all due times until now have had their run.", name)
         return False
     return Claim.objects.filter(schedule=entry, until=last.until).update(until=until) == 1
+
+
+def had_its_run(entry: PeriodicTask, until: datetime) -> bool:
+    """Whether no time of the entry is due now that is later than ``until``."""
+    if entry.clocked:
+        return bool(entry.clocked.clocked_time <= until)
+    early = CLOCKS_DIFFER
+    if entry.interval:  # it counts from when it was sent, and the worker may have been busy then
+        early = max(early, entry.interval.schedule.run_every / 2)
+    return bool(entry.schedule.remaining_estimate(until) > early)
 
 
 def schedules_of(report: str) -> list[Schedule]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.utils import timezone
-from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
+from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
 
 from config.celery import app
 from spark_jobs import tasks
@@ -238,6 +238,21 @@ def test_intervals_count_from_the_last_claim() -> None:
     hourly = IntervalSchedule.objects.create(every=1, period=IntervalSchedule.HOURS)
     PeriodicTask.objects.filter(pk=claimed_before(minutes=59, seconds=59).pk).update(crontab=None, interval=hourly)
     assert [claim("each hour") for _ in range(2)] == [True, False]
+
+
+def test_an_interval_is_not_missed_because_a_worker_was_busy_at_the_one_before() -> None:
+    hourly = IntervalSchedule.objects.create(every=1, period=IntervalSchedule.HOURS)
+    PeriodicTask.objects.filter(pk=claimed_before(minutes=50).pk).update(crontab=None, interval=hourly)
+    assert [claim("each hour") for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_an_entry_that_runs_once_has_its_run_also_if_the_scheduler_has_switched_it_off(is_over: bool) -> None:
+    now = ClockedSchedule.objects.create(clocked_time=timezone.now() - timedelta(seconds=3))
+    PeriodicTask.objects.create(name="once", task=RUN_SCHEDULED_TASK, clocked=now, one_off=True, enabled=not is_over)
+    assert [claim("once") for _ in range(2)] == [True, False]
+    Claim.objects.update(until=timezone.now() - timedelta(days=1))
+    assert [claim("once") for _ in range(2)] == [True, False], "somebody has it run again at a later time"
 
 
 def test_of_two_workers_that_find_a_due_time_one_claims_it(monkeypatch: pytest.MonkeyPatch) -> None:

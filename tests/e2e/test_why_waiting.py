@@ -503,6 +503,8 @@ def test_the_page_says_why(broker: Broker, shared_manage: Manage, page: Page) ->
             expect(row).to_be_visible(timeout=30_000)
             expect(row).to_contain_text(re.compile(words.replace("TOPIC", re.escape(name))))
             expect(row).to_have_attribute("data-tone", "warn" if situation is filter_rejects_all else "bad")
+            disagree = page.locator('[data-panel="subscriptions"] [data-part="disagree"]')
+            expect(disagree).to_be_visible(visible=situation is subscriptions_disagree)
         page.goto(f"{broker.address}/groups")
         expect(page.locator('[data-group-row="fails-page-readers"] .state-cell')).to_have_text("✖stalled")
     finally:

@@ -218,6 +218,7 @@ export function subscriptionsPanel() {
       if (!answer) return;
       rows.show(answer.subscriptions, ({ topic }) => topic);
       part("empty").hidden = answer.subscriptions.length > 0;
+      part("disagree").hidden = !answer.why.verdicts.some(({ id }) => id === "subscriptions_disagree");
     },
   };
 }

@@ -70,6 +70,8 @@ class Table:
         self._root = joined(lakes, name)
         self._name = name
         self._delta = delta
+        self._on_disk = delta.version() or -1
+        """Commits up to this version are on the disk. A table of version 0 was created a moment ago."""
 
     @classmethod
     def open(cls, lakes: Location, name: str) -> "Table | None":
@@ -202,6 +204,7 @@ class Table:
     def vacuum(self) -> None:
         """Delete files that no version of the last READ_ON_HOURS uses, including those of killed writers."""
         vacuum(self._delta, full=True)
+        self._sync([])
 
     def _commit(
         self, actions: list[AddAction | RemoveAction], properties: CommitProperties, added: Sequence[LakeFile]
@@ -209,8 +212,12 @@ class Table:
         schema = delta_schema(self._name)
         self._delta.create_write_transaction(actions, "append", schema, PARTITIONS, commit_properties=properties)
         self._delta.update_incremental()
+        self._sync(added)
+
+    def _sync(self, added: Sequence[LakeFile]) -> None:
         if is_local(self._root):
-            sync_commit(self._delta, Path(self._root), [Path(self._root, file.path) for file in added])
+            sync_commits(Path(self._root), self._on_disk, [Path(self._root, file.path) for file in added])
+            self._on_disk = self._delta.version()
 
     def _action(self, broker: str, draft: LakeFile, now_ms: int, is_new: bool = True) -> AddAction:
         column = TIMES[self._name]
@@ -277,15 +284,16 @@ def in_groups(files: Iterable[LakeFile]) -> Iterator[list[LakeFile]]:
         yield group
 
 
-def sync_commit(delta: DeltaTable, root: Path, files: Sequence[Path]) -> None:
-    """Have the last commit, and the folders of its files, on the disk, which delta-rs leaves to the system.
+def sync_commits(root: Path, since: int, files: Sequence[Path]) -> None:
+    """Have the commits behind the version ``since``, and the folders of ``files``, on the disk.
 
-    The broker may then delete its log.
+    delta-rs leaves that to the system. The broker may then delete its log.
     """
     log = root / "_delta_log"
-    commit = log / f"{delta.version():020d}.json"
-    if commit.exists():  # else a checkpoint has taken its place
-        sync_to_disk(commit)
+    for path in log.iterdir():
+        if path.name > f"{since + 1:020d}":  # of these versions, also checkpoints and the name of the last one
+            with suppress(FileNotFoundError):  # another process has removed it
+                sync_to_disk(path)
     for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
         sync_to_disk(folder)
 

@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import DeltaError
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.delta import commit_next, created, sync_commit, vacuum
+from spark_jobs.lake.delta import commit_next, created, sync_commits, vacuum
 from spark_jobs.lake.storage import Location, is_local, joined, sync_to_disk
 from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, Gap, milliseconds
 
@@ -69,6 +69,7 @@ def write_gaps(lakes: Location, broker: str, source: str, named: int, gaps: Sequ
     """
     root, application = joined(lakes, NAME), f"{broker}/{source}"
     delta = created(root, Schema.from_arrow(SCHEMA), ["broker"])
+    on_disk = delta.version() or -1
     known = delta.transaction_version(application)
     version = max(named, known or 0) + 1
     columns = [*zip(*map(msgspec.structs.astuple, thinned(gaps)), strict=True)]
@@ -87,7 +88,7 @@ def write_gaps(lakes: Location, broker: str, source: str, named: int, gaps: Sequ
         files = list(Path(root, f"broker={broker}").iterdir())
         for file in files:
             sync_to_disk(file)
-        sync_commit(delta, Path(root), files)
+        sync_commits(Path(root), on_disk, files)
     return version
 
 

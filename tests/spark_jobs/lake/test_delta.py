@@ -14,8 +14,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
+from spark_jobs.lake import delta, gaps
 from spark_jobs.lake.delta import DAY_MS, DROPPED, PARTITIONS, READ_ON_HOURS, Table, begin_of, first_kept
-from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, LakeFile
+from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, Gap, LakeFile
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import make_store
@@ -198,3 +199,20 @@ def test_a_table_that_another_process_creates_meanwhile_is_used(
     table = Table.create(tmp_path, "messages")
     table.append("a", [draft(tmp_path, "one")], None, {"{}": 10}, 1)
     assert sum(file.rows for file in table.files("a")) == 10
+
+
+def test_all_commits_are_on_the_disk_before_the_broker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    for module in (delta, gaps):
+        monkeypatch.setattr(module, "sync_to_disk", lambda path: synced.append(Path(path)))
+    table = Table.create(tmp_path, "messages")
+    for number in range(2):
+        table.append("a", [draft(tmp_path, f"{number}", 10 * number)], 10 * number or None, {"{}": 10 * number + 10}, 1)
+        table.append("b", [draft(tmp_path, f"{number}", broker="b")], number or None, {"{}": number + 1}, 1)
+        gaps.write_gaps(tmp_path, "a", "messages", number, [Gap("damaged", 0, 1, 1)])
+    gaps.write_gaps(tmp_path, "a", "messages", 2, [Gap("damaged", 0, 1, 1)])  # removes the version before
+    table.drop_before("a", DAY + timedelta(days=1))
+    table.vacuum()
+    for name in ("messages", "gaps"):
+        commits = set((tmp_path / name / "_delta_log").glob("*.json"))
+        assert len(commits) >= 5 and commits <= set(synced)

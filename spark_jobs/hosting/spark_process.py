@@ -153,6 +153,8 @@ class SparkProcess:
 def read_answers(output: Iterable[bytes], answers: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     """Pass on the child's answers, and None when it has ended."""
     for line in output:
-        if line.endswith(b"\n"):  # otherwise the child has ended in the middle of it
+        if not line.startswith(b"{"):  # printed by a package of the user's while Python starts
+            logger.info("Spark's process printed %r.", line[:200])
+        elif line.endswith(b"\n"):  # otherwise the child has ended in the middle of it
             answers.put(json.loads(line))
     answers.put(None)

@@ -1,6 +1,7 @@
 """The child process as the worker sees it, with a stand-in that answers as the real one does."""
 
 import os
+import queue
 import select
 import signal
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.hosting import spark_process
-from spark_jobs.hosting.spark_process import SparkProcess
+from spark_jobs.hosting.spark_process import SparkProcess, read_answers
 
 STAND_IN = r"""
 import json, os, signal, subprocess, sys, time
@@ -186,3 +187,9 @@ def test_a_child_that_is_killed_is_replaced(start: Start, tmp_path: Path) -> Non
 def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no-such-program"):
         SparkProcess(command=[str(tmp_path / "no-such-program")]).run({}, tmp_path / "log", FakeWatcher())
+
+
+def test_what_is_printed_while_python_starts_is_no_answer() -> None:
+    answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    read_answers([b"a warning\n", b'{"done": {}}\n', b'{"do'], answers)
+    assert [answers.get(), answers.get()] == [{"done": {}}, None]

@@ -106,7 +106,7 @@ TABLE: list[tuple[Situation, str, str, dict[str, Any]]] = [
     (falling_behind, "falling behind", "falls behind: 897 messages wait ... more than at an earlier commit.", {}),
     (engine_busy, "", "Broker broker-a is busy: commands waited up to 1 ... ms for their turn.", {}),
     (flush_behind, "", " bytes of stored messages wait for the disk of broker broker-a", SYNC_FLUSH),
-    (broker_draining, "", "Broker broker-a is shutting down and answers no pulls.", SYNC_FLUSH),
+    (broker_draining, "", "Broker broker-a is shutting down and refuses pulls; ... left to answer.", SYNC_FLUSH),
     (
         slaves_behind,
         "",

@@ -57,7 +57,12 @@ async def test_without_an_engine_what_needs_one_is_503(client: httpx.AsyncClient
         "lease": {"group": "G", "receipts": ["x"], "lease_ms": 0},
     }
     body = bodies.get(route.handler.__name__)
-    query = {"pull": "?offset=0", "find_messages": "?topic=T&key=k", "search_offset": "?timestamp_ms=1"}
+    query = {
+        "pull": "?offset=0",
+        "find_messages": "?topic=T&key=k",
+        "search_offset": "?timestamp_ms=1",
+        "get_lags": "?groups=g",
+    }
     answer = await client.request(route.method, path + query.get(route.handler.__name__, ""), json=body)
     assert (answer.status_code == 503) == route.needs_broker
 

@@ -131,8 +131,9 @@ def test_a_lake_is_filled_and_a_report_reads_the_lake_and_the_rest_of_the_log(do
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     written = make_store(store, 60, segment=SEGMENT)
     publish_end(store, written.records[30][2])
-    done = do("lake", stores=[("broker-a", str(store))], lakes=lakes, with_bodies=False, keep_days=0)["done"]
-    assert done == {"messages": 30, "is_all": True}
+    done = do("lake", stores=[("a", str(store))], lakes=lakes, with_bodies=False, keep_days=0)["done"]
+    assert (done["messages"], done["is_all"]) == (30, True)
+    assert done["result"]["a"]["ended_by"] == "safe end"
     publish_end(store, written.end)
     answer = do("report", report="throughput", store=store, folder=tmp_path / "run", lakes=lakes, source="lake")
     assert answer["done"]["messages"] == 60

@@ -174,7 +174,7 @@ def consume(
     """Consume TOPIC as a member of a group, and print each message on a line.
 
     A printed message is committed. With --count, exactly so many are; the next one stays for others. If --wait ends
-    it before, the exit code is 1.
+    it before, the exit code is 1; if the topic was not found until then, it is 4.
     """
     selector = read_selector(tag, sql)
     with client_errors():
@@ -217,18 +217,23 @@ async def _consume(
     consumer.subscribe(topic, selector)
     consumer.register_message_listener(listener)
     with ended_by_sigterm(printer):
-        await _consume_with(consumer, printer, topic, wait_s, exists=exists)
+        exists = await _consume_with(consumer, printer, topic, wait_s, exists=exists)
+    if not exists:
+        raise CommandError(f"no topic {topic!r} was found in time", NOT_FOUND)
     printer.check()
 
 
 async def _consume_with(
     consumer: DefaultMQPushConsumer, printer: Printer, topic: str, wait_s: float | None, *, exists: bool
-) -> None:
+) -> bool:
+    """Consume until the printer is finished; return whether the topic was found meanwhile."""
     async with consumer:
         looking = None if exists else start_task(_look_for_topic(consumer.instance, topic), f"look for {topic}")
         await printer.until_finished(wait_s)
+        exists = looking is None or looking.done()
         await end_task(looking)
         log_handler.setLevel(logging.CRITICAL)  # the client warns of the listener that does not return
+    return exists
 
 
 @contextmanager

@@ -88,9 +88,14 @@ def test_wait_ends_it_and_missing_messages_are_an_error(glassmq: Glassmq) -> Non
     assert done.out.endswith(" only\n")
 
 
-def test_a_topic_that_does_not_exist_is_reported(glassmq: Glassmq) -> None:
-    done = glassmq("consume", "nowhere", "--group", "nowhere-g", "--wait", "0.1")
-    assert (done.code, done.err) == (0, "glassmq: topic 'nowhere' does not exist yet; waiting for it\n")
+@pytest.mark.parametrize("count", [(), ("--count", "1")])
+def test_a_topic_that_does_not_exist_is_an_error(glassmq: Glassmq, count: tuple[str, ...]) -> None:
+    done = glassmq("consume", "nowhere", "--group", "nowhere-g", "--wait", "0.1", *count)
+    assert (done.code, done.out) == (4, "")
+    assert done.err.splitlines() == [
+        "glassmq: topic 'nowhere' does not exist yet; waiting for it",
+        "glassmq: no topic 'nowhere' was found in time",
+    ]
 
 
 def test_from_last_begins_at_the_end_of_a_young_topic(glassmq: Glassmq, broker: RunningBroker) -> None:

@@ -26,14 +26,20 @@ NARROW = 80
 """On a terminal with fewer columns, held pulls are shown without their clients."""
 NAMES = ("GROUP", "TOPIC", "HELD PULL OF", "CLIENT")
 """Columns that share the width that the others leave."""
-STATES = ("stalled", "stopped", "falling behind", "unknown", "catching up", "ok")
 STATE_STYLES = {
     "stalled": "bold red",
     "stopped": "red",
+    "error": "red",
     "falling behind": "yellow",
+    "warning": "yellow",
+    "unknown": "",
     "catching up": "blue",
+    "over": "dim",
     "ok": "green",
 }
+"""What groups are in, the worst first, as on the page of groups. ``error`` and ``warning`` are verdicts that are worse
+than the state, which is about progress alone; ``over`` is a stopped group for which nothing waits."""
+RANKS = {place: rank for rank, place in enumerate(STATE_STYLES)}
 RATES = {"messages_stored": "in", "messages_delivered": "out", "woken": "wake-ups", "pulls_received": "pulls"}
 
 
@@ -181,23 +187,32 @@ def _median_us(current: dict[str, Any], previous: dict[str, Any] | None) -> str:
     return f"≥ {bounds[-1]:,} µs"
 
 
+def standing(group: dict[str, Any]) -> tuple[str, str]:
+    """(the key of STATE_STYLES that a group is listed under, the word that is shown for it)."""
+    state, severity = group["state"], group["severity"]
+    if state == "stopped" and not group["lag"] and not group["unknown_queues"] and group["retrying"] == 0:
+        return "over", state
+    if severity and RANKS[severity] < RANKS.get(state, 0):
+        return severity, group["problems"][0].replace("_", " ")
+    return state, state
+
+
 def _groups(current: dict[str, Any], rows: int) -> list[RenderableType]:
-    worst = {state: place for place, state in enumerate(STATES)}
     ordered = sorted(
-        current["groups"],
-        key=lambda group: (worst.get(group["state"], 0), -(group["lag"] or 0), group["group"]),
+        ((*standing(group), group) for group in current["groups"]),
+        key=lambda entry: (RANKS.get(entry[0], 0), -(entry[2]["lag"] or 0), entry[2]["group"]),
     )
     return _section(
         ("GROUP", "STATE", "#MEMBERS", "#LAG", "#HOLDS"),
         [
             (
                 group["group"],
-                Text(group["state"], style=STATE_STYLES.get(group["state"], "")),
+                Text(printable(shown), style=STATE_STYLES.get(place, "")),
                 number(group["members"]),
                 number(group["lag"]),
                 number(group["holds"]),
             )
-            for group in ordered
+            for place, shown, group in ordered
         ],
         rows,
         len(ordered),

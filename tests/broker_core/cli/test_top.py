@@ -53,8 +53,9 @@ def queue(queue_id: int, end: int) -> dict[str, Any]:
     }
 
 
-def group(name: str, state: str, lag: int | None = 0) -> dict[str, Any]:
-    return {"group": name, "state": state, "lag": lag, "members": 1, "holds": 0}
+def group(name: str, state: str, lag: int | None = 0, severity: str | None = None, *problems: str) -> dict[str, Any]:
+    progress = {"group": name, "state": state, "lag": lag, "members": 1, "holds": 0, "unknown_queues": 0, "retrying": 0}
+    return progress | {"severity": severity, "problems": problems}
 
 
 def text(shown: Any, width: int = 100) -> list[str]:
@@ -89,6 +90,35 @@ def test_the_worst_groups_come_first() -> None:
     lines = text(page(snapshot(groups=groups), None, 100, rows=12))
     shown = [line.split()[0] for line in lines if line.split()[:1] and line.split()[0] in "abcd"]
     assert shown == ["b", "c", "d", "a"]
+
+
+def test_what_is_wrong_beside_the_progress_is_shown_first() -> None:
+    groups = [
+        group("fine", "ok", 900),
+        group("mixed", "ok", 1, "error", "subscriptions_disagree", "lag_unknown"),
+        group("missing", "unknown", 0, "warning", "topic_missing"),
+        group("blocked", "stalled", 0, "error", "listener_blocked"),
+        group("behind", "falling behind", 5, "warning", "falling_behind"),
+        group("done", "stopped"),
+        group("gone", "stopped", 3, "error", "no_member"),
+        group("may wait", "stopped") | {"unknown_queues": 1},
+        group("retries", "stopped") | {"retrying": 2},
+        group("not counted", "stopped") | {"retrying": None},
+    ]
+    lines = text(page(snapshot(groups=groups), None, 100, rows=30))
+    begin = next(number for number, line in enumerate(lines) if line.startswith("GROUP")) + 1
+    assert [re.split(r"  +", line)[:2] for line in lines[begin : begin + len(groups)]] == [
+        ["blocked", "stalled"],
+        ["gone", "stopped"],
+        ["may wait", "stopped"],
+        ["not counted", "stopped"],
+        ["retries", "stopped"],
+        ["mixed", "subscriptions disagree"],
+        ["behind", "falling behind"],
+        ["missing", "topic missing"],
+        ["done", "stopped"],
+        ["fine", "ok"],
+    ]
 
 
 def test_what_does_not_fit_is_counted() -> None:

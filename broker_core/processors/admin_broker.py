@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.codes import ResponseCode
 from broker_core.commands import (
     BrokerConfig,
     BrokerView,
@@ -34,7 +35,7 @@ from broker_core.commands import (
     UpdateAndCreateTopicList,
     UpdateBrokerConfig,
 )
-from broker_core.errors import RequestError
+from broker_core.errors import NotFoundError, RequestError
 from broker_core.events import ConfigChanged, TopicChanged
 from broker_core.formats.pop_check_point import pop_retry_topics
 from broker_core.options import DESCRIPTIONS, PYTHON_NAMES, change_options
@@ -152,8 +153,14 @@ def delete_topic(context: Context, request: Request, now: Now) -> Reply | None:
     """Delete a topic at once. ``DeletionCommit`` answers when no kill of the broker can bring it back."""
     command: DeleteTopic = request.command
     context.require_writable()
-    if command.missing_ok and context.topics.get(validate_topic(command.topic)) is None:
-        return Done()
+    if context.topics.get(validate_topic(command.topic)) is None:
+        if command.missing_ok:
+            return Done()
+        raise NotFoundError(
+            f"topic {command.topic} does not exist on this broker, so it cannot be deleted; check its name",
+            code=ResponseCode.TOPIC_NOT_EXIST,
+            pointer="/topic",
+        )
     remove_topic(context, command.topic, now)
     deadline_ns = now.mono_ns + context.options.sync_flush_timeout * 1_000_000
     context.deletions.append(Deletion(request.connection, request.request_id, deadline_ns, set(DeletionCommit.LEFT)))

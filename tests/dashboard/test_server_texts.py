@@ -51,6 +51,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "bridge/calls.py": ("fail_sent",),
         "bridge/port.py": ("get_ports",),
         "bridge/socket_port.py": ("_run",),
+        "broker_core/processors/admin_broker.py": ("delete_topic",),
         "broker_core/topics.py": ("not_exist", "validate_name", "validate_topic", "validate_group"),
         "spark_jobs/hosting/schedules.py": ("add", "crontab_of", "_refuse_twice"),
     },

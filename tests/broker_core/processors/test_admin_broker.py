@@ -163,7 +163,8 @@ def test_a_topic_that_is_deleted_wherever_it_is() -> None:
     for _ in range(2):
         assert bench.call(c.DeleteTopic(topic="orders", missing_ok=True)) == c.Done()
     unknown = bench.call(c.DeleteTopic(topic="orders"))
-    assert isinstance(unknown, c.Failed) and unknown.code == 17
+    assert isinstance(unknown, c.Failed) and (unknown.code, unknown.pointer) == (17, "/topic")
+    assert unknown.remark == "topic orders does not exist on this broker, so it cannot be deleted; check its name"
     for name in ("", "a/b", "TBW102"):
         refused = bench.call(c.DeleteTopic(topic=name, missing_ok=True))
         assert isinstance(refused, c.Failed) and refused.code == 29

@@ -40,6 +40,7 @@ export const ERRORS = [
   noop("the topic {0} contains characters other than a-z A-Z 0-9 _ - % |"),
   noop("the group {0} contains characters other than a-z A-Z 0-9 _ - % |"),
   noop("topic {0} does not exist on this broker; publish to it, or create it"),
+  noop("topic {0} does not exist on this broker, so it cannot be deleted; check its name"),
   noop("the broker's engine is not connected to this web process yet; try again in a moment"),
   noop("the broker's engine did not answer within {0} ms; the command may or may not have been executed"),
   noop("the broker's engine has not answered for {0} s"), noop("the broker's engine has not answered yet"),

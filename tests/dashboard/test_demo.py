@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from broker_core import commands as c
 from dashboard import demo
-from dashboard.demo import GROUPS, Demo, DemoError, message, records
+from dashboard.demo import BY_TRIES, COPIES, GROUPS, TO_DEAD_LETTERS, TRIES, Demo, DemoError, message, records
 from tests.conftest import Manage
+from tests.fakes.engine import Bench
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 120
@@ -69,6 +71,22 @@ def test_an_invalid_file_is_an_error_with_its_name(tmp_path: Path, content: byte
 )
 def test_a_record_as_a_message(record: dict[str, Any], properties: dict[str, Any]) -> None:
     assert message(record) == {"body": record, "body_encoding": "json"} | properties
+
+
+def test_a_message_of_failing_importer_leaves_so_many_copies() -> None:
+    bench = Bench(default_topic_queue_nums=1)
+    bench.send("demo", b"x")
+    topic = "demo"
+    for number in range(TRIES):
+        bench.tick(3_600_000)
+        ((physical_offset, _, _),) = bench.context.store.reader.queue_units(topic, 0, number - 1 if number else 0, 1)
+        level = BY_TRIES if number + 1 < TRIES else TO_DEAD_LETTERS
+        assert (
+            bench.call(c.ConsumerSendMsgBack(group="g", physical_offset=physical_offset, delay_level=level)) == c.Done()
+        )
+        topic = "%RETRY%g"
+    bench.tick(3_600_000)
+    assert bench.context.counters.messages_stored == 1 + COPIES
 
 
 async def until(true: Callable[[], object], task: "asyncio.Task[None]") -> None:

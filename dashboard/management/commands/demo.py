@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.demo import Demo, DemoError, records
+from dashboard.demo import COPIES, Demo, DemoError, records
 
 
 class Command(BaseCommand):
@@ -42,8 +42,10 @@ class Command(BaseCommand):
             say=self.stdout.write,
         )
         self.stdout.write(
-            f"publishing to {options['topic']} at {options['url']}, {options['rate']:g} a second; "
-            f"open {options['url']}/groups and see why each group waits. Ctrl-C ends it."
+            f"publishing to {options['topic']} at {options['url']}, {options['rate']:g} a second. "
+            f"The broker stores up to {options['rate'] * (1 + COPIES):g} a second: failing-importer sends each message "
+            f"back, which leaves {COPIES} copies. "
+            f"Open {options['url']}/groups and see why each group waits. Ctrl-C ends it."
         )
         try:
             asyncio.run(demo.run(records(options["file"])))

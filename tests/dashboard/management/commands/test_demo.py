@@ -46,7 +46,7 @@ def test_arguments_reach_the_clients(
     assert (options["rate"], options["count"], options["token"]) == (7.0, 3, "only-for-this-test-0123456789")
     assert entries == [{"a": 1}]
     written = capsys.readouterr().out
-    assert "publishing to t at http://127.0.0.1:1, 7 a second" in written
+    assert "publishing to t at http://127.0.0.1:1, 7 a second. The broker stores up to 42 a second" in written
     assert written.endswith("stopped\n")
 
 

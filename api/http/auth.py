@@ -278,14 +278,14 @@ async def _page(
     status: int = 200,
     headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
-    with override(_language(scope)):
+    with override(page_language(scope)):
         shown = {"next": target, "error": gettext(error) if error else ""}
         page = render_to_string("login.html", shown).encode("utf-8")
     lines = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(page)).encode()), *headers]
     await _answer(send, status, lines, b"" if scope["method"] == "HEAD" else page)
 
 
-def _language(scope: Scope) -> str:
+def page_language(scope: Scope) -> str:
     """The language of a page, by the reader's cookie or Accept-Language, as Django's LocaleMiddleware decides it."""
     request = HttpRequest()
     request.COOKIES = parse_cookie(header(scope, b"cookie"))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from django.template.loader import render_to_string
+from django.utils.translation import override
 
+from api.http.auth import page_language
 from api.http.examples import CONFIG_CHANGES, example_of, problem_example, text_of
 from api.http.problems import ProblemDetails
 from api.http.request import Answer, Params, Request
@@ -202,12 +204,14 @@ def _responses(
     return responses
 
 
-@lru_cache(1)
-def _page() -> bytes:
+@lru_cache
+def _page(language: str) -> bytes:
     frame = {"request": SimpleNamespace(path="/api/docs")}  # base.html reads nothing else of a request
-    return render_to_string("api/docs.html", frame).encode("utf-8")
+    with override(language):
+        return render_to_string("api/docs.html", frame).encode("utf-8")
 
 
 async def docs_page(request: Request[Params]) -> Answer:
     """The page at /api/docs: Swagger UI, served from this broker's own files."""
-    return Answer(content=_page(), content_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})
+    page = _page(page_language(request.scope))
+    return Answer(content=page, content_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})

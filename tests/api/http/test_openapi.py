@@ -130,6 +130,14 @@ async def test_the_page_has_the_frame_of_the_site(client: httpx.AsyncClient) -> 
     assert 'name="theme" value="dark"' in page and 'href="/groups"' in page
 
 
+async def test_the_page_is_in_the_readers_language(client: httpx.AsyncClient) -> None:
+    english = (await client.get("/api/docs")).text
+    assert '<html lang="en"' in english and 'data-language="zh-hans"' in english and "in English" not in english
+    chinese = (await client.get("/api/docs", headers={"cookie": "glassmq_language=zh-hans"})).text
+    assert '<html lang="zh-hans"' in chinese and 'data-language="en"' in chinese and ">消费组</a>" in chinese
+    assert "参考本身为英文。" in chinese and '<div id="swagger-ui" lang="en">' in chinese
+
+
 def test_vendored_files_have_their_checksums() -> None:
     sums = dict(reversed(line.split()) for line in (VENDORED / "SHA256SUMS").read_text().splitlines())
     assert {"swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "VERSION"} <= set(sums)

@@ -6,9 +6,9 @@ import { setText } from "./dom.js";
  * The dialog with that id. `submit(form, signal)` promises the change; its error is shown in the dialog, which is closed
  * when it succeeds, unless it `keepsOpen` to show the result. `signal` is aborted when the dialog is closed before. A
  * button with data-opens="id" opens the dialog; `opened(form)` is called before. `canSubmit(form)` is asked after every
- * input whether the change may be made.
+ * input whether the change may be made; or `missing(form)` what is missing, a sentence that the part of this name shows.
  */
-export function dialog(id, { submit, opened = () => {}, canSubmit = () => true, keepsOpen = false }) {
+export function dialog(id, { submit, opened = () => {}, canSubmit = () => true, missing = () => "", keepsOpen = false }) {
   const box = document.getElementById(id);
   const form = box.querySelector("form");
   const part = (name) => box.querySelector(`[data-part="${name}"]`);
@@ -17,7 +17,9 @@ export function dialog(id, { submit, opened = () => {}, canSubmit = () => true, 
   let opening = new AbortController();
 
   const check = () => {
-    button.disabled = busy || !canSubmit(form);
+    const sentence = missing(form);
+    button.disabled = busy || sentence !== "" || !canSubmit(form);
+    if (part("missing")) setText(part("missing"), sentence);
   };
   const problem = (text) => {
     setText(part("problem"), text);

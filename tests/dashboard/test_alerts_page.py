@@ -1,5 +1,6 @@
 """The Alerts page, over answers that the test makes."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -75,6 +76,36 @@ def headline(name: str, label: str, kind: str) -> dict[str, Any]:
     return {"name": name, "label": label, "kind": kind, "value": 1, "before": None, "better": "", "report": ""}
 
 
+def test_the_form_of_a_rule_says_what_is_missing(open_page: Callable[..., Page]) -> None:
+    page = open_page("idle", path="/topics")
+    page.route("**/api/v1/alerts**", Alerts(0).answer)
+    page.goto(page.url.replace("/topics", "/alerts"))
+    page.get_by_role("button", name="Add a rule").click()
+    dialog = page.get_by_role("dialog")
+    save = dialog.get_by_role("button", name="Save the rule")
+
+    def expect_missing(text: str | re.Pattern[str]) -> None:
+        expect(save).to_be_disabled() if text else expect(save).to_be_enabled()
+        expect(save).to_have_accessible_description(text)
+        expect(dialog.locator('[data-part="missing"]')).to_have_text(text)
+
+    expect_missing("The rule needs a name.")
+    dialog.locator("[name=name]").fill("far behind")
+    expect_missing("")
+    dialog.locator("[name=for_s]").fill("-1")
+    expect_missing(re.compile(r"^Must hold for \(seconds\): \S"))
+    dialog.locator("[name=for_s]").fill("60")
+    dialog.locator("[name=what]").select_option("group_verdict")
+    dialog.locator('[name="verdict_severities"]:checked').uncheck()
+    expect_missing("Choose a verdict or a severity.")
+    dialog.locator("[name=what]").select_option("group_state")
+    dialog.locator('[name="states"]:checked').uncheck()
+    expect_missing("Choose a state.")
+    dialog.locator('[name="states"]').first.check()
+    expect_missing("")
+    page.unroute("**/api/v1/alerts**")
+
+
 def test_a_rule_about_a_figure_of_a_report(open_page: Callable[..., Page]) -> None:
     run = {"status": "done", "parameters": {}, "headlines": [headline("most_lag_ms", "Behind in time, at most", "ms")]}
     reports = [
@@ -102,6 +133,7 @@ def test_a_rule_about_a_figure_of_a_report(open_page: Callable[..., Page]) -> No
     expect(dialog.locator("[name=figure]")).to_contain_text("none yet: run the report first")
     save = dialog.get_by_role("button", name="Save the rule")
     expect(save).to_be_disabled()
+    expect(save).to_have_accessible_description("The report has no figure yet. Run it first.")
     dialog.locator("[name=report]").select_option("consumer_lag")
     expect(dialog.locator("[name=figure]")).to_contain_text("Behind in time, at most (ms)")
     dialog.locator("[name=below]").select_option("true")

@@ -23,6 +23,18 @@ function checkboxes(name, choices, chosen) {
 
 const checked = (form, name) => [...form.querySelectorAll(`[name="${name}"]:checked`)].map(({ value }) => value);
 
+/** What a rule still needs before it can be saved, as a sentence; empty if nothing. */
+function ruleMissing(form) {
+  const { name, what, figure } = form.elements;
+  const wrong = [...form.elements].find((field) => !field.checkValidity());
+  if (name.value.trim() === "") return t("The rule needs a name.");
+  if (wrong) return t("{0}: {1}", wrong.labels[0].textContent.trim(), wrong.validationMessage);
+  if (what.value === "report" && figure.value === "") return t("The report has no figure yet. Run it first.");
+  if (what.value === "group_state" && !checked(form, "states").length) return t("Choose a state.");
+  return what.value === "group_verdict" && !checked(form, "verdicts").length && !checked(form, "verdict_severities").length
+    ? t("Choose a verdict or a severity.") : "";
+}
+
 /** Adds a rule, or changes one: `open(rule)`, with null for a new one. */
 export function ruleDialog({ channels, changed }) {
   let editing = null;
@@ -49,9 +61,7 @@ export function ruleDialog({ channels, changed }) {
     showFigures(form, rule.figure);
   };
   const box = dialog("rule-dialog", {
-    canSubmit: (form) => form.elements.name.value.trim() !== "" && form.checkValidity()
-      && (form.elements.what.value !== "report" || form.elements.figure.value !== "")
-      && (form.elements.what.value !== "group_verdict" || checked(form, "verdicts").length + checked(form, "verdict_severities").length > 0),
+    missing: ruleMissing,
     opened(form) {
       const { elements } = form;
       const rule = editing ?? { what: "lag", states: ["stalled"], verdicts: [], verdict_severities: ["error"], threshold: 1000, channels: channels().map(({ id }) => id), severity: "warning", group: "*", topic: "*", for_s: 60, repeat_s: 14_400, send_resolved: true, name: "", report: "", figure: "", below: false };

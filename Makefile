@@ -3,10 +3,10 @@
 PYTHON := .venv/bin/python
 # Tests start hundreds of Python processes: they should not compile the project each time, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --require-hashes
+PIP := sh scripts/pip-install.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-cluster demo test compat check simulate torture soak mutants bench bench-clients bench-keys bench-spark requirements messages wheel clean
+.PHONY: help setup run run-cluster .spark-in-background demo test compat check simulate torture soak mutants bench bench-clients bench-keys bench-spark requirements messages wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,10 +14,10 @@ help: ## this list
 setup: .venv/base-installed ## install what a broker needs into .venv
 	@echo "Set up. 'make run' starts a broker."
 
-run: .venv/base-installed ## start a broker: dashboard, API, engine, schedules
+run: .venv/base-installed .spark-in-background ## start a broker: dashboard, API, engine, schedules
 	@exec $(PYTHON) manage.py broker
 
-run-cluster: .venv/base-installed ## start GLASSMQ_BROKERS brokers (3) under one name server, one dashboard for all
+run-cluster: .venv/base-installed .spark-in-background ## start GLASSMQ_BROKERS brokers (3) under one name server, one dashboard for all
 	@exec $(PYTHON) manage.py broker --cluster
 
 demo: .venv/base-installed ## give a running broker something to do
@@ -112,16 +112,22 @@ clean: ## remove caches; .venv and data stay
 
 .venv/base-installed: requirements/base.txt scripts/write-command.sh | .venv/bin/python
 	@echo "Installing requirements/base.txt into .venv (about a minute the first time)"
-	@$(PIP) -r requirements/base.txt
+	@$(PIP) --quiet -r requirements/base.txt
 	@sh scripts/write-command.sh
 	@touch $@
 
 .venv/dev-installed: requirements/dev.txt .venv/base-installed
 	@echo "Installing requirements/dev.txt into .venv"
-	@$(PIP) -r requirements/base.txt -r requirements/dev.txt
+	@$(PIP) --quiet -r requirements/base.txt -r requirements/dev.txt
 	@touch $@
 
 .venv/spark-installed: requirements/spark.txt .venv/base-installed
 	@echo "Installing requirements/spark.txt into .venv (Spark and what goes with it: about 630 MB, some minutes the first time)"
 	@$(PIP) -r requirements/base.txt -r requirements/spark.txt
 	@touch $@
+
+# The broker starts at once, and Ctrl-C does not end this with it. If it ends early, the next `make run` completes it.
+.spark-in-background: .venv/base-installed
+	@$(MAKE) --question .venv/spark-installed || { \
+		echo "Installing Spark in the background, for reports: .venv/spark-install.log shows the progress"; \
+		$(MAKE) --silent .venv/spark-installed >>.venv/spark-install.log 2>&1 & }

@@ -456,8 +456,6 @@ LOGGING = {
         # It logs whole URLs, and that of a webhook is a secret.
         "httpx": {"level": "WARNING"},
         "kombu.connection": {"level": "ERROR"},  # it warns that the transport through files has no host name
-        # The report worker logs only warnings, but the installation of Spark takes minutes, so it is logged too.
-        "spark_jobs.hosting.setup": {"level": "INFO"},
     },
 }
 

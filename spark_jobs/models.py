@@ -1,4 +1,4 @@
-"""Report runs, the due times of schedules, and the state of the Spark that runs reports."""
+"""Report runs, and the due times of schedules that have had their run."""
 
 from typing import ClassVar
 
@@ -30,7 +30,7 @@ class ReportRun(models.Model):
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.QUEUED)
     attempt = models.PositiveSmallIntegerField(default=1, help_text="which try this is, from 1 on")
     percent = models.PositiveSmallIntegerField(default=0, help_text="never goes back within an attempt")
-    doing = models.CharField(max_length=200, blank=True, help_text="what it is doing now, in words")
+    doing = models.TextField(blank=True, help_text="what it is doing now, or what it waits for, in words")
     error = models.TextField(blank=True, help_text="why it failed, a sentence")
     cancel_requested = models.BooleanField(default=False)
     folder = models.CharField(max_length=400, blank=True, help_text="of its files, below GLASSMQ_REPORTS_DIR")
@@ -62,25 +62,3 @@ class Claim(models.Model):
 
     def __str__(self) -> str:
         return f"{self.schedule}: {self.until}"
-
-
-class SparkState(models.TextChoices):
-    """Whether reports can run."""
-
-    ABSENT = "absent", "absent"
-    INSTALLING = "installing", "installing"
-    READY = "ready", "ready"
-    FAILED = "failed", "failed"
-
-
-class SparkEnvironment(models.Model):
-    """The state of its Spark that the report worker wrote last. The table has one row."""
-
-    ROW: ClassVar[int] = 1
-
-    state = models.CharField(max_length=16, choices=SparkState.choices, default=SparkState.ABSENT)
-    text = models.TextField(blank=True, help_text="progress of an installation, or why there is no Spark")
-    updated = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return f"{self.state}: {self.text}"

@@ -7,7 +7,7 @@ from celery import shared_task
 from celery.signals import worker_ready, worker_shutdown
 from django.utils import timezone
 
-from spark_jobs.hosting import lake_state, runs, setup, worker
+from spark_jobs.hosting import lake_state, runs, worker
 from spark_jobs.hosting.schedules import RUN_SCHEDULED_TASK, Parameters, claim, parameters_at
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,7 @@ def lake_sync(task: Any, with_bodies: bool = False) -> None:
 
 @worker_ready.connect  # type: ignore[untyped-decorator, unused-ignore]
 def on_worker_ready(**_: Any) -> None:
-    """Set Spark up, and enqueue the runs whose messages a killed worker took with it."""
-    setup.begin()
+    """Enqueue the runs whose messages a killed worker took with it, and begin the housekeeping."""
     worker.enqueue_forgotten()
     worker.keep_house()
 

@@ -15,7 +15,7 @@ from api.http.routes import Route
 from api.http.schemas import Body, Milliseconds, Model
 from bridge.port import ResponseCode
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.hosting import runs, schedules, setup
+from spark_jobs.hosting import runs, schedules
 from spark_jobs.models import ReportRun
 
 ReportName = Annotated[str, Meta(max_length=64, description="Name of a report.")]
@@ -92,8 +92,8 @@ class RunView(Model, frozen=True, kw_only=True, gc=False):
 
     Of a run that is done, `words` are the results in sentences, `headlines` the most important figures, and `notes`
     their limits, such as a store without a poll journal.
-    A run with `status` `waiting` waits for Spark to be installed. A run that failed for a temporary reason is tried
-    again; `attempt` counts the attempts.
+    A run with `status` `waiting` waits until Spark and its Java are installed; `doing` says what is missing.
+    A run that failed for a temporary reason is tried again; `attempt` counts the attempts.
     """
 
     id: int
@@ -156,17 +156,13 @@ class ReportView(Model, frozen=True, kw_only=True, gc=False):
     runs: list[RunView]
 
 
-class SparkView(Model, frozen=True, kw_only=True, gc=False):
-    """Whether Spark is installed. `text` is the progress of the installation, or why there is no Spark."""
-
-    state: Literal["absent", "installing", "ready", "failed"]
-    text: str
-
-
 class Reports(Model, frozen=True, kw_only=True, gc=False):
-    """All reports. `brokers` are those with a store here, which runs cover unless they name one."""
+    """All reports. `brokers` are those with a store here, which runs cover unless they name one.
 
-    spark: SparkView
+    `spark_problem` is why Spark cannot start on the report worker; empty if no run waits for that.
+    """
+
+    spark_problem: str
     brokers: list[str]
     reports: list[ReportView]
 
@@ -176,16 +172,15 @@ class Runs(Model, frozen=True, kw_only=True, gc=False):
 
 
 async def get_reports(request: Request[Params]) -> Answer:
-    """Every report, and whether Spark is installed."""
+    """Every report, with its schedules and its newest runs."""
     return Answer(body=await ask(_reports))
 
 
 def _reports() -> Reports:
     runs.take_up_lost_runs()
-    environment = setup.read_environment()
     return Reports(
         brokers=[name for name, _ in runs.stores()],
-        spark=SparkView(state=environment.state.value, text=environment.text),  # type: ignore[arg-type]
+        spark_problem=runs.spark_problem(),
         reports=[
             ReportView(
                 name=name,

@@ -19,8 +19,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from spark_jobs.catalogue import REPORTS, ReportInfo
-from spark_jobs.hosting.setup import read_environment
-from spark_jobs.models import ACTIVE, NOT_BEGUN, ReportRun, SparkState, Status
+from spark_jobs.models import ACTIVE, NOT_BEGUN, ReportRun, Status
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -63,6 +62,11 @@ def last_runs(name: str) -> list[ReportRun]:
     if len(found) == LAST_RUNS and all(run.status != Status.DONE for run in found):
         found.extend(ReportRun.objects.filter(report=name, status=Status.DONE)[:1])
     return found
+
+
+def spark_problem() -> str:
+    """Why runs wait for Spark, as the report worker says; empty if no run does."""
+    return ReportRun.objects.filter(status=Status.WAITING).values_list("doing", flat=True).first() or ""
 
 
 def require_report(name: str) -> ReportInfo:
@@ -108,14 +112,12 @@ def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person
         require_report(name)
     require_broker(parameters.get("broker") or "")
     take_up_lost_runs()
-    ready = read_environment().state == SparkState.READY
     try:
         with transaction.atomic():
             run = ReportRun.objects.create(
                 report=name,
                 parameters=parameters,
                 requested_by=requested_by,
-                status=Status.QUEUED if ready else Status.WAITING,
                 heartbeat=timezone.now(),
             )
     except IntegrityError as error:
@@ -275,7 +277,7 @@ def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
             attempt=run.attempt + 1,
             percent=0,
             heartbeat=timezone.now(),
-            doing=f"tried again in {delay_s} s: {why}"[:200],
+            doing=f"tried again in {delay_s} s: {why}",
         ):
             try_to_enqueue(run.pk, delay_s)
         return

@@ -12,10 +12,13 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
 from django.utils import timezone
 
-from spark_jobs.hosting import runs, setup
+from spark_jobs.errors import NoJavaError, NoSparkError
+from spark_jobs.hosting import runs
 from spark_jobs.hosting.spark_process import SparkProcess
 from spark_jobs.job import DRAFT_PREFIX, PARAMETERS
-from spark_jobs.models import ACTIVE, NOT_BEGUN, ReportRun, SparkState, Status
+from spark_jobs.models import ACTIVE, NOT_BEGUN, ReportRun, Status
+from spark_jobs.spark.java import find_java_home
+from spark_jobs.spark.session import current_java_home, is_connect, require_packages
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +42,11 @@ def carry_out(run_id: int) -> None:
     """Carry out the run with that number, if it is still waiting."""
     waiting = ReportRun.objects.filter(pk=run_id, status__in=NOT_BEGUN)
     run = waiting.first()
-    if run is None or not has_spark(run):
+    if run is None:
+        return
+    if problem := spark_problem():
+        waiting.update(status=Status.WAITING, doing=problem, heartbeat=timezone.now())
+        runs.try_to_enqueue(run_id, LOOK_AGAIN_S)
         return
     now = timezone.now()
     if not waiting.filter(attempt=run.attempt).update(
@@ -58,20 +65,20 @@ def carry_out(run_id: int) -> None:
     remove_old_runs(run.report)
 
 
-def has_spark(run: ReportRun) -> bool:
-    """Whether the run may begin. If not, it is handed over again in a moment, or fails as Spark's set-up did."""
-    if setup.is_ready():
-        return True
-    environment = setup.read_environment()
-    still = ReportRun.objects.filter(pk=run.pk, status__in=NOT_BEGUN)
-    if environment.state == SparkState.FAILED:
-        still.update(status=Status.FAILED, error=environment.text, finished=timezone.now(), doing="")
-        return False
-    if environment.state != SparkState.INSTALLING:
-        setup.begin()
-    still.update(status=Status.WAITING, doing=environment.text[:200], heartbeat=timezone.now())
-    runs.enqueue(run.pk, LOOK_AGAIN_S)
-    return False
+def spark_problem() -> str:
+    """Why Spark cannot start in this environment, as a sentence; empty if it can."""
+    try:
+        require_packages(settings.GLASSMQ_SPARK_MASTER)
+        if not is_connect(settings.GLASSMQ_SPARK_MASTER):  # a Connect server has its own Java
+            find_java_home(current_java_home(), scratch_folder())
+    except (NoSparkError, NoJavaError) as error:
+        return str(error)
+    return ""
+
+
+def scratch_folder() -> Path:
+    """The folder for Spark's temporary files."""
+    return Path(settings.GLASSMQ_DATA_DIR) / "spark"
 
 
 def order_for(run: ReportRun) -> dict[str, Any]:
@@ -89,7 +96,7 @@ def order_for(run: ReportRun) -> dict[str, Any]:
     return {
         "job": "lake" if run.report == runs.LAKE else "report",
         "master": settings.GLASSMQ_SPARK_MASTER,
-        "scratch": str(setup.scratch_folder()),
+        "scratch": str(scratch_folder()),
         "arguments": arguments,
     }
 
@@ -176,7 +183,7 @@ class Watch:
             self.stopped_by = "cancel"
         elif timezone.now() - self._written > timedelta(seconds=HEARTBEAT_S):
             self._written = timezone.now()
-            attempt.update(heartbeat=self._written, percent=self._percent, doing=self._doing[:200])
+            attempt.update(heartbeat=self._written, percent=self._percent, doing=self._doing)
 
 
 def remove_old_runs(report: str) -> None:

@@ -4,6 +4,7 @@ Never start one in the parent of a prefork worker, because a session does not su
 """
 
 import atexit
+import fcntl
 import hashlib
 import io
 import logging
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
+INSTALL_LOCK, INSTALL_LOG = Path(sys.prefix, "install.lock"), Path(sys.prefix, "spark-install.log")
 SENT_TO_TASKS = (broker_core, spark_jobs)
 PACKAGES = ("pyspark", "deltalake", "pyarrow", "numpy", "pandas", "msgspec")
 CONNECT_PACKAGES = ("grpc", "grpc_status")
@@ -81,14 +83,28 @@ def current_java_home() -> str:
 
 def require_packages(master: str) -> None:
     """NoSparkError unless all packages for a session on ``master`` are installed, a moment ago at the latest."""
+    if is_installing():  # packages may be there without all of their files
+        raise NoSparkError(f"Packages are being installed here; {INSTALL_LOG} shows the progress of Spark's.")
     invalidate_caches()
     for package in (*PACKAGES, *CONNECT_PACKAGES * is_connect(master)):
         if find_spec(package) is None:
             raise NoSparkError(
-                f"{package} is not installed here. A running broker installs it in the background, and its Reports "
-                f"page shows how far that is. Without a broker, this command installs it: `{sys.executable} -m pip "
-                "install --require-hashes -r requirements/base.txt -r requirements/spark.txt`."
+                f"{package} is not installed here. In a checkout `make run` installs Spark in the background, and "
+                f"{INSTALL_LOG} shows the progress. This command installs it, too: `{sys.executable} -m pip install "
+                f"--require-hashes -r {PROJECT / 'requirements' / 'spark.txt'}`."
             )
+
+
+def is_installing() -> bool:
+    """Whether ``scripts/pip-install.sh`` is installing packages into this environment: it holds a lock then."""
+    try:
+        with open(INSTALL_LOCK) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def get_session(master: str, scratch: Path, reads_little: bool = False) -> "SparkSession":

@@ -40,7 +40,7 @@ def test_the_empty_page_explains_itself(open_page: OpenPage) -> None:
     report = page.locator('[data-report="skew"]')
     expect(report.get_by_text("Not run yet.")).to_be_visible()
     expect(report.get_by_role("button", name="Run Skew now")).to_be_visible()
-    expect(page.locator('[data-panel="spark"]')).to_contain_text("Spark: absent No report worker has started yet.")
+    expect(page.locator('[data-panel="spark"]')).to_be_hidden()
     expect(page.locator('[data-panel="lake"]')).to_contain_text("no lake yet")
 
 
@@ -82,6 +82,7 @@ def test_a_run_queued_for_long_asks_for_a_worker(open_page: OpenPage) -> None:
     queued = page.locator('[data-run="6"]')
     expect(queued).to_contain_text(re.compile(r"queued for 3 min.*; no report worker has started it"))
     expect(queued.get_by_role("button", name="Cancel run 6")).to_be_visible()
+    expect(page.locator('[data-panel="spark"]')).to_contain_text("Packages are being installed here; ")
 
 
 def test_earlier_runs_are_shown_on_request(open_page: OpenPage) -> None:

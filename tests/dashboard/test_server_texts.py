@@ -58,7 +58,6 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
     "report_notes.js": {
         "spark_jobs/hosting/lake_state.py": ("_read_stored",),
         "spark_jobs/hosting/runs.py": ("end_attempt",),
-        "spark_jobs/hosting/setup.py": (),
         "spark_jobs/hosting/spark_child.py": ("start_spark",),
         "spark_jobs/hosting/worker.py": ("carry_out", "conclude", "is_wanted"),
         "spark_jobs/job.py": (),
@@ -72,6 +71,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/run.py": ("read_facts", "run_report", "without_journal"),
         "spark_jobs/sources/commit_log_bounds.py": ("implausible_note",),
         "spark_jobs/spark/failures.py": ("sentence",),
+        "spark_jobs/spark/session.py": ("require_packages",),
     },
     "report_words.js": {"spark_jobs/output/words.py": ()},
     "refusals.js": {
@@ -95,8 +95,6 @@ OTHER_WORDS = {
     "the broker's engine answers again",
     "alert mail",  # a thread
     "%Y-%m-%d %H:%M UTC",
-    "spark set-up",
-    "no output",
     "invalid record",  # a key
     "at once",  # the name of a cause
     "request {0} of this connection is held already",  # a client's mistake that no page causes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_jobs import tasks
-from spark_jobs.hosting import lake_state, runs, setup, worker
+from spark_jobs.hosting import lake_state, runs, worker
 from spark_jobs.spark.session import is_running
 from tests.conftest import PROJECT, Manage
 from tests.fakes.redis_server import RedisServer
@@ -50,7 +50,6 @@ def test_a_schedule_of_a_broker_that_is_gone_starts_nothing(caplog: pytest.LogCa
 
 def test_what_a_worker_does_from_its_start_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[Any] = []
-    monkeypatch.setattr(setup, "begin", lambda: done.append("set-up"))
     monkeypatch.setattr(worker, "enqueue_forgotten", lambda: done.append("forgotten"))
     monkeypatch.setattr(worker, "keep_house", lambda: done.append("house"))
     monkeypatch.setattr(worker, "carry_out", done.append)
@@ -58,7 +57,7 @@ def test_what_a_worker_does_from_its_start_to_its_end(monkeypatch: pytest.Monkey
     tasks.on_worker_ready()
     tasks.run_report(5)
     tasks.on_worker_shutdown()
-    assert done == ["set-up", "forgotten", "house", 5, "end of Spark"]
+    assert done == ["forgotten", "house", 5, "end of Spark"]
 
 
 class Workers:

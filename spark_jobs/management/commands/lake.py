@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from spark_jobs.hosting.setup import scratch_folder
+from spark_jobs.hosting.worker import scratch_folder
 from spark_jobs.job import BrokerStore
 from spark_jobs.lake.storage import TABLES, lake_location
 from spark_jobs.management.commands.report import stores_for

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting.runs import stores
-from spark_jobs.hosting.setup import scratch_folder
+from spark_jobs.hosting.worker import scratch_folder
 from spark_jobs.job import DRAFT_PREFIX, MINUTE_MS, BrokerStore, Job, periods
 from spark_jobs.lake.storage import lake_location
 from spark_jobs.sources.commit_log_files import local_folder

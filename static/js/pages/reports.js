@@ -11,7 +11,6 @@ import { queryOf, writeQuery } from "../search_state.js";
 import { Schedules } from "./schedules.js";
 import { serverText } from "../text/server/texts.js";
 import { t } from "../text/translate.js";
-import { word } from "../text/words.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
@@ -155,6 +154,7 @@ function showRun(row, run) {
 }
 
 function doingText(run) {
+  if (run.status === "waiting") return ""; // the page says why, for all runs
   if (run.status === "queued" && !run.doing) return queuedText(run, isWorkerBusy, serverNow());
   return run.doing && run.status === "running" ? `${run.doing}, ${run.percent} %` : run.doing;
 }
@@ -178,10 +178,10 @@ function showFiles(row, run) {
   }
 }
 
-function showSpark(state) {
-  setAttribute(spark, "data-state", state.state);
-  setText(partOf(spark, "word"), t("Spark: {0}", word(state.state)));
-  setText(partOf(spark, "text"), state.state === "ready" ? "" : serverText(state.text));
+/** Says why runs wait for Spark, once for all of them. */
+function showSpark(problem) {
+  setText(spark, serverText(problem));
+  spark.hidden = !problem;
 }
 
 /** Starts a run with the form's parameters. Throws an Error with a sentence. */
@@ -276,15 +276,14 @@ async function refresh() {
       report.runs = report.runs.map(parseRun);
     }
     isWorkerBusy = answer.reports.some((report) => report.runs.some((run) => run.status === "running"));
-    showSpark(answer.spark);
+    showSpark(answer.spark_problem);
     known = answer.reports;
     if (location.hash.startsWith(SECTION)) opened.add(location.hash.slice(SECTION.length));
     showBrokers(answer.brokers);
     glances.show(known, (report) => report.name);
     reports.show(known.filter(isShown), (report) => report.name);
     goToReport();
-    const busy = answer.spark.state === "installing" || answer.reports.some((report) => report.runs.some((run) => ACTIVE.has(run.status)));
-    if (busy) wait = BUSY_MS;
+    if (answer.reports.some((report) => report.runs.some((run) => ACTIVE.has(run.status)))) wait = BUSY_MS;
   } catch (error) {
     setText(banner, error.message);
     banner.hidden = false;

@@ -11,7 +11,7 @@ const WORDS = {
   live: t("live"), stale: t("stale"), disconnected: t("disconnected"), connecting: t("connecting"), past: t("past"),
   page: t("page"), group: t("group"), topic: t("topic"), message: t("message"),
   queued: t("queued"), waiting: t("waiting"), running: t("running"), done: t("done"), failed: t("failed"),
-  cancelled: t("cancelled"), ready: t("ready"), absent: t("absent"), installing: t("installing"),
+  cancelled: t("cancelled"),
   created: t("created"), changed: t("changed"), deleted: t("deleted"),
   broker_away: t("broker away"), broker_draining: t("broker shuts down"), broker_refuses_messages: t("broker refuses messages"),
   holds_used_up: t("holds used up"), engine_busy: t("engine busy"), slaves_behind: t("slaves behind"), flush_behind: t("flush behind"),

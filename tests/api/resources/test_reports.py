@@ -9,10 +9,9 @@ import httpx
 import pytest
 
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.hosting import runs, schedules, setup
+from spark_jobs.hosting import runs, schedules
 from spark_jobs.hosting.schedules import Schedule
-from spark_jobs.hosting.setup import Environment
-from spark_jobs.models import ReportRun, SparkState, Status
+from spark_jobs.models import ReportRun, Status
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN = "/api/v1/reports/throughput/runs/7"
@@ -47,9 +46,9 @@ async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatc
     monkeypatch.setattr(runs, "take_up_lost_runs", answering(None))
     monkeypatch.setattr(runs, "last_runs", answering([run()]))
     monkeypatch.setattr(schedules, "schedules_of", answering([schedule]))
-    monkeypatch.setattr(setup, "read_environment", answering(Environment(SparkState.INSTALLING, "Downloading pyspark")))
+    monkeypatch.setattr(runs, "spark_problem", answering("pyspark is not installed here."))
     answer = (await client.get("/api/v1/reports")).json()
-    assert answer["spark"] == {"state": "installing", "text": "Downloading pyspark"}
+    assert answer["spark_problem"] == "pyspark is not installed here."
     assert [report["name"] for report in answer["reports"]] == list(REPORTS)
     report = answer["reports"][0]
     assert (report["name"], report["title"]) == ("throughput", "Throughput")

@@ -9,8 +9,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from spark_jobs.hosting import runs
-from spark_jobs.hosting.setup import write_environment
-from spark_jobs.models import ReportRun, SparkState, Status
+from spark_jobs.models import ReportRun, Status
 
 pytestmark = pytest.mark.django_db
 
@@ -31,14 +30,9 @@ def done(reports_dir: Path, *files: str) -> ReportRun:
     return run
 
 
-@pytest.mark.parametrize(
-    ("state", "status"),
-    [(SparkState.READY, Status.QUEUED), (SparkState.INSTALLING, Status.WAITING), (SparkState.ABSENT, Status.WAITING)],
-)
-def test_a_new_run_is_handed_over_once(sent: list[tuple[int, float]], state: SparkState, status: Status) -> None:
-    write_environment(state, "")
+def test_a_new_run_is_handed_over_once(sent: list[tuple[int, float]]) -> None:
     run = runs.start_run("throughput", {"from_ms": 5, "to_ms": None})
-    assert (run.status, run.parameters, sent) == (status, {"from_ms": 5, "to_ms": None}, [(run.pk, 0)])
+    assert (run.status, run.parameters, sent) == (Status.QUEUED, {"from_ms": 5, "to_ms": None}, [(run.pk, 0)])
 
 
 def test_a_second_run_of_a_report_is_refused(sent: list[tuple[int, float]]) -> None:

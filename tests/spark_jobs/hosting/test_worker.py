@@ -9,12 +9,12 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from spark_jobs.hosting import runs, setup, worker
+from spark_jobs.errors import NoJavaError, NoSparkError
+from spark_jobs.hosting import runs, worker
 from spark_jobs.hosting.lake_state import NotUnderWayError, begin_sync, cancel_sync, lake_state, read_stored
-from spark_jobs.hosting.setup import write_environment
 from spark_jobs.hosting.worker import Watch, carry_out
 from spark_jobs.job import DRAFT_PREFIX
-from spark_jobs.models import ReportRun, SparkState, Status
+from spark_jobs.models import ReportRun, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,8 @@ class FakeSpark:
 def fake(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, sent: Any) -> FakeSpark:
     settings.GLASSMQ_DATA_DIR = tmp_path
     settings.GLASSMQ_REPORTS_DIR = tmp_path / "reports"
-    monkeypatch.setattr(setup, "is_ready", lambda: True)
+    for what in ("require_packages", "find_java_home"):
+        monkeypatch.setattr(worker, what, lambda *_: None)
     spark = FakeSpark()
     monkeypatch.setattr(worker, "spark", lambda: spark)
     return spark
@@ -191,30 +192,20 @@ def test_a_run_is_carried_out_once(fake: FakeSpark) -> None:
     assert len(fake.orders) == 1
 
 
-@pytest.mark.parametrize(
-    ("state", "expected", "begins", "is_sent"),
-    [
-        (SparkState.INSTALLING, (Status.WAITING, "As it is.", ""), False, True),
-        (SparkState.ABSENT, (Status.WAITING, "As it is.", ""), True, True),
-        (SparkState.FAILED, (Status.FAILED, "", "As it is."), False, False),
-    ],
-)
-def test_without_spark_a_run_waits_until_it_is_installed(
-    sent: list[tuple[int, float]],
-    monkeypatch: pytest.MonkeyPatch,
-    state: SparkState,
-    expected: tuple[Status, str, str],
-    begins: bool,
-    is_sent: bool,
+@pytest.mark.parametrize(("what", "error"), [("find_java_home", NoJavaError), ("require_packages", NoSparkError)])
+def test_without_spark_or_java_a_run_waits_and_says_why(
+    fake: FakeSpark, sent: Any, monkeypatch: pytest.MonkeyPatch, what: str, error: type[Exception]
 ) -> None:
-    begun: list[bool] = []
-    monkeypatch.setattr(setup, "is_ready", lambda: False)
-    monkeypatch.setattr(setup, "begin", lambda: begun.append(True))
-    write_environment(state, "As it is.")
+    def refuse(*_: Any) -> None:
+        raise error("There is none.")
+
+    monkeypatch.setattr(worker, what, refuse)
     run = carried_out()
-    assert (run.status, run.doing, run.error) == expected
-    assert begun == [True] * begins
-    assert sent == [(run.pk, worker.LOOK_AGAIN_S)] * is_sent
+    assert (run.status, run.doing, runs.spark_problem()) == (Status.WAITING, "There is none.", "There is none.")
+    assert sent == [(run.pk, worker.LOOK_AGAIN_S)]
+    monkeypatch.setattr(worker, what, lambda *_: None)
+    assert carried_on(run).status == Status.DONE
+    assert runs.spark_problem() == ""
 
 
 def test_old_runs_and_drafts_of_killed_attempts_make_room(

@@ -65,11 +65,6 @@ export const REPORT_NOTES = [
   noop("The Spark server does not answer. With use_ssl=true, or with a token and another host than localhost, it has to speak TLS."),
   noop("Spark's Java has ended or does not answer: {0}."),
   noop("Spark did not start within {0} minutes. (A cluster needs an executor with free cores and memory.)"),
-  noop("Installing Spark and its packages: a download of about 630 MB, which takes some minutes."),
-  noop("The installation of Spark ended without a result. It begins again when the report worker starts."),
-  noop("No report worker has started yet."),
-  noop("Spark {0} is ready."),
-  noop("Setting Spark up failed; the report worker's log says why."),
-  noop("Spark could not be installed ({0}). The report worker tries again when it starts."),
-  noop("Spark cannot be installed here, since this environment has neither pip nor uv."),
+  noop("Packages are being installed here; {0} shows the progress of Spark's."),
+  noop("{0} is not installed here. In a checkout `make run` installs Spark in the background, and {1} shows the progress. This command installs it, too: `{2} -m pip install --require-hashes -r {3}`."),
 ];

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import time
 from contextlib import redirect_stdout
 from io import StringIO
@@ -53,12 +55,21 @@ async def test_other_paths_are_refused(port: FakePort, path: str) -> None:
 @pytest.fixture
 def site(manage: Manage) -> str:
     """The address of a broker of its own that asks for a token."""
+    start_broker(manage)
+    return site_of(manage)
+
+
+def site_of(manage: Manage) -> str:
+    return f"127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}"
+
+
+def start_broker(manage: Manage) -> "subprocess.Popen[str]":
     process = manage.start("broker", "--no-schedules", GLASSMQ_API_TOKEN=TOKEN)
     assert process.stdout is not None
     for line in process.stdout:
         if "To stop" in line:
             break
-    return f"127.0.0.1:{manage.environment['GLASSMQ_WEB_PORT']}"
+    return process
 
 
 def heard(socket: ClientConnection, kind: str) -> dict[str, Any]:
@@ -145,15 +156,55 @@ def held_pops(http: httpx.Client) -> list[Any]:
     return [hold for hold in http.get("/holds").json()["holds"] if hold["group"] == "pop"]
 
 
-def output_of_the_guides_consumer(site: str) -> str:
-    """What the Python program of docs/api.md prints."""
+def programs_of_the_guide(site: str) -> list[str]:
+    """The Python programs of docs/api.md, for this site."""
     guide = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
-    program = program.replace("localhost:8000", site)
+    found = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    return [program.replace("localhost:8000", site) for program in found]
+
+
+def output_of_the_guides_consumer(site: str) -> str:
+    program, _ = programs_of_the_guide(site)
     program = program.replace("httpx.Client(", f"httpx.Client(headers={{'Authorization': 'Bearer {TOKEN}'}}, ")
     with redirect_stdout(StringIO()) as printed:
         exec(program, {})
     return printed.getvalue()
+
+
+def test_the_guides_member_acknowledges_what_it_prints_and_connects_again(manage: Manage) -> None:
+    broker, site = start_broker(manage), site_of(manage)
+    _, program = programs_of_the_guide(site)
+    header = f"additional_headers={{'Authorization': 'Bearer {TOKEN}'}}, "
+    command = [sys.executable, "-u", "-c", program.replace("max_size", f"{header}max_size")]
+    with httpx.Client(base_url=f"http://{site}/api/v1", headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+
+        def publish(*bodies: str) -> None:
+            messages = [{"body": body, "queue_id": 0} for body in bodies]
+            http.post("/topics/orders/messages", json={"messages": messages}).raise_for_status()
+
+        def committed() -> list[int]:
+            offsets = http.get("/groups/mailing/offsets").raise_for_status().json()["offsets"]
+            return [one["offset"] for one in offsets if (one["topic"], one["queue_id"]) == ("orders", 0)]
+
+        without_topic = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (without_topic.returncode, without_topic.stdout) == (1, "") and "topic orders" in without_topic.stderr
+        publish(*"abc")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as member:
+            try:
+                assert member.stdout is not None
+                assert [member.stdout.readline() for _ in range(3)] == ["a\n", "b\n", "c\n"]
+                broker.terminate()
+                broker.communicate(timeout=60)
+                start_broker(manage)
+                publish("d")
+                lines = iter(member.stdout.readline, "")
+                assert next(line for line in lines if line not in ("a\n", "b\n", "c\n")) == "d\n"
+                deadline = time.monotonic() + 60
+                while committed() != [4] and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                assert committed() == [4]
+            finally:
+                member.kill()
 
 
 def test_without_the_token_nothing_but_the_probes(site: str) -> None:

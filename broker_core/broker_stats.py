@@ -243,9 +243,9 @@ class BrokerStatsManager:
     """RocketMQ's BrokerStatsManager.
 
     ``topic_put`` is by topic, the others by (topic, group): ``group_ack`` counts acknowledgements of popped messages,
-    ``group_ck`` their check points; neither counts pops in order. ``committed`` and ``rolled_back`` are transactions
-    that ended. ``found`` counts the pulls that returned messages. From ``next_sample_ns`` on, ``sample`` must be called
-    before the next addition.
+    ``group_ck`` their check points; neither counts pops in order, nor what is sent in the name of a group that does not
+    exist. ``committed`` and ``rolled_back`` are transactions that ended. ``found`` counts the pulls that returned
+    messages. From ``next_sample_ns`` on, ``sample`` must be called before the next addition.
     """
 
     def __init__(self, now: Now) -> None:

@@ -111,7 +111,7 @@ class Acknowledgements:
             wake_freed(context)
         for request, reply in answers:
             command: AckMessage = request.command
-            if not command.order:
+            if not command.order and command.consumer_group in context.subscription_groups:  # any name may be sent
                 nums = reply.messages + len(reply.late)
                 context.stats.group_ack.add(((command.topic, command.consumer_group), nums, 0, now.mono_ns))
             if reply.late:

@@ -165,6 +165,17 @@ def test_statistics_count_check_points_and_acknowledgements_of_popped_messages()
     assert data(bench, "GROUP_ACK_NUMS", "orders@g").minute.sum == 4
 
 
+def test_statistics_count_no_acknowledgements_of_groups_that_do_not_exist() -> None:
+    bench = Bench()
+    bench.send("orders", b"1")
+    reply = take(bench)
+    ack(bench, reply)
+    for number in range(3):
+        late = msgspec.structs.replace(ack_of(reply), consumer_group=f"nobody-{number}")
+        assert bench.call(late) == c.Acknowledged(messages=0, late=[0])
+    assert bench.context.stats.group_ack.keys() == [("orders", "g")]
+
+
 def test_statistics_count_no_check_points_of_pops_in_order() -> None:
     bench = Bench()
     bench.send("orders", b"1")

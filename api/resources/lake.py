@@ -99,11 +99,7 @@ async def delete_sync(request: Request[Params]) -> Answer:
 
     The rounds that were written stay in the lake, and the next fill continues after them.
     """
-
-    try:
-        await ask(lake_state.cancel_sync)
-    except lake_state.NotUnderWayError as error:
-        raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
+    await ask(lake_state.cancel_sync)
     return Answer(body=await _read_view(request.params.broker))
 
 

@@ -13,7 +13,7 @@ from django_celery_beat.models import PeriodicTask
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.hosting import runs
-from spark_jobs.hosting.schedules import Schedule, crontab_of, described
+from spark_jobs.hosting.schedules import Schedule, change_entry, crontab_of, described
 from spark_jobs.lake.storage import is_local
 from spark_jobs.models import ACTIVE, ReportRun, Status
 
@@ -25,10 +25,6 @@ SCHEDULE_NAME = "Lake, hourly"
 FIRST_CRON = "15 * * * *"
 KEPT_S = 5.0
 """How long a lake in S3 is shown before it is read again, in seconds."""
-
-
-class NotUnderWayError(LookupError):
-    """The report worker is not filling the lake. The message is a sentence."""
 
 
 class StoredLake(NamedTuple):
@@ -128,22 +124,16 @@ def find_active() -> ReportRun | None:
     return ReportRun.objects.filter(report=runs.LAKE, status__in=ACTIVE).first()
 
 
-def begin_sync(*, with_bodies: bool = False, broker: str = "", requested_by: str = "person") -> None:
-    """Have the report worker fill the lake from the stores of all brokers, or of one.
-
-    RunActiveError if it does already; NoWorkerError; UnknownBrokerError.
-    """
-    try:
-        runs.start_run(runs.LAKE, {"with_bodies": with_bodies, "broker": broker or None}, requested_by)
-    except runs.RunActiveError as error:
-        raise runs.RunActiveError("The lake is being filled already.") from error
+def begin_sync(*, with_bodies: bool = False, broker: str = "") -> ReportRun:
+    """Have the report worker fill the lake from the stores of all brokers, or of one. Errors are those of start_run."""
+    return runs.start_run(runs.LAKE, {"with_bodies": with_bodies, "broker": broker or None})
 
 
 def cancel_sync() -> None:
-    """Stop the fill that runs or waits. NotUnderWayError when there is none."""
+    """Stop the fill that runs or waits. UnknownReportError when there is none."""
     active = find_active()
     if active is None or not runs.cancel(active):
-        raise NotUnderWayError(
+        raise runs.UnknownReportError(
             "The report worker is not filling the lake. (One that `manage.py lake sync` fills is "
             "cancelled by Ctrl-C there.)"
         )
@@ -157,14 +147,12 @@ def read_schedule() -> Schedule | None:
 
 def change_schedule(cron: str | None, enabled: bool | None) -> Schedule:
     """Change when, or whether, the lake is filled automatically. BadCronError."""
-    task = _task() or PeriodicTask(name=SCHEDULE_NAME, task=SYNC_TASK, enabled=False, crontab=crontab_of(FIRST_CRON))
-    if cron is not None:
-        task.crontab, task.interval, task.solar, task.clocked = crontab_of(cron), None, None, None
-    if enabled is not None:
-        task.enabled = enabled
-    task.last_run_at = None  # otherwise it would run at once for a time at which it was off
-    task.save()
-    return described(task)
+    task = _task()
+    if task is None:
+        task = PeriodicTask.objects.create(
+            name=SCHEDULE_NAME, task=SYNC_TASK, enabled=False, crontab=crontab_of(FIRST_CRON)
+        )
+    return change_entry(task, cron=cron, enabled=enabled)
 
 
 def _task() -> PeriodicTask | None:

@@ -8,11 +8,10 @@ import re
 import shutil
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from celery import Celery
+from celery import current_app
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -30,11 +29,10 @@ RUN_TASK = "spark_jobs.run_report"
 LAKE = "lake"
 """The name of the runs that fill the lake."""
 LAST_RUNS = 5
-LISTED_RUNS = 100
 LOST_AFTER = timedelta(seconds=60)
 """A worker without a sign of life for so long has ended, and its run with it."""
 SEND_AGAIN_AFTER = timedelta(minutes=10)
-"""A run that waits for so long is handed over again: its message may be lost with a queue or with a worker."""
+"""A run that waits for so long is handed over again."""
 RETRY_AFTER_S = (5, 60)
 """Pauses before the next attempts, if the cause of the failure may pass."""
 _FILE_NAME = re.compile(r"[a-z0-9_]+\.(json|html|csv|parquet)")
@@ -132,20 +130,9 @@ def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person
     return run
 
 
-@cache
-def sender() -> Celery:
-    """A Celery application that only sends: the web process has no other."""
-    app = Celery("glassmq-reports", set_as_current=False)
-    app.config_from_object("django.conf:settings", namespace="CELERY")
-    for option, value in app.conf.broker_transport_options.items():
-        if "folder" in option:
-            Path(value).mkdir(mode=0o700, parents=True, exist_ok=True)
-    return app
-
-
 def enqueue(run_id: int, delay_s: float = 0) -> None:
     """Hand a run to the report worker. A run that is handed over twice is carried out once."""
-    sender().send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
+    current_app.send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
 
 
 def try_to_enqueue(run_id: int, delay_s: float = 0) -> None:
@@ -172,7 +159,7 @@ def list_runs(name: str) -> list[ReportRun]:
     """The newest runs of a report, newest first."""
     require_report(name)
     take_up_lost_runs()
-    return list(ReportRun.objects.filter(report=name)[:LISTED_RUNS])
+    return list(ReportRun.objects.filter(report=name))
 
 
 def cancel_or_remove(name: str, run_id: int) -> ReportRun | None:
@@ -242,15 +229,15 @@ def file_of(name: str, run_id: int, file: str) -> Path:
     return Path(settings.GLASSMQ_REPORTS_DIR) / run.folder / file
 
 
-def take_up_lost_runs() -> None:
+def take_up_lost_runs(waited: timedelta = SEND_AGAIN_AFTER) -> None:
     """Try the runs again whose worker has ended, or write that they failed. Their own worker no longer can.
 
-    Runs that have waited for a long time are handed over again.
+    Runs that have ``waited`` for so long are handed over again: their messages may be lost with a queue or a worker.
     """
     now = timezone.now()
     for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=now - LOST_AFTER):
         end_attempt(run, "The report worker ended while it ran this report.", passing=True)
-    for run in ReportRun.objects.filter(status__in=NOT_BEGUN, heartbeat__lt=now - SEND_AGAIN_AFTER):
+    for run in ReportRun.objects.filter(status__in=NOT_BEGUN, heartbeat__lt=now - waited):
         still = ReportRun.objects.filter(pk=run.pk, status=run.status, heartbeat=run.heartbeat)
         if still.update(heartbeat=now):  # otherwise another process has taken it up
             try_to_enqueue(run.pk)

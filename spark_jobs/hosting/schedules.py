@@ -99,7 +99,7 @@ def parameters_at(report: str, now: datetime, about: Parameters = EVERYTHING) ->
     if last_hours is not None:
         to_ms = now_ms // MINUTE_MS * MINUTE_MS
         return parameters | {"from_ms": to_ms - last_hours * HOUR_MS, "to_ms": to_ms}
-    if REPORTS[report].is_daily:
+    if report in REPORTS and REPORTS[report].is_daily:
         today = now_ms // DAY_MS * DAY_MS
         return parameters | {"from_ms": today - DAY_MS, "to_ms": today, "compare": True}
     return parameters
@@ -190,21 +190,27 @@ def change(
 
     It runs at its next time from now on. NoScheduleError, BadCronError, ScheduleExistsError.
     """
-    changed = {"date_changed"}  # only these fields are written, because a beat may write the last run meanwhile
     with transaction.atomic():
         task = _find(report, number)
-        if cron is not None:
-            task.crontab, task.interval, task.solar, task.clocked = crontab_of(cron), None, None, None
-            task.last_run_at = None
-            changed |= {"crontab", "interval", "solar", "clocked", "last_run_at"}
-        if parameters is not None:
-            task.kwargs = parameters.encode()
-            changed |= {"kwargs"}
-        if enabled is not None and enabled != task.enabled:
-            task.enabled, task.last_run_at = enabled, None
-            changed |= {"enabled", "last_run_at"}
+        schedule = change_entry(task, cron=cron, enabled=enabled, parameters=parameters)
         _refuse_twice(report, [other for other in tasks_of(report) if other.pk != number], task)
-        task.save(update_fields=changed)
+    return schedule
+
+
+def change_entry(
+    task: PeriodicTask, *, cron: str | None, enabled: bool | None, parameters: Parameters | None = None
+) -> Schedule:
+    """``change`` of an entry of any task. BadCronError."""
+    changed: dict[str, Any] = {}  # only these fields are written, because a beat may write the last run meanwhile
+    if cron is not None:
+        changed |= {"crontab": crontab_of(cron), "interval": None, "solar": None, "clocked": None, "last_run_at": None}
+    if parameters is not None:
+        changed |= {"kwargs": parameters.encode()}
+    if enabled is not None and enabled != task.enabled:
+        changed |= {"enabled": enabled, "last_run_at": None}  # else it would run at once for a time at which it was off
+    for name, value in changed.items():
+        setattr(task, name, value)
+    task.save(update_fields={*changed, "date_changed"})
     return described(task)
 
 

@@ -12,11 +12,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from django.utils import timezone
 
@@ -25,21 +25,15 @@ logger = logging.getLogger(__name__)
 PROJECT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "spark_jobs.hosting.spark_child")
 LOOK_S = 0.1
-"""How often a watcher is asked whether the job is still wanted."""
+"""The longest time between two calls of a job's ``Watch``."""
 END_GRACE_S = 5.0
 """How long Java may take to remove its files, or the session at a Connect server to be closed."""
 LOG_BYTES = 1024 * 1024
 """The size of the beginning of a job's log that is kept."""
 
 
-class Watcher(Protocol):
-    """Follows a job, and decides whether it goes on."""
-
-    def progress(self, percent: int, doing: str) -> None:
-        """Called with the job's progress."""
-
-    def is_wanted(self) -> bool:
-        """Whether the job may go on. Called every LOOK_S; after False the child is ended."""
+Watch = Callable[[int, str], bool]
+"""Called with a job's progress every LOOK_S or more often. Returns whether it goes on; otherwise the child is ended."""
 
 
 class SparkProcess:
@@ -58,17 +52,17 @@ class SparkProcess:
         """The child's process id, while there is one."""
         return None if self._child is None else self._child.pid
 
-    def run(self, order: dict[str, Any], log: Path, watcher: Watcher) -> dict[str, Any]:
+    def run(self, order: dict[str, Any], log: Path, watch: Watch) -> dict[str, Any]:
         """Have the child carry out a job, and write its output to ``log``.
 
         Returns the last answer of ``spark_child``, or ``{"gone": exit code}`` if the child ended without an answer, for
-        example because the watcher did not want the job any more. OSError if the child cannot be started.
+        example because ``watch`` returned False. OSError if the child cannot be started.
         """
         with self._lock:
             log.parent.mkdir(parents=True, exist_ok=True)
             with open(log, "ab") as self._log:
                 try:
-                    answer = self._do(order, watcher)
+                    answer = self._do(order, watch)
                 finally:
                     self._log = None
             self._used = timezone.now()
@@ -90,7 +84,7 @@ class SparkProcess:
         with self._lock:
             self._end()
 
-    def _do(self, order: dict[str, Any], watcher: Watcher) -> dict[str, Any]:
+    def _do(self, order: dict[str, Any], watch: Watch) -> dict[str, Any]:
         if self._child is None or self._child.poll() is not None:
             self._end()
             self._start()
@@ -99,6 +93,7 @@ class SparkProcess:
         assert child.stdin is not None
         with suppress(OSError):  # the child has ended, as its missing answer says
             os.write(child.stdin.fileno(), json.dumps(order).encode() + b"\n")
+        percent, doing = 0, "starting Spark"
         while True:
             with suppress(queue.Empty):
                 answer = self._answers.get(timeout=LOOK_S)
@@ -106,8 +101,8 @@ class SparkProcess:
                     return {"gone": child.wait()}
                 if "progress" not in answer:
                     return answer
-                watcher.progress(*answer["progress"])
-            if not watcher.is_wanted():
+                percent, doing = answer["progress"]
+            if not watch(percent, doing):
                 self._end()
 
     def _start(self) -> None:

@@ -55,7 +55,7 @@ def carry_out(run_id: int) -> None:
         return  # another worker has it
     for draft in (Path(settings.GLASSMQ_REPORTS_DIR) / run.report).glob(f"{DRAFT_PREFIX}*"):  # of a killed attempt
         shutil.rmtree(draft, ignore_errors=True)
-    watch = Watch(run)
+    watch = RunWatch(run)
     try:
         answer = spark().run(order_for(run), runs.log_of(run), watch)
     except OSError as error:
@@ -101,7 +101,7 @@ def order_for(run: ReportRun) -> dict[str, Any]:
     }
 
 
-def conclude(run: ReportRun, watch: "Watch", answer: dict[str, Any]) -> None:
+def conclude(run: ReportRun, watch: "RunWatch", answer: dict[str, Any]) -> None:
     """Write how the run ended, or have it tried again."""
     if "done" in answer:
         conclude_done(run, answer["done"])
@@ -140,7 +140,7 @@ def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
     )
 
 
-class Watch:
+class RunWatch:
     """Writes a run's progress and heartbeat to the database, and ends the run when it is cancelled or takes too long.
 
     ``stopped_by`` is "cancel", or a sentence with the limit that the run has exceeded.
@@ -150,52 +150,38 @@ class Watch:
         self.stopped_by = ""
         self._run = run
         self._begun = self._written = timezone.now()
-        self._percent = 0
-        self._doing = "starting Spark"
 
-    def progress(self, percent: int, doing: str) -> None:
-        """Remember the progress, for the next write to the database."""
-        self._percent, self._doing = percent, doing
-
-    def is_wanted(self) -> bool:
+    def __call__(self, percent: int, doing: str) -> bool:
         """Whether the run may go on."""
-        if self.stopped_by:
-            return False
         seconds = (timezone.now() - self._begun).total_seconds()
         if seconds > TIME_LIMIT_S:
             self.stopped_by = f"It took longer than {TIME_LIMIT_S / 60:g} minutes and was stopped."
-        elif self._percent == 0 and seconds > START_LIMIT_S:
+        elif percent == 0 and seconds > START_LIMIT_S:
             self.stopped_by = (
                 f"Spark did not start within {START_LIMIT_S / 60:g} minutes. (A cluster needs an executor with free "
                 "cores and memory.)"
             )
         else:
             try:
-                self._look()
+                self._look(percent, doing)
             except DatabaseError:
                 logger.exception("Run %d could not be watched for a moment.", self._run.pk)
         return not self.stopped_by
 
-    def _look(self) -> None:
+    def _look(self, percent: int, doing: str) -> None:
         attempt = runs.attempt_of(self._run)
         cancelled = attempt.values_list("cancel_requested", flat=True).first()
         if cancelled is not False:  # cancelled, or another attempt has taken this one's place
             self.stopped_by = "cancel"
         elif timezone.now() - self._written > timedelta(seconds=HEARTBEAT_S):
             self._written = timezone.now()
-            attempt.update(heartbeat=self._written, percent=self._percent, doing=self._doing)
+            attempt.update(heartbeat=self._written, percent=percent, doing=doing)
 
 
 def remove_old_runs(report: str) -> None:
     """Remove all but the newest ended runs of a report."""
     for run in ReportRun.objects.filter(report=report).exclude(status__in=ACTIVE)[KEPT_RUNS:]:
         runs.remove(run)
-
-
-def enqueue_forgotten() -> None:
-    """Enqueue the waiting runs again, because a killed worker may have taken their messages with it."""
-    for run in ReportRun.objects.filter(status__in=NOT_BEGUN):
-        runs.enqueue(run.pk)
 
 
 def keep_house() -> threading.Event:

@@ -59,7 +59,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/hosting/lake_state.py": ("_read_stored",),
         "spark_jobs/hosting/runs.py": ("end_attempt",),
         "spark_jobs/hosting/spark_child.py": ("start_spark",),
-        "spark_jobs/hosting/worker.py": ("carry_out", "conclude", "is_wanted"),
+        "spark_jobs/hosting/worker.py": ("carry_out", "conclude", "__call__"),
         "spark_jobs/job.py": (),
         "spark_jobs/lake/delta.py": ("open",),
         "spark_jobs/lake/gaps.py": ("read_gaps",),

@@ -4,60 +4,79 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.utils import timezone
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from spark_jobs import tasks
-from spark_jobs.hosting import lake_state, runs, worker
+from spark_jobs.hosting import runs, worker
+from spark_jobs.models import ReportRun
 from spark_jobs.spark.session import is_running
 from tests.conftest import PROJECT, Manage
 from tests.fakes.redis_server import RedisServer
 from tests.spark_jobs.stores import make_store
 
 
-def test_a_schedule_starts_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(runs, "start_run", lambda *args, requested_by: started.append((*args, requested_by)))
-    monkeypatch.setattr(lake_state, "begin_sync", lambda **asked: started.append(asked))
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(runs, "start_run", lambda *args, requested_by: calls.append((*args, requested_by)))
+    return calls
+
+
+def test_a_schedule_starts_a_run(started: list[tuple[Any, ...]]) -> None:
     tasks.run_scheduled("throughput", topic="orders")
     tasks.lake_sync(with_bodies=True)
-    [(report, asked, by), fill] = started
-    assert (report, asked["topic"], by) == ("throughput", "orders", "schedule")
-    assert fill == {"with_bodies": True, "requested_by": "schedule"}
+    parameters = {"topic": "orders", "consumer_group": None, "broker": None}
+    assert started == [
+        ("throughput", parameters, "schedule"),
+        ("lake", {"with_bodies": True}, "schedule"),
+    ]
 
 
-@pytest.mark.parametrize("task", [lambda: tasks.run_scheduled("throughput"), tasks.lake_sync])
-def test_a_schedule_passes_over_what_is_under_way(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, task: Callable[[], None]
+@pytest.mark.django_db
+@pytest.mark.parametrize("task", [tasks.run_scheduled, tasks.lake_sync])
+def test_what_two_schedulers_send_starts_one_run(started: list[tuple[Any, ...]], task: Any) -> None:
+    each = IntervalSchedule.objects.create(every=1, period=IntervalSchedule.HOURS)
+    name = PeriodicTask.objects.create(name="each hour", task=task.name, interval=each).name
+    for _ in range(2):
+        task.push_request(periodic_task_name=name)
+        task(*["throughput"] * (task is tasks.run_scheduled))
+        task.pop_request()
+    assert len(started) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("report", "about", "said"),
+    [
+        ("skew", {}, "is under way; cancel it, or wait for it."),
+        ("throughput", {"broker": "gone"}, "There is no store of a broker 'gone' here"),
+        ("gone", {}, "There is no report 'gone'"),
+    ],
+)
+def test_a_schedule_whose_run_cannot_start_says_why(
+    caplog: pytest.LogCaptureFixture, report: str, about: dict[str, Any], said: str
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise runs.RunActiveError("Run 3 is under way.")
-
-    monkeypatch.setattr(runs, "start_run", refuse)
-    monkeypatch.setattr(lake_state, "begin_sync", refuse)
-    task()
-    assert "Run 3 is under way." in caplog.text
-
-
-def test_a_schedule_of_a_broker_that_is_gone_starts_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    tasks.run_scheduled("throughput", broker="gone")
-    assert "There is no store of a broker 'gone' here" in caplog.text
+    ReportRun.objects.create(report="skew", heartbeat=timezone.now())
+    tasks.run_scheduled(report, **about)
+    assert said in caplog.text
 
 
 def test_what_a_worker_does_from_its_start_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[Any] = []
-    monkeypatch.setattr(worker, "enqueue_forgotten", lambda: done.append("forgotten"))
+    monkeypatch.setattr(runs, "take_up_lost_runs", lambda waited: done.append(waited.total_seconds()))
     monkeypatch.setattr(worker, "keep_house", lambda: done.append("house"))
     monkeypatch.setattr(worker, "carry_out", done.append)
     monkeypatch.setattr(worker, "spark", lambda: SimpleNamespace(end=lambda: done.append("end of Spark")))
     tasks.on_worker_ready()
     tasks.run_report(5)
     tasks.on_worker_shutdown()
-    assert done == ["forgotten", "house", 5, "end of Spark"]
+    assert done == [0, "house", 5, "end of Spark"]
 
 
 class Workers:

@@ -13,12 +13,10 @@ class Watching:
         self.is_over = False
         self._waiting = [in_the_middle]
 
-    def progress(self, percent: int, doing: str) -> None:
+    def __call__(self, percent: int, doing: str) -> bool:
         self.steps.append(percent)
         if 5 < percent < 70 and self._waiting:
             self._waiting.pop()()
-
-    def is_wanted(self) -> bool:
         return not self.is_over
 
     def give_up(self) -> None:

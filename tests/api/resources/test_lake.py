@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from spark_jobs.hosting import lake_state
-from spark_jobs.hosting.lake_state import LakeState, NotUnderWayError, StoredLake
-from spark_jobs.hosting.runs import NoWorkerError
+from spark_jobs.hosting.lake_state import LakeState, StoredLake
+from spark_jobs.hosting.runs import NoWorkerError, UnknownReportError
 from spark_jobs.hosting.schedules import BadCronError, Schedule
 from spark_jobs.lake.lake import Dropped, Lake
 from spark_jobs.lake.tasks import Gap, LakeFile
@@ -155,7 +155,7 @@ async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytes
     assert (await client.get("/api/v1/lake")).json()["status"] == "cancelled"
 
     def nothing() -> None:
-        raise NotUnderWayError("The report worker is not filling the lake.")
+        raise UnknownReportError("The report worker is not filling the lake.")
 
     monkeypatch.setattr(lake_state, "cancel_sync", nothing)
     answer = await client.delete("/api/v1/lake/sync")

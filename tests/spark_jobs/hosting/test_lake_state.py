@@ -15,13 +15,11 @@ from broker_core.formats import lake_position
 from spark_jobs.hosting import lake_state, runs
 from spark_jobs.hosting.lake_state import (
     LakeState,
-    NotUnderWayError,
     begin_sync,
     cancel_sync,
     change_schedule,
     read_stored,
 )
-from spark_jobs.hosting.runs import RunActiveError
 from spark_jobs.hosting.schedules import BadCronError
 from spark_jobs.lake.lake import Dropped
 from spark_jobs.models import NOT_BEGUN, ReportRun, Status
@@ -166,12 +164,10 @@ def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:
 @pytest.mark.usefixtures("store")
 def test_a_second_fill_is_refused_while_one_is_under_way(sent: list[tuple[int, float]]) -> None:
     assert state().status == ""
-    begin_sync(with_bodies=True, requested_by="schedule")
-    run = ReportRun.objects.get()
-    assert (run.report, run.requested_by) == (runs.LAKE, "schedule")
-    assert run.parameters == {"with_bodies": True, "broker": None}
+    run = begin_sync(with_bodies=True)
+    assert (run.report, run.parameters) == (runs.LAKE, {"with_bodies": True, "broker": None})
     assert (state().status, state().active, state().ended) == ("queued", run, None)
-    with pytest.raises(RunActiveError, match="being filled already"):
+    with pytest.raises(runs.RunActiveError, match=f"Run {run.pk} of lake is under way"):
         begin_sync()
     assert sent == [(run.pk, 0)]
     runs.start_run("throughput", {})
@@ -192,7 +188,7 @@ def test_the_state_has_the_fill_under_way_and_the_last_one_that_has_ended() -> N
 
 @pytest.mark.usefixtures("store", "sent")
 def test_a_fill_is_cancelled_whether_it_runs_or_waits() -> None:
-    with pytest.raises(NotUnderWayError, match=r"is not filling the lake.*Ctrl-C"):
+    with pytest.raises(runs.UnknownReportError, match=r"is not filling the lake.*Ctrl-C"):
         cancel_sync()
     begin_sync()
     cancel_sync()

@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import Any
 
 import pytest
 from django.apps import apps
@@ -11,7 +10,6 @@ from django.utils import timezone
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
 
 from config.celery import app
-from spark_jobs import tasks
 from spark_jobs.hosting import lake_state, runs, schedules
 from spark_jobs.hosting.schedules import (
     RUN_SCHEDULED_TASK,
@@ -267,15 +265,3 @@ def test_a_schedule_that_is_switched_off_or_removed_claims_nothing() -> None:
     made = add("hold_time", DAILY, enabled=False)
     assert not claim(made.name)
     assert not claim("removed")
-
-
-@pytest.mark.parametrize("task", [tasks.run_scheduled, tasks.lake_sync])
-def test_what_two_schedulers_send_starts_one_run(monkeypatch: pytest.MonkeyPatch, task: Any) -> None:
-    started: list[str] = []
-    monkeypatch.setattr(runs, "start_run", lambda name, *_, **__: started.append(name))
-    name = claimed_before(minutes=50).name
-    for _ in range(2):
-        task.push_request(periodic_task_name=name)
-        task(*["throughput"] * (task is tasks.run_scheduled))
-        task.pop_request()
-    assert len(started) == 1

@@ -45,18 +45,17 @@ for line in sys.stdin:
 """
 
 
-class FakeWatcher:
-    """Notes the progress, and does something whenever it is asked; ``is_wanted`` says what that returns."""
+class Watching:
+    """Notes the progress of a job, and does something from its first progress on; that says whether it goes on."""
 
     def __init__(self, act: Callable[[], bool] = lambda: True) -> None:
         self.seen: list[tuple[int, str]] = []
         self._act = act
 
-    def progress(self, percent: int, doing: str) -> None:
-        self.seen.append((percent, doing))
-
-    def is_wanted(self) -> bool:
-        return not self.seen or self._act()
+    def __call__(self, percent: int, doing: str) -> bool:
+        if percent:
+            self.seen.append((percent, doing))
+        return not percent or self._act()
 
 
 @pytest.fixture
@@ -73,56 +72,47 @@ Start = Callable[..., SparkProcess]
 
 
 def test_a_job_is_done_and_the_child_kept_for_the_next(start: Start, tmp_path: Path) -> None:
-    process, watcher = start(), FakeWatcher()
-    first = process.run({"job": "good"}, tmp_path / "new" / "log", watcher)
-    assert watcher.seen == [(40, "reading")]
+    process, watching = start(), Watching()
+    first = process.run({"job": "good"}, tmp_path / "new" / "log", watching)
+    assert watching.seen == [(40, "reading")]
     assert first == {"done": {"pid": process.pid}}
-    assert process.run({"job": "good"}, tmp_path / "log", FakeWatcher()) == first
+    assert process.run({"job": "good"}, tmp_path / "log", Watching()) == first
 
 
 @pytest.mark.parametrize("order", [{"job": "talks", "passing": True}, {"job": "torn"}])
 def test_a_child_with_a_broken_spark_is_replaced(start: Start, tmp_path: Path, order: dict[str, Any]) -> None:
     process = start()
-    process.run(order, tmp_path / "log", FakeWatcher())
+    process.run(order, tmp_path / "log", Watching())
     assert process.pid is None
-    assert "done" in process.run({"job": "good"}, tmp_path / "log", FakeWatcher())
+    assert "done" in process.run({"job": "good"}, tmp_path / "log", Watching())
 
 
-def test_a_child_whose_job_failed_is_kept(start: Start, tmp_path: Path) -> None:
-    process = start()
-    assert process.run({"job": "talks", "passing": False}, tmp_path / "log", FakeWatcher())["failed"] == "It failed."
-    assert process.pid is not None
-
-
-def test_an_idle_child_is_ended(start: Start, tmp_path: Path) -> None:
-    process = start()
-    process.run({"job": "good"}, tmp_path / "log", FakeWatcher())
-    process.end_if_idle()
-    assert process.pid is not None
-    process._used -= timedelta(hours=1)
-    process.end_if_idle()
-    assert process.pid is None
-
-
-def test_a_child_at_work_is_not_idle(start: Start, tmp_path: Path) -> None:
+def test_a_child_is_ended_when_it_has_been_idle_and_not_at_work(start: Start, tmp_path: Path) -> None:
     process = start(idle=timedelta(0))
     pids: list[int | None] = []
 
     def keep_house() -> bool:
         process.end_if_idle()
         pids.append(process.pid)
-        return False
+        return True
 
-    process.run({"job": "endless"}, tmp_path / "log", FakeWatcher(keep_house))
+    process.run({"job": "good"}, tmp_path / "log", Watching(keep_house))
     assert pids[0] is not None
+    process._idle = timedelta(hours=1)
+    process.end_if_idle()
+    assert process.pid == pids[0]
+    process._used -= timedelta(hours=1)
+    process.end_if_idle()
+    assert process.pid is None
 
 
-def test_the_output_of_a_child_is_logged_up_to_a_size(
+def test_the_output_of_a_child_whose_job_fails_is_logged_up_to_a_size(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_process, "LOG_BYTES", 4)
     process = start()
-    process.run({"job": "talks", "passing": False}, tmp_path / "log", FakeWatcher())
+    assert process.run({"job": "talks", "passing": False}, tmp_path / "log", Watching())["failed"] == "It failed."
+    assert process.pid is not None, "it is kept"
     process.end()
     assert (tmp_path / "log").read_text() in ("", "größer\n")
 
@@ -142,17 +132,11 @@ def test_the_output_of_a_child_is_read_on_when_its_job_ends_meanwhile(start: Sta
     assert next(output, None) is None
 
 
-@pytest.mark.parametrize(
-    ("order", "code"),
-    [({"job": "endless"}, -signal.SIGTERM), ({"job": "endless", "deaf": True}, -signal.SIGKILL)],
-    ids=["SIGTERM", "SIGKILL"],
-)
-def test_a_job_that_nobody_wants_any_more_is_ended(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], code: int
-) -> None:
-    monkeypatch.setattr(spark_process, "END_GRACE_S", 5 if code == -signal.SIGTERM else 0)
+def test_a_child_that_ignores_its_end_is_killed(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_process, "END_GRACE_S", 0)
     process = start()
-    assert process.run(order, tmp_path / "log", FakeWatcher(lambda: False)) == {"gone": code}
+    order = {"job": "endless", "deaf": True}
+    assert process.run(order, tmp_path / "log", Watching(lambda: False)) == {"gone": -signal.SIGKILL}
     assert process.pid is None
 
 
@@ -160,11 +144,11 @@ def test_a_cancelled_job_takes_the_processes_with_it_that_the_child_has_started(
     grandchildren: list[int] = []
 
     def cancel() -> bool:
-        grandchildren.append(os.pidfd_open(watcher.seen[0][0]))
+        grandchildren.append(os.pidfd_open(watching.seen[0][0]))
         return False
 
-    watcher = FakeWatcher(cancel)
-    assert start().run({"job": "has a child"}, tmp_path / "log", watcher) == {"gone": -signal.SIGTERM}
+    watching = Watching(cancel)
+    assert start().run({"job": "has a child"}, tmp_path / "log", watching) == {"gone": -signal.SIGTERM}
     assert select.select(grandchildren, [], [], 60)[0] == grandchildren, "it has ended"
     os.close(grandchildren[0])
 
@@ -176,17 +160,12 @@ def test_a_child_that_is_killed_is_replaced(start: Start, tmp_path: Path) -> Non
         os.kill(process.pid or 0, signal.SIGKILL)
         return True
 
-    assert process.run({"job": "endless"}, tmp_path / "log", FakeWatcher(kill)) == {"gone": -signal.SIGKILL}
-    first = process.run({"job": "good"}, tmp_path / "log", FakeWatcher())
+    assert process.run({"job": "endless"}, tmp_path / "log", Watching(kill)) == {"gone": -signal.SIGKILL}
+    first = process.run({"job": "good"}, tmp_path / "log", Watching())
     kill()
     assert process._child is not None
     process._child.wait()
-    assert process.run({"job": "good"}, tmp_path / "log", FakeWatcher())["done"] != first["done"]
-
-
-def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="no-such-program"):
-        SparkProcess(command=[str(tmp_path / "no-such-program")]).run({}, tmp_path / "log", FakeWatcher())
+    assert process.run({"job": "good"}, tmp_path / "log", Watching())["done"] != first["done"]
 
 
 def test_what_is_printed_while_python_starts_is_no_answer() -> None:

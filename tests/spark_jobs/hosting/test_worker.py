@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from spark_jobs.errors import NoJavaError, NoSparkError
 from spark_jobs.hosting import runs, worker
-from spark_jobs.hosting.lake_state import NotUnderWayError, begin_sync, cancel_sync, lake_state, read_stored
-from spark_jobs.hosting.worker import Watch, carry_out
+from spark_jobs.hosting.lake_state import begin_sync, cancel_sync
+from spark_jobs.hosting.worker import RunWatch, carry_out
 from spark_jobs.job import DRAFT_PREFIX
 from spark_jobs.models import ReportRun, Status
 
@@ -28,13 +28,13 @@ class FakeSpark:
     def __init__(self) -> None:
         self.orders: list[dict[str, Any]] = []
         self.answer: dict[str, Any] = {"done": {"messages": 12, "result": {"words": ["12 messages."]}}}
-        self.meanwhile: Callable[[Watch], None] = lambda watch: None
+        self.meanwhile: Callable[[RunWatch], Any] = lambda watch: None
 
-    def run(self, order: dict[str, Any], log: Path, watcher: Watch) -> dict[str, Any]:
+    def run(self, order: dict[str, Any], log: Path, watch: RunWatch) -> dict[str, Any]:
         self.orders.append(order)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("what was said")
-        self.meanwhile(watcher)
+        self.meanwhile(watch)
         if "error" in self.answer:
             raise self.answer["error"]
         return self.answer
@@ -81,17 +81,21 @@ def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     run = carried_out(parameters={"from_ms": 7, "to_ms": None, "store": "/etc", "older": 1})
     assert (run.status, run.percent, run.messages, run.folder) == (Status.DONE, 100, 12, f"throughput/{run.pk}")
     assert run.result == {"words": ["12 messages."]}
-    assert run.started is not None
-    assert run.finished is not None
+    assert None not in (run.started, run.finished)
     [order] = fake.orders
     assert order["job"] == "report"
-    assert (order["arguments"]["from_ms"], order["arguments"]["to_ms"]) == (7, None)
-    assert "older" not in order["arguments"]
-    assert order["arguments"]["stores"] == [("broker-a", str(settings.GLASSMQ_STORE_DIR))]
-    assert "store" not in order["arguments"]
-    assert order["arguments"]["lakes"] == str(settings.GLASSMQ_LAKE_DIR)
-    assert order["arguments"]["folder"] == str(settings.GLASSMQ_REPORTS_DIR / "throughput" / str(run.pk))
+    assert order["arguments"] == {
+        "report": "throughput",
+        "from_ms": 7,
+        "to_ms": None,
+        "stores": [("broker-a", str(settings.GLASSMQ_STORE_DIR))],
+        "lakes": str(settings.GLASSMQ_LAKE_DIR),
+        "folder": str(settings.GLASSMQ_REPORTS_DIR / "throughput" / str(run.pk)),
+    }
     assert not runs.has_log(run)
+    carry_out(run.pk)
+    carry_out(99_999)
+    assert len(fake.orders) == 1, "a run is carried out once"
 
 
 def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
@@ -111,7 +115,7 @@ def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
 def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
     fake: FakeSpark, sent: list[tuple[int, float]], answer: dict[str, Any], why: str
 ) -> None:
-    fake.answer = answer
+    done, fake.answer = fake.answer, answer
     run = carried_out()
     assert (run.status, run.attempt, run.doing) == (Status.QUEUED, 2, f"tried again in 5 s: {why}")
     for _ in range(3):
@@ -119,14 +123,10 @@ def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
     assert (run.status, run.attempt, run.error) == (Status.FAILED, 3, f"{why} (It was tried 3 times.)")
     assert sent == [(run.pk, 5), (run.pk, 60)]
     assert len(fake.orders) == 3
-
-
-def test_the_next_attempt_may_succeed(fake: FakeSpark) -> None:
-    fake.answer = {"gone": -9}
-    run = carried_out()
-    fake.answer = {"done": {"messages": 3, "result": {}}}
-    carried_on(run)
-    assert (run.status, run.attempt, run.messages, run.error) == (Status.DONE, 2, 3, "")
+    again = carried_out()
+    fake.answer = done
+    carried_on(again)
+    assert (again.status, again.attempt, again.messages, again.error) == (Status.DONE, 2, 12, "")
 
 
 def test_a_process_that_cannot_be_started_fails_the_run(fake: FakeSpark) -> None:
@@ -137,10 +137,10 @@ def test_a_process_that_cannot_be_started_fails_the_run(fake: FakeSpark) -> None
 
 @pytest.mark.parametrize("answer", [{"gone": -15}, {"failed": "In the middle.", "passing": True}])
 def test_a_run_that_was_cancelled(fake: FakeSpark, answer: dict[str, Any]) -> None:
-    def cancel(watch: Watch) -> None:
-        assert watch.is_wanted()
+    def cancel(watch: RunWatch) -> None:
+        assert watch(1, "reading")
         runs.cancel_or_remove("throughput", ReportRun.objects.get().pk)
-        assert not watch.is_wanted()
+        assert not watch(1, "reading")
 
     fake.answer, fake.meanwhile = answer, cancel
     run = carried_out()
@@ -161,12 +161,11 @@ def test_a_cancel_that_came_too_late_changes_nothing(fake: FakeSpark) -> None:
     ],
 )
 def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, percent: int, minutes: int, why: str) -> None:
-    def pass_time(watch: Watch) -> None:
-        watch.progress(percent, "reading")
-        assert watch.is_wanted()
+    def pass_time(watch: RunWatch) -> None:
+        assert watch(percent, "reading")
         later = timezone.now() + timedelta(minutes=minutes)
         monkeypatch.setattr(worker.timezone, "now", lambda: later)
-        assert watch.is_wanted() == (not why)
+        assert watch(percent, "reading") == (not why)
 
     fake.answer, fake.meanwhile = {"gone": -15}, pass_time
     run = carried_out()
@@ -175,21 +174,14 @@ def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, percen
 
 
 def test_an_attempt_whose_place_was_taken_stops_and_says_nothing(fake: FakeSpark) -> None:
-    def replaced(watch: Watch) -> None:
+    def replaced(watch: RunWatch) -> None:
         ReportRun.objects.update(attempt=2)
-        assert not watch.is_wanted()
+        assert not watch(1, "reading")
 
     fake.meanwhile = replaced
     run = carried_out()
     assert (run.status, run.attempt, run.messages) == (Status.RUNNING, 2, None)
     assert runs.log_of(run).exists()  # the other attempt writes it
-
-
-def test_a_run_is_carried_out_once(fake: FakeSpark) -> None:
-    run = carried_out()
-    carry_out(run.pk)
-    carry_out(99_999)
-    assert len(fake.orders) == 1
 
 
 @pytest.mark.parametrize(("what", "error"), [("find_java_home", NoJavaError), ("require_packages", NoSparkError)])
@@ -222,32 +214,20 @@ def test_old_runs_and_drafts_of_killed_attempts_make_room(
     assert [path.name for path in folder.iterdir()] == ["6"]
 
 
-def test_forgotten_runs_are_sent_again(sent: list[tuple[int, float]]) -> None:
-    queued(status=Status.DONE)
-    waiting = queued(status=Status.WAITING)
-    worker.enqueue_forgotten()
-    assert sent == [(waiting.pk, 0)]
-
-
 def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(_: Any) -> Any:
+        raise OperationalError("database is locked")
+
     monkeypatch.setattr(worker, "HEARTBEAT_S", -1)
     run = queued(status=Status.RUNNING)
-    watch = Watch(run)
-    watch.progress(40, "reading")
-    assert watch.is_wanted()
+    watch = RunWatch(run)
+    assert watch(40, "reading")
     run.refresh_from_db()
     assert (run.percent, run.doing) == (40, "reading")
     assert run.heartbeat is not None
     assert (timezone.now() - run.heartbeat).total_seconds() < 60
-
-
-def test_a_database_that_is_busy_for_a_moment_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(_: Any) -> Any:
-        raise OperationalError("database is locked")
-
-    watch = Watch(queued(status=Status.RUNNING))
     monkeypatch.setattr(runs, "attempt_of", busy)
-    assert watch.is_wanted()
+    assert watch(50, "reading"), "a database that is busy for a moment stops nothing"
 
 
 def test_housekeeping_continues_after_errors_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +260,7 @@ def test_spark_is_ended_when_it_has_been_idle_for_as_long_as_is_set(settings: An
 
 def fill(fake: FakeSpark, *rounds: dict[str, Any]) -> ReportRun:
     """A fill of the lake after these rounds."""
-    begin_sync(with_bodies=True)
-    run = ReportRun.objects.get(report=runs.LAKE)
+    run = begin_sync(with_bodies=True)
     for done in rounds:
         fake.answer = {"done": done}
         carried_on(run)
@@ -311,15 +290,3 @@ def test_no_round_follows_one_in_which_the_fill_was_cancelled(fake: FakeSpark, s
     fake.meanwhile = lambda watch: cancel_sync()
     run = fill(fake, {"messages": 5, "is_all": False})
     assert (run.status, run.messages, len(sent)) == (Status.CANCELLED, 5, 1)
-    with pytest.raises(NotUnderWayError):
-        cancel_sync()
-
-
-def test_a_fill_that_fails_says_why(fake: FakeSpark) -> None:
-    begin_sync()
-    fake.answer = {"failed": "There is no space left on the disk.", "passing": False}
-    carry_out(ReportRun.objects.get().pk)
-    state = lake_state(read_stored())
-    assert (state.status, state.active) == ("failed", None)
-    assert state.ended is not None and state.ended.finished is not None
-    assert state.ended.error == "There is no space left on the disk."

@@ -129,7 +129,7 @@ def _without_members(group: Group) -> Iterator[Verdict]:
             "retrying": retrying,
             "oldest_ms": group.progress.oldest_ms,
         },
-        severity=None if waiting or unknown or retrying else "info",
+        severity=None if waiting or retrying or (unknown and group.has_committed) else "info",
     )
 
 

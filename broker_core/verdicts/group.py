@@ -77,6 +77,11 @@ class Group:
         return [queue for queue in self.queues if not queue.view.topic.startswith(RETRY_PREFIX)]
 
     @property
+    def has_committed(self) -> bool:
+        """Whether the group has committed an offset, in any queue."""
+        return any(queue.view.offset is not None for queue in self.queues)
+
+    @property
     def are_retries_counted(self) -> bool:
         """Whether no other messages than the known ones wait for another try."""
         return all(one.detail.retries.counted for one in self.facts)

@@ -39,9 +39,11 @@ def judge(
 
 def _state(group: Group, verdicts: list[Verdict]) -> State:
     """The state by the group's progress. What cannot be seen is unknown, and an error with messages is a stall."""
+    is_consumed = bool(group.members or group.pullers)
     state = group_state(
         group.progress,
-        is_consumed=bool(group.members or group.pullers),
+        is_consumed=is_consumed,
+        has_committed=group.has_committed,
         is_failing=group.is_failing,
         is_broadcasting=group.is_broadcasting,
         is_counted=group.are_retries_counted and bool(group.own_queues),
@@ -51,7 +53,7 @@ def _state(group: Group, verdicts: list[Verdict]) -> State:
         return state
     errors = {verdict.id for verdict in verdicts if verdict.severity == "error"} - _STILL_CONSUMING
     waits = group.progress.waiting or group.progress.unknown or errors & {"pulls_refused", "not_acknowledged"}
-    if state != "stopped" and errors and waits:
+    if is_consumed and errors and waits:
         return "stalled"
     return "unknown" if state in ("ok", "stopped") and not group.is_whole else state
 

@@ -124,6 +124,7 @@ def group_state(
     progress: GroupProgress,
     *,
     is_consumed: bool,
+    has_committed: bool = True,
     is_failing: bool = False,
     is_broadcasting: bool = False,
     is_counted: bool = True,
@@ -131,10 +132,14 @@ def group_state(
 ) -> State:
     """The state of a group. ``is_consumed``: it has members or pulls; ``is_failing``: each message comes back. The
     members of a group that ``is_broadcasting`` keep their offsets themselves. ``is_counted``: it has a queue besides
-    retry queues, and all its retries are counted; without that it is never ok."""
+    retry queues, and all its retries are counted; without that it is never ok.
+
+    A group that is not consumed and never ``has_committed`` may only have been named by a pull. Whether messages wait
+    for it cannot be known, so it is not stopped.
+    """
     facts = StateFacts(
-        is_gone=not is_consumed,
-        is_failing=is_failing,
+        is_gone=not is_consumed and (has_committed or not progress.unknown),
+        is_failing=is_failing and is_consumed,
         is_shared=not is_broadcasting,
         is_counted=is_counted,
         waiting=progress.waiting,

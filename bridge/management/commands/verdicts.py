@@ -20,7 +20,7 @@ is not known is null or `unknown`, never 0.
 | `catching up` | messages wait longer, or nothing is committed yet; the group consumes, and its lag does not grow |
 | `falling behind` | the group consumes, but its lag rose by more than noise, and has not fallen by as much since |
 | `stalled` | messages wait, and nothing moves in at least one queue; or every message comes back |
-| `stopped` | the group has no member, and no client pulls for it |
+| `stopped` | the group has no member, and no client pulls for it; it has committed an offset, or nothing waits |
 | `unknown` | it cannot be known: no offset is committed, the retries are not counted yet, a broker does not answer, \
 or the members keep the offsets |
 

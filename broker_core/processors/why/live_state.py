@@ -151,16 +151,18 @@ def live_state(
     refused = next(context.refused_pulls.present(group, context.pulls, now.mono_ns), None) is not None
     returned = returned_messages(context, group, topics, now)
     in_hand = sum(map(uncommitted_messages, queues))
+    is_consumed = info is not None or any(queue.state in ("held", "polling") for queue in queues)
     state = group_state(
         progress,
-        is_consumed=info is not None or any(queue.state in ("held", "polling") for queue in queues),
+        is_consumed=is_consumed,
+        has_committed=any(queue.offset is not None for queue in queues),
         is_failing=refused or does_every_message_fail(returned.delivered, returned.returned, in_hand),
         is_broadcasting=info is not None and info.message_model == "BROADCASTING",
         is_counted=seen.retries_counted and any(not queue.topic.startswith(RETRY_PREFIX) for queue in queues),
     )
     if state == "stopped" and not context.are_members_known:
         state = "unknown"
-    if state != "stopped" and any(map(stands_still, unacknowledged_pops(context, group, topics, now))):
+    if is_consumed and any(map(stands_still, unacknowledged_pops(context, group, topics, now))):
         state = "stalled"
     return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown, queues)
 

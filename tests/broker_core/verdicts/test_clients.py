@@ -192,11 +192,28 @@ def test_no_member() -> None:
     answer = verdicts(facts(queue(**alone, offset=60), members=[]))
     assert (answer.state, ids(answer), answer.verdicts[0].severity) == ("stopped", ["no_member"], "error")
     assert answer.verdicts[0].sentence == "No member of g is online, and no client pulls for it; 40 messages wait."
-    unknown = verdicts(facts(queue(**alone, offset=None), members=[]))
-    assert unknown.verdicts[0].severity == "error" and "the lag of 1 queue is unknown" in unknown.verdicts[0].sentence
+    unknown = verdicts(facts(queue(**alone), queue(1, **alone, offset=None), members=[]))
+    assert (unknown.state, unknown.verdicts[0].severity) == ("stopped", "error")
+    assert "the lag of 1 queue is unknown" in unknown.verdicts[0].sentence
     done = verdicts(facts(queue(**alone), members=[]))
     assert (done.state, done.verdicts[0].severity) == ("stopped", "info")
     assert done.verdicts[0].sentence.endswith("no client pulls for it. Nothing waits.")
+
+
+def test_a_group_that_was_seen_and_never_committed_is_unknown() -> None:
+    """Its pulls may have been a try. Messages that wait for another try need a member nevertheless."""
+    seen = queue(assigned_to=None, state="unassigned", offset=None)
+    answer = verdicts(facts(seen, members=[], consume_enable=False))
+    assert answer.state == "unknown"
+    assert [(one.id, one.severity) for one in answer.verdicts if one.id != "may_not_consume"] == [
+        ("no_member", "info"),
+        ("lag_unknown", "info"),
+    ]
+    retrying = verdicts(facts(seen, members=[], retries=retries(2)))
+    assert (retrying.state, first(facts(seen, members=[], retries=retries(2)))[1]) == ("unknown", "no_member")
+    assert retrying.verdicts[0].severity == "error"
+    empty = verdicts(facts(queue(assigned_to=None, state="unassigned", offset=None, max_offset=0), members=[]))
+    assert (empty.state, empty.verdicts[0].severity) == ("stopped", "info")
 
 
 def test_of_a_group_that_is_gone_the_first_sentence_says_so() -> None:

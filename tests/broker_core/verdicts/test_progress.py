@@ -76,8 +76,14 @@ def test_the_state_of_a_group(progress: dict[str, Any], state: State) -> None:
     nothing = {"waiting": 0, "unknown": 0, "oldest_ms": None, "stuck": 0, "moving": 0, "growth": None}
     sums = GroupProgress(**(nothing | progress))
     assert group_state(sums, is_consumed=True) == state
-    assert group_state(sums, is_consumed=False) == "stopped"
+    assert group_state(sums, is_consumed=False, is_failing=True) == "stopped"
     assert group_state(sums, is_consumed=True, is_failing=True) == "stalled"
+
+
+@pytest.mark.parametrize(("unknown", "state"), [(0, "stopped"), (1, "unknown")])
+def test_a_group_that_only_pulled_and_is_gone(unknown: int, state: State) -> None:
+    sums = GroupProgress(waiting=0, unknown=unknown, oldest_ms=None, stuck=0, moving=0, growth=None)
+    assert group_state(sums, is_consumed=False, has_committed=False, is_failing=True) == state
 
 
 def test_every_message_fails_only_if_some_are_out_of_hand() -> None:

@@ -151,6 +151,11 @@ def test_pulls_without_members_count() -> None:
     assert states(bench) == ("ok", "ok"), "it waits at the end, and received nothing before"
     bench.tick(15_000)
     bench.tick(3_000)
+    assert states(bench) == ("unknown", "unknown"), "it has committed nothing"
+    assert (listed(bench).severity, listed(bench).unknown_queues) == (None, 1)
+    bench.pull("orders", 1, commit_offset=1)
+    bench.tick(15_000)
+    bench.tick(3_000)
     assert states(bench) == ("stopped", "stopped")
 
 

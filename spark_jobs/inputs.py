@@ -22,7 +22,7 @@ from spark_jobs.reports.shape import SCHEMAS, STORED_AT, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
 from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
-from spark_jobs.sources.consume_queues import consume_queue_ends, store_time
+from spark_jobs.sources.consume_queues import consume_queue_ends, known_queues, store_time
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
@@ -65,9 +65,10 @@ class StoreInputs:
             self.journal = with_lake(tail, lake) if lake else tail
         self.window = window
         offsets, topics, groups = stored_offsets(store), stored_topics(store), stored_groups(store)
+        known = known_queues(store)
         self._tables: dict[str, Sequence[tuple[Any, ...]]] = {
             "offsets": offsets,
-            "topics": topics,
+            "topics": [(topic, queues, known.get(topic)) for topic, queues in topics],
             "groups": groups,
             "pop_retries": pop_retries({topic for topic, _ in topics}, {group for (group,) in groups}),
         }

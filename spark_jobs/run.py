@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,7 @@ from spark_jobs.reports.shape import Report
 from spark_jobs.reports.spreads import sums
 from spark_jobs.reports.steps import about
 from spark_jobs.sources.commit_log_files import find_segments
+from spark_jobs.sources.consume_queues import unknown_queues
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
 from spark_jobs.spark.at_once import AT_ONCE
 
@@ -31,6 +33,8 @@ SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
 """Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
+MOST_NAMED = 5
+"""The most topics and queues that are named as unknown."""
 
 
 def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
@@ -228,7 +232,7 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
         )
         for row in ends.collect():
             segments[row["broker"]][row["segment"]] = row.asDict()
-    sources = []
+    unknown, sources = unknown_of(stores, facts), []
     for store in stores:
         source: dict[str, Any] = {"broker": store.broker, "store": str(store.store)}
         of_store = segments[store.broker]
@@ -240,6 +244,7 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
             source |= log_described(store.plan, list(of_store.values()))
             if store.lake is not None:
                 source = log_with_lake(source, store.lake, of_lake["messages"], of_lake["bytes"])
+            source |= unknown[store.broker]
         if store.lake is not None:
             source["lake"] = lake_described(store.lake, store.plan, store.store, of_lake["messages"])
         if store.journal is not None:
@@ -248,6 +253,23 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
                 del source["journal"]["files"]  # those that the lake has read may be deleted
         sources.append(source)
     return sources
+
+
+def unknown_of(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> dict[str, dict[str, Any]]:
+    """By broker: how many messages are in topics and queues that it does not have, and which have the fewest."""
+    rows, found = [], dict[str, dict[str, Any]]()
+    if "stored" in facts:
+        keys = [name for name in ("broker", "topic", "queue_id") if name in facts["stored"].columns]
+        rows = sums(facts["stored"], *keys, messages="sum(messages)").toArrow().to_pylist()
+    for store in stores:
+        of_store = (
+            (row["topic"], row.get("queue_id"), row["messages"]) for row in rows if row["broker"] == store.broker
+        )
+        unknown = unknown_queues(store.store, of_store)
+        names = [f"{name} ({messages:,})" for name, messages in islice(unknown.items(), MOST_NAMED)]
+        more = [f"{len(unknown) - len(names):,} more"] if len(unknown) > len(names) else []
+        found[store.broker] = {"unknown_messages": sum(unknown.values()), "unknown_queues": names + more}
+    return found
 
 
 def journal_described(journal: JournalSurvey) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_e
     sentences, journal, plan = [], store.journal, store.plan
     gaps = lake_gaps(store.lake, plan, store.window) if store.lake and plan else []
     if plan is not None:
-        sentences += damage_notes(plan, source, gaps) + batch_notes(Path(plan.store))
+        sentences += damage_notes(plan, source, gaps) + unknown_notes(source) + batch_notes(Path(plan.store))
     if journal is not None and not journal.files:
         missing = "there is nothing to report" if not report.reads else "a part of this report is missing"
         sentences.append(NO_JOURNAL.format(missing))
@@ -142,6 +142,18 @@ def damage_notes(plan: "LogPlan", source: dict[str, Any], gaps: "Sequence[Gap]" 
             f"{len(others):,} more places of the commit log are missing or damaged, {size:,} bytes in all."
         )
     return [*sentences, note] if (note := implausible_note(left_out)) else sentences
+
+
+def unknown_notes(source: dict[str, Any]) -> list[str]:
+    """A sentence on messages in topics and queues that the broker does not have; an empty list without any."""
+    count, names = source["unknown_messages"], ", ".join(source["unknown_queues"])
+    if not count:
+        return []
+    messages = "message names" if count == 1 else "messages name"
+    return [
+        f"{count:,} {messages} a topic or queue that the broker does not have: {names}. A deleted topic looks like "
+        "this, and so does a damaged message."
+    ]
 
 
 def _between(from_ms: int | None, to_ms: int | None) -> str:

@@ -27,6 +27,7 @@ ALL_BROKERS = "*"
 LEFT_OUT = {
     "broker_topic": "queues of the broker's own topics, such as those of delays, timers, transactions and pop",
     "own_messages": "messages in the broker's own topics, whose queues are not meant to be even",
+    "no_queue": "messages in queues that their topic does not have: damaged ones, or those of a former topic",
     "deleted": "queues of topics or groups that were deleted",
     "no_commit": "queues of groups that did not commit around the window: their offsets then are unknown",
     "clock_back": "times that lie before what they follow: a clock went back, or two clocks differ",
@@ -72,13 +73,14 @@ class Inputs(NamedTuple):
 
 SCHEMAS = {
     "offsets": "broker string, `group` string, topic string, queue_id int, offset long",
-    "topics": "broker string, topic string, queues int",
+    "topics": "broker string, topic string, queues int, known_queues int",
     "groups": "broker string, `group` string",
     "pop_retries": "broker string, topic string, pop_group string, pop_topic string",
     "queue_ends": "broker string, topic string, queue_id int, end_offset long",
 }
-"""Of the brokers' tables: the offsets of groups, as they were last stored; all topics, with or without messages; all
-consumer groups; the topics for retries of pop, with their groups and topics; where the queues end now."""
+"""Of the brokers' tables: the offsets of groups, as they were last stored; all topics, with or without messages, and
+how many queues they have and ever had; all consumer groups; the topics for retries of pop, with their groups and
+topics; where the queues end now."""
 STORED_AT = "broker string, topic string, queue_id int, offset long, oldest_ts long"
 
 

@@ -2,6 +2,7 @@
 
 Queues without a message count too: the store's table of topics says how many queues a topic has. The queues of the
 broker's own topics have other meanings (those of delayed messages are levels). They are left out of ``by_topic``.
+Messages in queues that their topic never had are left out: one of them would make a topic look uneven.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -14,6 +15,7 @@ from spark_jobs.reports.topics import is_of_clients
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "messages", "bytes")
+_HAS_QUEUE = "coalesce(queue_id < known_queues, true)"
 _WORST = "max(imbalance) FILTER (WHERE parts > 1)"
 
 
@@ -44,17 +46,25 @@ def given(polls: DataFrame) -> DataFrame:
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     stored_messages = with_queues(on_queues(inputs.messages), inputs.table("topics"))
     own = stored_messages.where(~is_of_clients(F.col("topic")))
+    without = stored_messages.where(is_of_clients(F.col("topic")) & ~F.expr(_HAS_QUEUE))
     return {
         "stored": stored_messages,
         "given": given(inputs.polls),
-        "left_out": reason(own, "own_messages", "messages"),
+        "left_out": reason(own, "own_messages", "messages").unionByName(reason(without, "no_queue", "messages")),
     }
 
 
 def queue_amounts(stored: DataFrame, *keys: str) -> DataFrame:
     """Messages and bytes of each queue of each broker (``home``), with zeros for the queues without messages."""
     used = sums(
-        stored, *keys, "home", "topic", "queue_id", messages="sum(messages)", bytes="sum(bytes)", queues="max(queues)"
+        stored.where(_HAS_QUEUE),
+        *keys,
+        "home",
+        "topic",
+        "queue_id",
+        messages="sum(messages)",
+        bytes="sum(bytes)",
+        queues="max(queues)",
     )
     topics = sums(used, *keys, "home", "topic", queues="greatest(max(queues), max(queue_id) + 1)")
     every = topics.select(*keys, "home", "topic", F.expr("explode(sequence(0, queues - 1)) AS queue_id"))

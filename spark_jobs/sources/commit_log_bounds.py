@@ -6,15 +6,14 @@ with such a field is left out and counted.
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from broker_core.formats import rocketmq_json
-from spark_jobs.sources.commit_log_files import SegmentFile, read_start
+from spark_jobs.sources.commit_log_files import SegmentFile
 from spark_jobs.sources.commit_log_records import Bools, Headers, Longs, RecordWalk, Segment, joined
+from spark_jobs.sources.consume_queues import configured_queues
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -28,7 +27,6 @@ MOST_QUEUES = 65_536
 MOST_RECONSUME_TIMES = 10_000
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999."""
-TOPICS_BYTES = 64 * 1024 * 1024
 SAMPLE, SAMPLE_BYTES = 5, 1024 * 1024
 """Records at the beginning of the log whose store times say when it begins, and the bytes in which they are looked for:
 several, since one of them may be the damaged one."""
@@ -54,7 +52,7 @@ class Bounds(NamedTuple):
         is_copy = first_ms is None or changed_ms < first_ms - DAY_MS  # whose files have no time of their own
         from_ms = None if first_ms is None else first_ms - DAY_MS
         to_ms = None if is_copy else changed_ms + DAY_MS
-        return cls(from_ms, to_ms, min(max(QUEUES, _queues_of(store)), MOST_QUEUES))
+        return cls(from_ms, to_ms, min(max([QUEUES, *configured_queues(store).values()]), MOST_QUEUES))
 
     def field_problems(self, segment: Segment, headers: Headers) -> dict[str, Bools]:
         """For each field that is checked, which of the records have an implausible value in it."""
@@ -118,19 +116,3 @@ def first_store_ms(path: str, base: int) -> int | None:
             break
     sample = sorted(times[:SAMPLE])
     return sample[(len(sample) - 1) // 2] if sample else None
-
-
-def _queues_of(store: str | os.PathLike[str]) -> int:
-    """The number of queues of the topic with most of them; 0 if it is not known."""
-    try:
-        data = read_start(Path(store, "config", "topics.json"), TOPICS_BYTES) or b""
-        topics = rocketmq_json.decode(data).get("topicConfigTable")
-    except (OSError, rocketmq_json.RocketmqJsonError):
-        return 0
-    counts = [
-        topic.get(name)
-        for topic in (topics.values() if isinstance(topics, dict) else ())
-        if isinstance(topic, dict)
-        for name in ("readQueueNums", "writeQueueNums")
-    ]
-    return max((count for count in counts if type(count) is int), default=0)

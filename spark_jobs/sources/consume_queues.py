@@ -1,4 +1,4 @@
-"""The consume queues of a store: where each queue ends, when a message was stored, and when a delayed one is due.
+"""The queues of a store: which there are, where each one ends, when a message was stored, when a delayed one is due.
 
 A unit in a queue of SCHEDULE_TOPIC_XXXX holds the deliver time (ms) in place of a tagsCode, or the address of an ext
 unit that does; nothing in the log says it. Consume queues may be incomplete, stale, damaged, or in RocksDB. So what
@@ -7,18 +7,25 @@ they say of a message is checked in the log.
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broker_core.formats import rocketmq_json
 from broker_core.formats.commit_log_record import RecordError, decode
 from broker_core.formats.consume_queue_ext_unit import ADDRESS_BASE
 from broker_core.formats.consume_queue_unit import UNIT_SIZE
+from spark_jobs.sources.commit_log_files import read_start
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+MOST_LEVELS = 1024
+"""Queues of SCHEDULE_TOPIC_XXXX at most, one for each delay level. ``topics.json`` always says 18."""
+TOPICS_BYTES = 64 * 1024 * 1024
+"""The most that is read of ``topics.json``."""
 UNKNOWN = -1
 UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 BATCH_UNIT = np.dtype([*UNIT.descr, ("store_ts", ">i8"), ("base", ">i8"), ("number", ">i2"), ("reserved", ">i8")])
@@ -38,6 +45,51 @@ class QueueEnd(NamedTuple):
     queue_id: int
     end_offset: int
     physical_offset: int
+
+
+def configured_queues(store: str | os.PathLike[str]) -> dict[str, int]:
+    """The queues of each topic that can be read or written to, by ``config/topics.json``; empty without that file."""
+    try:
+        data = read_start(Path(store, "config", "topics.json"), TOPICS_BYTES) or b""
+        topics = rocketmq_json.decode(data).get("topicConfigTable")
+    except (OSError, rocketmq_json.RocketmqJsonError):
+        return {}
+    found: dict[str, int] = {}
+    for name, topic in topics.items() if isinstance(topics, dict) else ():
+        for key in ("readQueueNums", "writeQueueNums") if isinstance(topic, dict) else ():
+            if type(topic.get(key)) is int:
+                found[str(name)] = max(found.get(str(name), 0), topic[key])
+    return found
+
+
+def known_queues(store: str | os.PathLike[str]) -> dict[str, int]:
+    """How many queues each topic of the broker has, or had before it was given fewer; empty if nothing says so.
+
+    A queue with messages has a folder, unless consume queues are in RocksDB.
+    """
+    configured, in_folders = configured_queues(store), dict[str, int]()
+    for folder in ("consumequeue", "batchconsumequeue"):
+        for queue in Path(store, folder).glob("*/*"):
+            if queue.name.isdecimal():
+                in_folders[queue.parent.name] = max(in_folders.get(queue.parent.name, 0), int(queue.name) + 1)
+    if SCHEDULE_TOPIC in configured:
+        configured[SCHEDULE_TOPIC] = 0 if SCHEDULE_TOPIC in in_folders else MOST_LEVELS
+    return {topic: max(configured.get(topic, 0), in_folders.get(topic, 0)) for topic in configured | in_folders}
+
+
+def unknown_queues(store: str | os.PathLike[str], found: Iterable[tuple[str, int | None, int]]) -> dict[str, int]:
+    """How many messages are in topics and queues that the broker does not have, the fewest first.
+
+    By name, as ``orders`` or ``orders queue 7``. ``found``: (topic, queue id or None, messages). A topic is unknown if
+    it was deleted, or if damage changed its name.
+    """
+    known, unknown = known_queues(store), Counter[str]()
+    for topic, queue_id, messages in found if known else ():
+        if topic not in known:
+            unknown[topic] += messages
+        elif queue_id is not None and queue_id >= known[topic]:
+            unknown[f"{topic} queue {queue_id}"] += messages
+    return dict(sorted(unknown.items(), key=lambda item: item[::-1]))
 
 
 def consume_queue_ends(store: Path) -> Iterator[QueueEnd]:

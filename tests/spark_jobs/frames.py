@@ -59,10 +59,10 @@ def inputs(
     bounds: tuple[int, ...] = (),
     to_ms: int | None = None,
 ) -> Inputs:
-    """What a report reads of these."""
+    """What a report reads of these. Each topic once had two queues more."""
     known: dict[str, Iterable[tuple[Any, ...]]] = {
         "offsets": offsets,
-        "topics": topics,
+        "topics": [(topic, queues, queues + 2) for topic, queues in topics],
         "groups": [(group,) for group in groups],
         "pop_retries": pop_retries,
     }

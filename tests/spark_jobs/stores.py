@@ -1,5 +1,6 @@
 """Small stores for tests, written record by record with the broker's own formats."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,12 +26,13 @@ def make_store(
     body: bytes | None = None,
     segment: int = SEGMENT,
     step_ms: int = 20_000,
+    queues: int = 3,
 ) -> Written:
     """A store of ``count`` records in segments of ``segment`` bytes, with fillers; each body its own number."""
     (root / "commitlog").mkdir(parents=True)
     written, segments, offsets = Written(), [bytearray(segment)], {}
     for number in range(count):
-        topic, queue = topics[number % len(topics)], number % 3
+        topic, queue = topics[number % len(topics)], number % queues
         offset = offsets.get((topic, queue), 0)
         position = written.end % segment
         record = encode(number, topic, queue, offset, written.end, born_host, body, step_ms)
@@ -83,6 +85,13 @@ def encode(
 def segment_path(root: Path, index: int, segment: int = SEGMENT) -> Path:
     """The file of a segment."""
     return root / "commitlog" / f"{index * segment:020d}"
+
+
+def write_topics(root: Path, **queues: int) -> None:
+    """A table of topics with so many queues each."""
+    (root / "config").mkdir()
+    table = {topic: {"readQueueNums": count, "writeQueueNums": 1} for topic, count in queues.items()}
+    (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
 
 
 def publish_end(root: Path, end: int) -> None:

@@ -22,7 +22,7 @@ from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
-from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear
+from tests.spark_jobs.stores import SEGMENT, make_store, publish_end, segment_path, tear, write_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,7 +203,9 @@ def test_an_empty_store_makes_an_empty_report(spark: "SparkSession", tmp_path: P
 
 def test_records_with_implausible_fields_are_left_out_and_counted(spark: "SparkSession", tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 100, body=b"\xff\x00\xfe")
-    for index, place, bit in ((10, 13, 0x40), (40, 12, 0x40), (60, 56, 0x40), (80, 42, 0x80)):
+    write_topics(tmp_path / "store", orders=3, stock=3)
+    places = ((10, 13, 0x40), (40, 12, 0x40), (60, 56, 0x40), (80, 42, 0x80), (90, 15, 4), (92, 93, 1))
+    for index, place, bit in places:
         offset = written.records[index][2]
         path = segment_path(tmp_path / "store", offset // SEGMENT)
         data = bytearray(path.read_bytes())
@@ -212,6 +214,10 @@ def test_records_with_implausible_fields_are_left_out_and_counted(spark: "SparkS
     summary = run(spark, tmp_path / "store", tmp_path / "out")
     assert summary["notes"][0] == (
         "4 records with implausible fields were left out: born time (1), queue id (2), store time (1)."
+    )
+    assert summary["notes"][1] == (
+        "2 messages name a topic or queue that the broker does not have: orders queue 4 (1), osders (1). A deleted "
+        "topic looks like this, and so does a damaged message."
     )
     assert summary["inputs"][0]["messages"] == 96
     assert all(table["rows"] < 200 for table in summary["tables"].values())

@@ -15,7 +15,7 @@ from spark_jobs.sources.poll_journal_files import survey
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store
 
-SOURCE = {"torn_segments": [], "mean_size": 0.0}
+SOURCE = {"torn_segments": [], "mean_size": 0.0, "unknown_messages": 0, "unknown_queues": []}
 
 
 def store(folder: Path, broker: str, count: int) -> Any:

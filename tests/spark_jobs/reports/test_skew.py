@@ -32,6 +32,13 @@ def test_queues_that_have_nothing_count(spark: "SparkSession") -> None:
     assert rows(skew.queue_figures(facts)) == [(3.0,)]
 
 
+def test_a_queue_that_its_topic_never_had_is_left_out_and_counted(spark: "SparkSession") -> None:
+    log = [{"queue_id": queue, "store_ts": 1} for queue in (0, 3, 4, 500)]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log, topics=[("orders", 2)]))
+    assert rows(skew.by_topic(facts["stored"]), "queues", "messages", "imbalance") == [(4, 2, 2.0)]
+    assert rows(facts["left_out"], "reason", "topic", "count") == [("no_queue", "orders", 2)]
+
+
 def test_queues_of_a_topic_that_no_table_knows(spark: "SparkSession") -> None:
     log = [{"queue_id": queue, "store_ts": 1} for queue in (1, 2)]
     facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log))["stored"]

@@ -7,9 +7,19 @@ import pytest
 
 from broker_core.formats import consume_queue_ext_unit, consume_queue_unit
 from broker_core.formats.batch_consume_queue_unit import UNIT_SIZE, BatchUnit
-from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC, UNKNOWN, consume_queue_ends, due_times, store_time
+from spark_jobs.sources.consume_queues import (
+    MOST_LEVELS,
+    SCHEDULE_TOPIC,
+    UNKNOWN,
+    consume_queue_ends,
+    due_times,
+    known_queues,
+    store_time,
+    unknown_queues,
+)
 from tests.fakes import golden_store
 from tests.spark_jobs.driven import BEGIN_MS
+from tests.spark_jobs.stores import write_topics
 
 
 def test_the_golden_store_agrees_with_its_log(golden: Path) -> None:
@@ -54,6 +64,20 @@ def test_a_unit_that_names_another_message_is_not_believed(driven: Path, tmp_pat
     queue.mkdir(parents=True)
     (queue / "0").symlink_to(driven / "consumequeue" / "orders" / "1")
     assert store_time(tmp_path, "orders", 0, 0) is None
+
+
+def test_queues_are_known_by_the_table_of_topics_and_by_their_folders(tmp_path: Path) -> None:
+    assert known_queues(tmp_path) == unknown_queues(tmp_path, [("any", 7, 1)]) == {}
+    for queue in ("consumequeue/reduced/7", "batchconsumequeue/old/1", "consumequeue/orders/none"):
+        (tmp_path / queue).mkdir(parents=True)
+    assert known_queues(tmp_path) == {"reduced": 8, "old": 2}
+    write_topics(tmp_path, orders=4, reduced=2, **{SCHEDULE_TOPIC: 18})
+    known = {"orders": 4, "reduced": 8, "old": 2}
+    assert known_queues(tmp_path) == known | {SCHEDULE_TOPIC: MOST_LEVELS}, "there may be more than 18 delay levels"
+    (tmp_path / "consumequeue" / SCHEDULE_TOPIC / "29").mkdir(parents=True)
+    assert known_queues(tmp_path) == known | {SCHEDULE_TOPIC: 30}
+    found = [("orders", 3, 100), ("orders", 4, 7), ("oqders", 1, 2), ("oqders", 2, 1), ("reduced", None, 9)]
+    assert list(unknown_queues(tmp_path, found).items()) == [("oqders", 3), ("orders queue 4", 7)]
 
 
 DUE = 1_700_000_005_000

@@ -33,6 +33,8 @@ export const REPORT_NOTES = [
   noop("{0} more places of the commit log are missing or damaged, {1} bytes in all."),
   noop("{0} record with an implausible field was left out: {1}."),
   noop("{0} records with implausible fields were left out: {1}."),
+  noop("{0} message names a topic or queue that the broker does not have: {1}. A deleted topic looks like this, and so does a damaged message."),
+  noop("{0} messages name a topic or queue that the broker does not have: {1}. A deleted topic looks like this, and so does a damaged message."),
   noop("The lake has dropped what it had of before {0} (UTC), as GLASSMQ_LAKE_KEEP_DAYS says; that is missing here."),
   noop("{0} bytes of the log were deleted before the lake had read them; their messages are missing here. The lake has to be filled more often, or fileReservedTime to be longer."),
   noop("The log cannot be read behind byte {0}, since {1}. Neither the report nor the lake has what follows, including {2} segments."),

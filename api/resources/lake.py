@@ -108,7 +108,7 @@ async def patch_schedule(request: Request[Params]) -> Answer:
     body = request.body
     if body.cron is None and body.enabled is None:
         raise Problem(400, "nothing to change: send cron, enabled, or both", pointer="")
-    return Answer(body=schedule_view(await ask(lambda: lake_state.change_schedule(body.cron, body.enabled))))
+    return Answer(body=await ask(lambda: schedule_view(lake_state.change_schedule(body.cron, body.enabled))))
 
 
 async def _read_view(broker: str) -> LakeView:
@@ -116,7 +116,7 @@ async def _read_view(broker: str) -> LakeView:
         stored = await sync_to_async(lake_state.read_stored, thread_sensitive=False, executor=_reader)(broker)
     except runs.UnknownBrokerError as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker") from error
-    return _view(await ask(lambda: lake_state.lake_state(stored)))
+    return await ask(lambda: _view(lake_state.lake_state(stored)))
 
 
 def _table(files: "Sequence[LakeFile]") -> LakeTable:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from asgiref.sync import sync_to_async
+from django_celery_beat.models import PeriodicTask
 from msgspec import Meta, convert, to_builtins
 from msgspec.structs import asdict
 
@@ -283,15 +284,15 @@ def _ms(when: datetime | None) -> int | None:
     return None if when is None else int(when.timestamp() * 1000)
 
 
-def schedule_view(schedule: schedules.Schedule) -> ScheduleView:
-    """A schedule as the API sends it."""
+def schedule_view(task: PeriodicTask) -> ScheduleView:
+    """A schedule as the API sends it. Called in Django's thread."""
     return ScheduleView(
-        id=schedule.id,
-        cron=schedule.cron,
-        when=schedule.when,
-        enabled=schedule.enabled,
-        last_run_ms=_ms(schedule.last_run),
-        parameters=ScheduleParameters(**asdict(schedule.parameters)),
+        id=task.pk,
+        cron=schedules.cron_of(task),
+        when=str(task.crontab.human_readable if task.crontab else task.scheduler),
+        enabled=task.enabled,
+        last_run_ms=_ms(task.last_run_at),
+        parameters=ScheduleParameters(**asdict(schedules.Parameters.decode(task.kwargs))),
     )
 
 

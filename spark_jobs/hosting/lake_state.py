@@ -13,7 +13,7 @@ from django_celery_beat.models import PeriodicTask
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
 from spark_jobs.hosting import runs
-from spark_jobs.hosting.schedules import Schedule, change_entry, crontab_of, described
+from spark_jobs.hosting.schedules import change_entry, crontab_of
 from spark_jobs.lake.storage import is_local
 from spark_jobs.models import ACTIVE, ReportRun, Status
 
@@ -52,7 +52,7 @@ class LakeState(NamedTuple):
     """The fill that runs or waits."""
     ended: ReportRun | None
     """The last fill that has ended."""
-    schedule: Schedule | None
+    schedule: PeriodicTask | None
 
     @property
     def status(self) -> str:
@@ -139,24 +139,19 @@ def cancel_sync() -> None:
         )
 
 
-def read_schedule() -> Schedule | None:
+def read_schedule() -> PeriodicTask | None:
     """When the lake is filled automatically; None if somebody has removed the schedule."""
-    task = _task()
-    return None if task is None else described(task)
+    return PeriodicTask.objects.filter(task=SYNC_TASK).select_related("crontab").order_by("id").first()
 
 
-def change_schedule(cron: str | None, enabled: bool | None) -> Schedule:
+def change_schedule(cron: str | None, enabled: bool | None) -> PeriodicTask:
     """Change when, or whether, the lake is filled automatically. BadCronError."""
-    task = _task()
+    task = read_schedule()
     if task is None:
         task = PeriodicTask.objects.create(
             name=SCHEDULE_NAME, task=SYNC_TASK, enabled=False, crontab=crontab_of(FIRST_CRON)
         )
     return change_entry(task, cron=cron, enabled=enabled)
-
-
-def _task() -> PeriodicTask | None:
-    return PeriodicTask.objects.filter(task=SYNC_TASK).select_related("crontab").order_by("id").first()
 
 
 def _read(path: Path) -> bytes:

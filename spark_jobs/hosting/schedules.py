@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -56,18 +56,6 @@ class Parameters(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 EVERYTHING = Parameters()
-
-
-class Schedule(NamedTuple):
-    """One entry. ``when`` is its time in words. ``cron`` is None for an entry of another kind, from the admin."""
-
-    id: int
-    name: str
-    cron: str | None
-    when: str
-    enabled: bool
-    last_run: datetime | None
-    parameters: Parameters = EVERYTHING
 
 
 class NoScheduleError(LookupError):
@@ -136,33 +124,22 @@ def had_its_run(entry: PeriodicTask, until: datetime) -> bool:
     return bool(entry.schedule.remaining_estimate(until) > early)
 
 
-def schedules_of(report: str) -> list[Schedule]:
+def schedules_of(report: str) -> list[PeriodicTask]:
     """The entries that run this report, oldest first."""
-    return [described(task) for task in tasks_of(report)]
+    entries = PeriodicTask.objects.filter(task=RUN_SCHEDULED_TASK, args=arguments_for(report))
+    return list(entries.select_related("crontab").order_by("id"))
 
 
-def tasks_of(report: str) -> "list[PeriodicTask]":
-    """The same, as django-celery-beat keeps them."""
-    return list(
-        PeriodicTask.objects.filter(task=RUN_SCHEDULED_TASK, args=arguments_for(report))
-        .select_related("crontab")
-        .order_by("id")
-    )
+def cron_of(task: PeriodicTask) -> str | None:
+    """The cron expression of an entry; None for an entry of another kind, or with another time zone, from the admin."""
+    is_plain = task.crontab and str(task.crontab.timezone) == "UTC"
+    return " ".join(getattr(task.crontab, field) for field in FIELDS) if is_plain else None
 
 
-def described(task: PeriodicTask) -> Schedule:
-    """An entry as users see it."""
-    plain = task.crontab if task.crontab and str(task.crontab.timezone) == "UTC" else None
-    cron = " ".join(getattr(plain, field) for field in FIELDS) if plain else None
-    when = task.crontab.human_readable if task.crontab else task.scheduler
-    about = Parameters.decode(task.kwargs)
-    return Schedule(task.pk, task.name, cron, str(when), task.enabled, task.last_run_at, about)
-
-
-def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters = EVERYTHING) -> Schedule:
+def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters = EVERYTHING) -> PeriodicTask:
     """Add an entry. BadCronError, ScheduleExistsError."""
     with transaction.atomic():
-        there = tasks_of(report)
+        there = schedules_of(report)
         if len(there) >= MOST:
             raise ScheduleExistsError(f"{report} has {MOST} schedules, the largest allowed number.")
         task = PeriodicTask(
@@ -175,7 +152,7 @@ def add(report: str, cron: str, *, enabled: bool = True, parameters: Parameters 
         )
         _refuse_twice(report, there, task)
         task.save()
-    return described(task)
+    return task
 
 
 def change(
@@ -185,21 +162,21 @@ def change(
     cron: str | None = None,
     enabled: bool | None = None,
     parameters: Parameters | None = None,
-) -> Schedule:
+) -> PeriodicTask:
     """Change the time of an entry, whether it runs, or its parameters; None leaves them unchanged.
 
     It runs at its next time from now on. NoScheduleError, BadCronError, ScheduleExistsError.
     """
     with transaction.atomic():
         task = _find(report, number)
-        schedule = change_entry(task, cron=cron, enabled=enabled, parameters=parameters)
-        _refuse_twice(report, [other for other in tasks_of(report) if other.pk != number], task)
-    return schedule
+        change_entry(task, cron=cron, enabled=enabled, parameters=parameters)
+        _refuse_twice(report, [other for other in schedules_of(report) if other.pk != number], task)
+    return task
 
 
 def change_entry(
     task: PeriodicTask, *, cron: str | None, enabled: bool | None, parameters: Parameters | None = None
-) -> Schedule:
+) -> PeriodicTask:
     """``change`` of an entry of any task. BadCronError."""
     changed: dict[str, Any] = {}  # only these fields are written, because a beat may write the last run meanwhile
     if cron is not None:
@@ -211,7 +188,7 @@ def change_entry(
     for name, value in changed.items():
         setattr(task, name, value)
     task.save(update_fields={*changed, "date_changed"})
-    return described(task)
+    return task
 
 
 def remove(report: str, number: int) -> None:
@@ -237,13 +214,13 @@ def crontab_of(cron: str) -> CrontabSchedule:
 
 
 def _find(report: str, number: int) -> PeriodicTask:
-    for task in tasks_of(report):
+    for task in schedules_of(report):
         if task.pk == number:
             return task
     raise NoScheduleError(f"{report} has no schedule {number}.")
 
 
-def _refuse_twice(report: str, others: "list[PeriodicTask]", task: PeriodicTask) -> None:
+def _refuse_twice(report: str, others: list[PeriodicTask], task: PeriodicTask) -> None:
     about = Parameters.decode(task.kwargs)
     for other in others:
         if task.crontab and other.crontab_id == task.crontab.pk and Parameters.decode(other.kwargs) == about:

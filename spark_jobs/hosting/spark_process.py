@@ -55,8 +55,8 @@ class SparkProcess:
     def run(self, order: dict[str, Any], log: Path, watch: Watch) -> dict[str, Any]:
         """Have the child carry out a job, and write its output to ``log``.
 
-        Returns the last answer of ``spark_child``, or ``{"gone": exit code}`` if the child ended without an answer, for
-        example because ``watch`` returned False. OSError if the child cannot be started.
+        Returns the last answer of ``spark_child``, or ``ended`` if the child ended without an answer, for example
+        because ``watch`` returned False. OSError if the child cannot be started.
         """
         with self._lock:
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class SparkProcess:
                 finally:
                     self._log = None
             self._used = timezone.now()
-            if "gone" in answer or answer.get("passing"):
+            if answer.get("passing"):
                 self._end()
             return answer
 
@@ -98,7 +98,7 @@ class SparkProcess:
             with suppress(queue.Empty):
                 answer = self._answers.get(timeout=LOOK_S)
                 if answer is None:
-                    return {"gone": child.wait()}
+                    return ended(child.wait())
                 if "progress" not in answer:
                     return answer
                 percent, doing = answer["progress"]
@@ -143,6 +143,11 @@ class SparkProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def ended(code: int) -> dict[str, Any]:
+    """The answer of a child that ended with this exit code and without an answer."""
+    return {"failed": f"Spark's process ended in the middle of this run (code {code}).", "passing": True}
 
 
 def read_answers(output: Iterable[bytes], answers: "queue.SimpleQueue[dict[str, Any] | None]") -> None:

@@ -107,11 +107,8 @@ def conclude(run: ReportRun, watch: "RunWatch", answer: dict[str, Any]) -> None:
         conclude_done(run, answer["done"])
     elif watch.stopped_by:
         runs.end_attempt(run, watch.stopped_by, passing=False)
-    elif "failed" in answer:
-        runs.end_attempt(run, answer["failed"], passing=answer["passing"])
     else:
-        why = f"Spark's process ended in the middle of this run (code {answer.get('gone')})."
-        runs.end_attempt(run, why, passing=True)
+        runs.end_attempt(run, answer["failed"], passing=answer["passing"])
     row = ReportRun.objects.filter(pk=run.pk).first()
     if row is None or (row.attempt == run.attempt and row.status != Status.FAILED):
         runs.log_of(run).unlink(missing_ok=True)  # another attempt would still write it

@@ -7,16 +7,17 @@ from typing import Any
 
 import httpx
 import pytest
+from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from spark_jobs.hosting import lake_state
 from spark_jobs.hosting.lake_state import LakeState, StoredLake
 from spark_jobs.hosting.runs import NoWorkerError, UnknownReportError
-from spark_jobs.hosting.schedules import BadCronError, Schedule
+from spark_jobs.hosting.schedules import BadCronError
 from spark_jobs.lake.lake import Dropped, Lake
 from spark_jobs.lake.tasks import Gap, LakeFile
 from spark_jobs.models import ReportRun, Status
 
-HOURLY = Schedule(4, "Lake, hourly", "15 * * * *", "Every hour at :15", False, None)
+HOURLY = PeriodicTask(id=4, enabled=False, crontab=CrontabSchedule(minute="15", timezone="UTC"))
 DAY = date(2026, 1, 1)
 STORED = StoredLake(
     "broker-a",
@@ -108,7 +109,13 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         "cancel_requested": False,
         "last_try_ms": 1_767_225_600_000,
         "last_failure": "The disk is full.",
-        "schedule": {"id": 4, "cron": "15 * * * *", "when": "Every hour at :15", "enabled": False, "last_run_ms": None}
+        "schedule": {
+            "id": 4,
+            "cron": "15 * * * *",
+            "when": "At 15 minutes past the hour UTC",
+            "enabled": False,
+            "last_run_ms": None,
+        }
         | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
     nothing = StoredLake("broker-a", Path("/data/store"), None, "The lake cannot be read.")
@@ -165,7 +172,7 @@ async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytes
 async def test_patch_changes_the_schedule(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def change(cron: str | None, enabled: bool | None) -> Schedule:
+    def change(cron: str | None, enabled: bool | None) -> PeriodicTask:
         asked.append((cron, enabled))
         if cron == "x":
             raise BadCronError("'x' is no cron expression.")

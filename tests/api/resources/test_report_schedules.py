@@ -5,12 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
 from spark_jobs.hosting import runs, schedules
-from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Parameters, Schedule, ScheduleExistsError
+from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Parameters, ScheduleExistsError
 
 SCHEDULES = "/api/v1/reports/throughput/schedules"
-DAILY = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
+DAILY = PeriodicTask(id=4, crontab=CrontabSchedule(minute="30", hour="2", timezone="UTC"))
 VIEW = {"id": 4, "cron": "30 2 * * *", "when": "At 02:30 AM UTC", "enabled": True, "last_run_ms": None} | {
     "parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}
 }
@@ -62,13 +63,23 @@ async def test_a_schedule_is_added(
     ]
 
 
-async def test_the_parameters_of_a_schedule_are_shown(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"kwargs": '{"topic": "orders"}', "crontab": DAILY.crontab}, ("30 2 * * *", "At 02:30 AM UTC", "orders")),
+        ({"interval": IntervalSchedule(every=6, period="hours")}, (None, "every 6 hours", None)),
+        (
+            {"crontab": CrontabSchedule(minute="0", hour="4", timezone="Europe/Berlin")},
+            (None, "At 04:00 AM Europe/Berlin", None),
+        ),
+    ],
+)
+async def test_schedules_made_in_the_admin_are_shown(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], expected: tuple[str | None, ...]
 ) -> None:
-    entry = DAILY._replace(parameters=Parameters(24, "orders"))
-    monkeypatch.setattr(schedules, "schedules_of", lambda report: [entry])
+    monkeypatch.setattr(schedules, "schedules_of", lambda report: [PeriodicTask(id=4, **entry)])
     [view] = (await client.get(SCHEDULES)).json()["schedules"]
-    assert view["parameters"] == {"last_hours": 24, "topic": "orders", "consumer_group": None, "broker": None}
+    assert (view["cron"], view["when"], view["parameters"]["topic"]) == expected
 
 
 async def test_a_schedule_is_changed_and_removed(client: httpx.AsyncClient, asked: list[Any]) -> None:

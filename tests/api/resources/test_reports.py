@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.hosting import runs, schedules
-from spark_jobs.hosting.schedules import Schedule
 from spark_jobs.models import ReportRun, Status
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -42,7 +42,7 @@ def answering(answer: Any) -> Callable[..., Any]:
 
 
 async def test_the_list_says_what_there_is(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule = Schedule(4, "daily", "30 2 * * *", "At 02:30 AM UTC", True, None)
+    schedule = PeriodicTask(id=4, crontab=CrontabSchedule(minute="30", hour="2", timezone="UTC"))
     monkeypatch.setattr(runs, "take_up_lost_runs", answering(None))
     monkeypatch.setattr(runs, "last_runs", answering([run()]))
     monkeypatch.setattr(schedules, "schedules_of", answering([schedule]))

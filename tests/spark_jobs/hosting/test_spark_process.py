@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.hosting import spark_process
-from spark_jobs.hosting.spark_process import SparkProcess, read_answers
+from spark_jobs.hosting.spark_process import SparkProcess, ended, read_answers
 
 STAND_IN = r"""
 import json, os, signal, subprocess, sys, time
@@ -136,7 +136,7 @@ def test_a_child_that_ignores_its_end_is_killed(start: Start, tmp_path: Path, mo
     monkeypatch.setattr(spark_process, "END_GRACE_S", 0)
     process = start()
     order = {"job": "endless", "deaf": True}
-    assert process.run(order, tmp_path / "log", Watching(lambda: False)) == {"gone": -signal.SIGKILL}
+    assert process.run(order, tmp_path / "log", Watching(lambda: False)) == ended(-signal.SIGKILL)
     assert process.pid is None
 
 
@@ -148,7 +148,7 @@ def test_a_cancelled_job_takes_the_processes_with_it_that_the_child_has_started(
         return False
 
     watching = Watching(cancel)
-    assert start().run({"job": "has a child"}, tmp_path / "log", watching) == {"gone": -signal.SIGTERM}
+    assert start().run({"job": "has a child"}, tmp_path / "log", watching) == ended(-signal.SIGTERM)
     assert select.select(grandchildren, [], [], 60)[0] == grandchildren, "it has ended"
     os.close(grandchildren[0])
 
@@ -160,7 +160,7 @@ def test_a_child_that_is_killed_is_replaced(start: Start, tmp_path: Path) -> Non
         os.kill(process.pid or 0, signal.SIGKILL)
         return True
 
-    assert process.run({"job": "endless"}, tmp_path / "log", Watching(kill)) == {"gone": -signal.SIGKILL}
+    assert process.run({"job": "endless"}, tmp_path / "log", Watching(kill)) == ended(-signal.SIGKILL)
     first = process.run({"job": "good"}, tmp_path / "log", Watching())
     kill()
     assert process._child is not None

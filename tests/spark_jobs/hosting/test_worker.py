@@ -12,6 +12,7 @@ from django.utils import timezone
 from spark_jobs.errors import NoJavaError, NoSparkError
 from spark_jobs.hosting import runs, worker
 from spark_jobs.hosting.lake_state import begin_sync, cancel_sync
+from spark_jobs.hosting.spark_process import ended
 from spark_jobs.hosting.worker import RunWatch, carry_out
 from spark_jobs.job import DRAFT_PREFIX
 from spark_jobs.models import ReportRun, Status
@@ -109,7 +110,7 @@ def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
     ("answer", "why"),
     [
         ({"failed": "The master is away.", "passing": True}, "The master is away."),
-        ({"gone": -9}, "Spark's process ended in the middle of this run (code -9)."),
+        (ended(-9), "Spark's process ended in the middle of this run (code -9)."),
     ],
 )
 def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
@@ -135,14 +136,13 @@ def test_a_process_that_cannot_be_started_fails_the_run(fake: FakeSpark) -> None
     assert (run.status, run.error) == (Status.FAILED, "Spark's process cannot be started: no more processes.")
 
 
-@pytest.mark.parametrize("answer", [{"gone": -15}, {"failed": "In the middle.", "passing": True}])
-def test_a_run_that_was_cancelled(fake: FakeSpark, answer: dict[str, Any]) -> None:
+def test_a_run_that_was_cancelled(fake: FakeSpark) -> None:
     def cancel(watch: RunWatch) -> None:
         assert watch(1, "reading")
         runs.cancel_or_remove("throughput", ReportRun.objects.get().pk)
         assert not watch(1, "reading")
 
-    fake.answer, fake.meanwhile = answer, cancel
+    fake.answer, fake.meanwhile = ended(-15), cancel
     run = carried_out()
     assert (run.status, run.error) == (Status.CANCELLED, "")
 
@@ -167,7 +167,7 @@ def test_limits_of_time(fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, percen
         monkeypatch.setattr(worker.timezone, "now", lambda: later)
         assert watch(percent, "reading") == (not why)
 
-    fake.answer, fake.meanwhile = {"gone": -15}, pass_time
+    fake.answer, fake.meanwhile = ended(-15), pass_time
     run = carried_out()
     assert run.error == why
     assert (run.status, run.attempt) == ((Status.FAILED, 1) if why else (Status.QUEUED, 2))

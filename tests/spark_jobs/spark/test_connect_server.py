@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.hosting import spark_process
-from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
+from spark_jobs.hosting.spark_process import COMMAND, SparkProcess, ended
 from spark_jobs.output.files import SUMMARY
 from tests.fakes.ports import unused_ports
 from tests.fakes.spark_cluster import SparkCluster
@@ -150,7 +150,7 @@ def test_a_cancel_ends_the_job_and_its_session(
     watching = Watching(lambda: watching.give_up())
     answer = do("report", watching, report="throughput", store=store, folder=tmp_path / "run")
     assert watching.is_done
-    assert answer == {"gone": 0}
+    assert answer == ended(0)
     assert watching.steps == sorted(watching.steps)
     assert not (tmp_path / "run" / SUMMARY).exists()
 

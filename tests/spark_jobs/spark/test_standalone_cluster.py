@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.utils import timezone
 
-from spark_jobs.hosting.spark_process import COMMAND, SparkProcess
+from spark_jobs.hosting.spark_process import COMMAND, SparkProcess, ended
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.output.files import SUMMARY
 from spark_jobs.run import run_report
@@ -123,7 +123,7 @@ def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_who
     watching = Watching(lambda: os.kill(process.pid or 0, signal.SIGKILL))
     answer = run(watching)
     assert watching.is_done
-    assert answer == {"gone": -signal.SIGKILL}
+    assert answer == ended(-signal.SIGKILL)
     assert not (tmp_path / "run" / SUMMARY).exists()
     assert run(Watching())["done"]["messages"] == RECORDS * len(BROKERS)
     assert tables_of(tmp_path / "run") == expected
@@ -143,7 +143,7 @@ def test_a_machine_that_dies_in_the_middle_changes_nothing(
 @pytest.mark.torture
 def test_a_cancel_ends_the_driver_in_order(run: Any, process: SparkProcess, tmp_path: Path) -> None:
     watching = Watching(lambda: watching.give_up())
-    assert run(watching) == {"gone": 0}  # killed by SIGKILL, it would leave Spark's files behind
+    assert run(watching) == ended(0)  # killed by SIGKILL, it would leave Spark's files behind
     assert watching.is_done
     assert process.pid is None
     assert not (tmp_path / "run" / SUMMARY).exists()

@@ -21,8 +21,7 @@ from spark_jobs.hosting.lake_state import (
     read_stored,
 )
 from spark_jobs.hosting.schedules import BadCronError, cron_of
-from spark_jobs.lake.lake import Dropped
-from spark_jobs.models import NOT_BEGUN, ReportRun, Status
+from spark_jobs.models import ReportRun, Status
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import Written, make_store, publish_end
@@ -114,37 +113,19 @@ def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path:
     assert state().synced_ms == NOW + 5, "when another lake was filled is not known"
 
 
-def test_the_state_counts_dropped_rows(store: Written, tmp_path: Path) -> None:
-    fill(tmp_path)
-    later = NOW + 9 * 86_400_000
-    fill(tmp_path, now_ms=later, keep_days=2)
-    lake = read_stored().lake
-    assert lake is not None
-    assert lake.dropped == Dropped(later // 86_400_000 * 86_400_000 - 2 * 86_400_000, 40, 0)
-    assert (lake.messages, lake.position) == ([], store.end)
-
-
-def test_the_lake_of_another_store_has_a_problem(store: Written, tmp_path: Path) -> None:
-    fill(tmp_path)
-    shutil.rmtree(tmp_path / "store")
-    make_store(tmp_path / "store", 40, topics=("other",))
-    assert "is not the one that the lake in" in read_stored().problem
-
-
-def test_a_lake_that_cannot_be_read_is_a_sentence(settings: Any, store: Written, tmp_path: Path) -> None:
-    settings.GLASSMQ_LAKE_DIR = tmp_path / "lakes"
-    fill(tmp_path)
-    for path in (tmp_path / "lakes" / "messages" / "_delta_log").iterdir():
-        path.write_text("{")
-    assert "messages is not a Delta table that can be read" in read_stored().problem
-
-
-def test_what_reads_a_lake_may_not_be_installed_yet(
+def test_a_lake_that_cannot_be_read_has_a_problem(
     store: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path)
-    monkeypatch.setitem(sys.modules, "spark_jobs.lake.lake", None)
-    assert read_stored().problem.startswith(f"The lake in {tmp_path / 'lakes'} cannot be read: ")
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "spark_jobs.lake.lake", None)
+        assert read_stored().problem.startswith(f"The lake in {tmp_path / 'lakes'} cannot be read: "), "no packages yet"
+    shutil.rmtree(tmp_path / "store")
+    make_store(tmp_path / "store", 40, topics=("other",))
+    assert "is not the one that the lake in" in read_stored().problem
+    for path in (tmp_path / "lakes" / "messages" / "_delta_log").iterdir():
+        path.write_text("{")
+    assert "messages is not a Delta table that can be read" in read_stored().problem
 
 
 def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:
@@ -162,28 +143,21 @@ def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_second_fill_is_refused_while_one_is_under_way(sent: list[tuple[int, float]]) -> None:
-    assert state().status == ""
-    run = begin_sync(with_bodies=True)
-    assert (run.report, run.parameters) == (runs.LAKE, {"with_bodies": True, "broker": None})
-    assert (state().status, state().active, state().ended) == ("queued", run, None)
-    with pytest.raises(runs.RunActiveError, match=f"Run {run.pk} of lake is under way"):
+def test_the_state_has_the_fill_under_way_and_the_last_one_that_has_ended(sent: list[tuple[int, float]]) -> None:
+    assert (state().status, state().active, state().ended) == ("", None, None)
+    first = begin_sync(with_bodies=True)
+    assert (first.report, first.parameters) == (runs.LAKE, {"with_bodies": True, "broker": None})
+    assert (state().status, state().active, state().ended) == ("queued", first, None)
+    with pytest.raises(runs.RunActiveError, match=f"Run {first.pk} of lake is under way"):
         begin_sync()
-    assert sent == [(run.pk, 0)]
-    runs.start_run("throughput", {})
-
-
-@pytest.mark.usefixtures("store", "sent")
-def test_the_state_has_the_fill_under_way_and_the_last_one_that_has_ended() -> None:
-    begin_sync()
-    first = ReportRun.objects.get()
     ReportRun.objects.update(status=Status.RUNNING, heartbeat=timezone.now())
     assert (state().status, state().active, state().ended) == ("running", first, None)
     ReportRun.objects.update(status=Status.FAILED)
     assert (state().status, state().active, state().ended) == ("failed", None, first)
-    begin_sync()
-    ReportRun.objects.exclude(pk=first.pk).update(status=Status.WAITING)
+    second = begin_sync()
+    ReportRun.objects.filter(pk=second.pk).update(status=Status.WAITING)
     assert (state().status, state().ended) == ("queued", first)
+    assert sent == [(first.pk, 0), (second.pk, 0)]
 
 
 @pytest.mark.usefixtures("store", "sent")
@@ -193,21 +167,12 @@ def test_a_fill_is_cancelled_whether_it_runs_or_waits() -> None:
     begin_sync()
     cancel_sync()
     assert (state().active, state().status) == (None, "cancelled")
-    begin_sync()
-    ReportRun.objects.filter(status__in=NOT_BEGUN).update(status=Status.RUNNING, heartbeat=timezone.now())
-    cancel_sync()
-    cancel_sync()
-    active = state().active
-    assert active is not None and active.cancel_requested
-    assert state().status == "running"
-
-
-@pytest.mark.usefixtures("store")
-def test_a_fill_whose_worker_is_gone_makes_room_for_the_next(sent: list[tuple[int, float]]) -> None:
-    begin_sync()
-    ReportRun.objects.update(
-        status=Status.RUNNING, cancel_requested=True, heartbeat=timezone.now() - 2 * runs.LOST_AFTER
-    )
-    assert (state().active, state().status) == (None, "cancelled")
-    begin_sync()
-    assert len(sent) == 2
+    run = begin_sync()
+    ReportRun.objects.filter(pk=run.pk).update(status=Status.RUNNING, heartbeat=timezone.now())
+    for _ in range(2):
+        cancel_sync()
+        active = state().active
+        assert active is not None and active.cancel_requested
+        assert state().status == "running"
+    ReportRun.objects.update(heartbeat=timezone.now() - 2 * runs.LOST_AFTER)
+    assert (state().active, state().status) == (None, "cancelled"), "its worker is gone"

@@ -32,14 +32,10 @@ def done(reports_dir: Path, *files: str) -> ReportRun:
 
 def test_a_new_run_is_handed_over_once(sent: list[tuple[int, float]]) -> None:
     run = runs.start_run("throughput", {"from_ms": 5, "to_ms": None})
-    assert (run.status, run.parameters, sent) == (Status.QUEUED, {"from_ms": 5, "to_ms": None}, [(run.pk, 0)])
-
-
-def test_a_second_run_of_a_report_is_refused(sent: list[tuple[int, float]]) -> None:
-    first = runs.start_run("throughput", {})
-    with pytest.raises(runs.RunActiveError, match=f"Run {first.pk} of throughput is under way"):
+    assert (run.status, run.parameters) == (Status.QUEUED, {"from_ms": 5, "to_ms": None})
+    with pytest.raises(runs.RunActiveError, match=f"Run {run.pk} of throughput is under way"):
         runs.start_run("throughput", {})
-    assert sent == [(first.pk, 0)]
+    assert sent == [(run.pk, 0)]
 
 
 def test_a_broker_without_a_store_here(sent: list[tuple[int, float]], settings: Any, tmp_path: Path) -> None:
@@ -63,45 +59,36 @@ def test_an_unknown_report_or_run_is_refused(sent: list[tuple[int, float]]) -> N
 
 
 def lost(**more: Any) -> ReportRun:
-    return ReportRun.objects.create(
-        report="throughput",
-        status=Status.RUNNING,
-        percent=50,
-        heartbeat=timezone.now() - runs.LOST_AFTER - timedelta(seconds=1),
-        **more,
-    )
+    ago = timezone.now() - runs.LOST_AFTER - timedelta(seconds=1)
+    return ReportRun.objects.create(report="throughput", status=Status.RUNNING, percent=50, heartbeat=ago, **more)
 
 
-def test_a_run_whose_worker_is_gone_is_tried_again(sent: list[tuple[int, float]]) -> None:
-    run = lost()
-    with pytest.raises(runs.RunActiveError):
-        runs.start_run("throughput", {})
-    run.refresh_from_db()
-    assert (run.status, run.attempt, run.percent, sent) == (Status.QUEUED, 2, 0, [(run.pk, 5)])
-    assert "The report worker ended" in run.doing
+GONE = "The report worker ended while it ran this report."
 
 
-def test_a_run_that_keeps_losing_its_worker_makes_room(sent: list[tuple[int, float]]) -> None:
-    run = lost(attempt=3)
-    runs.start_run("throughput", {})
-    run.refresh_from_db()
-    assert run.status == Status.FAILED
-    assert run.error == "The report worker ended while it ran this report. (It was tried 3 times.)"
-
-
-def test_a_lost_run_that_nobody_wants_is_cancelled(sent: list[tuple[int, float]]) -> None:
-    run = lost(cancel_requested=True)
-    assert runs.find_run("throughput", run.pk).status == Status.CANCELLED
-    assert sent == []
-
-
-def test_a_run_is_taken_up_once(sent: list[tuple[int, float]]) -> None:
-    run = lost()
+@pytest.mark.parametrize(
+    ("found", "status", "attempt", "doing", "error"),
+    [
+        ({}, Status.QUEUED, 2, f"tried again in 5 s: {GONE}", ""),
+        ({"attempt": 3}, Status.FAILED, 3, "", f"{GONE} (It was tried 3 times.)"),
+        ({"cancel_requested": True}, Status.CANCELLED, 1, "", ""),
+    ],
+)
+def test_what_becomes_of_a_run_whose_worker_is_gone(
+    sent: list[tuple[int, float]], found: dict[str, Any], status: Status, attempt: int, doing: str, error: str
+) -> None:
+    run = lost(**found)
     seen_by_another = ReportRun.objects.get(pk=run.pk)
-    runs.take_up_lost_runs()
-    runs.end_attempt(seen_by_another, "The report worker ended.", passing=True)
-    run.refresh_from_db()
-    assert (run.attempt, sent) == (2, [(run.pk, 5)])
+    run = runs.find_run("throughput", run.pk)
+    assert (run.status, run.attempt, run.doing, run.error) == (status, attempt, doing, error)
+    runs.end_attempt(seen_by_another, GONE, passing=True)
+    assert sent == [(run.pk, 5)] * (status == Status.QUEUED), "it is taken up once"
+    if status == Status.QUEUED:
+        assert run.percent == 0
+        with pytest.raises(runs.RunActiveError):
+            runs.start_run("throughput", {})
+    else:
+        assert runs.start_run("throughput", {}).pk > run.pk
 
 
 def test_without_a_queue_no_new_run_is_left_behind_and_a_lost_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,26 +144,21 @@ def test_stores_of_brokers_that_no_setting_names_are_left_out(settings: Any, tmp
     assert runs.stores("broker-d") == []
 
 
-def test_files_that_a_killed_attempt_has_left_are_removed_with_their_run(reports_dir: Path) -> None:
+def test_a_run_that_has_ended_is_removed_with_its_files_and_its_log(reports_dir: Path) -> None:
     run = ReportRun.objects.create(report="throughput", status=Status.FAILED)
-    folder = reports_dir / runs.folder_of(run)
-    folder.mkdir(parents=True)
-    (folder / "summary.json").write_text("{}")
-    runs.remove(run)
-    assert not folder.exists()
-
-
-def test_logs_are_those_of_runs_that_have_one(reports_dir: Path) -> None:
-    run = ReportRun.objects.create(report="throughput", status=Status.FAILED)
-    with pytest.raises(runs.UnknownReportError, match="has no log"):
-        runs.log_to_read("throughput", run.pk)
-    runs.log_of(run).parent.mkdir()
-    runs.log_of(run).write_text("")
-    assert not runs.has_log(run)
+    (reports_dir / runs.folder_of(run)).mkdir(parents=True)  # as a killed attempt may leave it
+    (reports_dir / runs.folder_of(run) / "summary.json").write_text("{}")
+    for text in (None, ""):
+        if text is not None:
+            runs.log_of(run).write_text(text)
+        with pytest.raises(runs.UnknownReportError, match="has no log"):
+            runs.log_to_read("throughput", run.pk)
     runs.log_of(run).write_text("Java said this")
     assert runs.log_to_read("throughput", run.pk) == runs.log_of(run)
-    runs.cancel_or_remove("throughput", run.pk)
+    assert runs.cancel_or_remove("throughput", run.pk) is None
     assert list((reports_dir / "throughput").iterdir()) == []
+    with pytest.raises(runs.UnknownReportError):
+        runs.find_run("throughput", run.pk)
 
 
 @pytest.mark.parametrize(
@@ -188,15 +170,6 @@ def test_a_cancelled_run_ends_at_once_or_is_ended_by_its_worker(status: Status, 
     asked = runs.cancel_or_remove("throughput", run.pk)
     assert asked is not None
     assert (asked.status, asked.cancel_requested) == expected
-
-
-def test_a_run_that_has_ended_is_removed_with_its_files(reports_dir: Path) -> None:
-    run = done(reports_dir, "summary.json")
-    number, folder = run.pk, reports_dir / run.folder
-    assert runs.cancel_or_remove("throughput", number) is None
-    assert not folder.exists()
-    with pytest.raises(runs.UnknownReportError):
-        runs.find_run("throughput", number)
 
 
 def test_only_a_runs_own_files_are_found(reports_dir: Path) -> None:

@@ -61,7 +61,7 @@ class StoreInputs:
             self.plan = plan_log(store, start=start, from_ms=window[0], to_ms=window[1])
         self.journal: JournalSurvey | None = None
         if report.polls:
-            tail = survey(store, lake.journal if lake else None)
+            tail = survey(store, lake.journal if lake else None, window)
             self.journal = with_lake(tail, lake) if lake else tail
         self.window = window
         offsets, topics, groups = stored_offsets(store), stored_topics(store), stored_groups(store)

@@ -12,7 +12,7 @@ from spark_jobs.output.result import Result
 from spark_jobs.reports.shape import Report
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage
-from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files
+from spark_jobs.sources.poll_journal_files import JournalSurvey
 
 if TYPE_CHECKING:
     from spark_jobs.lake.tasks import Gap
@@ -47,7 +47,7 @@ def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_e
     if journal is not None and not journal.files:
         missing = "there is nothing to report" if not report.reads else "a part of this report is missing"
         sentences.append(NO_JOURNAL.format(missing))
-    elif journal is not None and not journal.entries:
+    elif journal is not None and not journal.entries and store.window == (None, None):
         sentences.append("The poll journal of this store is empty: no pull has ended yet.")
     elif is_empty and plan is None:
         sentences.append(f"The poll journal has no entry of what was asked for{_restriction(job)}.")
@@ -56,8 +56,7 @@ def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_e
     elif plan is not None and is_empty:
         sentences.append(f"The commit log has no message of what was asked for{_restriction(job)}.")
     if journal is not None:
-        size = None if store.lake or journal.unreadable_files else sum(file.size for file in find_files(store.store)[0])
-        sentences += journal_notes(journal, size)
+        sentences += journal_notes(journal)
     if store.lake is not None:
         begins = [part.from_ms for part in periods(job) if part.from_ms is not None]
         unread = unread_files(store.lake, store.store) if journal is not None else None
@@ -65,14 +64,13 @@ def store_notes(report: Report, store: StoreInputs, source: dict[str, Any], is_e
     return sentences
 
 
-def journal_notes(journal: JournalSurvey, size: int | None) -> list[str]:
-    """Sentences on the entries that the journal lacks. ``size``: bytes of its files, if all can be read."""
-    sentences, torn = [], journal.torn_bytes
-    if torn:
-        about = round(journal.entries * torn / (size - torn)) if size else 0
+def journal_notes(journal: JournalSurvey) -> list[str]:
+    """Sentences on the entries that the journal lacks."""
+    sentences, about = [], journal.torn_entries
+    if journal.torn_bytes:
         missing = f": about {about:,} of {journal.entries + about:,}" if about else "; the"
         sentences.append(
-            f"{torn:,} bytes of the poll journal are damaged or were not written to the end"
+            f"{journal.torn_bytes:,} bytes of the poll journal are damaged or were not written to the end"
             f"{missing} entries are missing here."
         )
     if journal.unreadable_files:

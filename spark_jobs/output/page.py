@@ -20,7 +20,7 @@ from django.template import Context, Engine
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.output.charts import drawn, shown_table
 from spark_jobs.reports.shape import Chart
-from spark_jobs.sources.commit_log_segments import CLOCK_SLACK_MS
+from spark_jobs.sources.commit_log_files import CLOCK_SLACK_MS
 
 _PROJECT = Path(__file__).resolve().parent.parent.parent
 _UPLOT = _PROJECT / "static" / "vendor" / "uplot"
@@ -94,9 +94,10 @@ def lead(summary: dict[str, Any]) -> str:
         for name, what in (("topic", "topic"), ("consumer_group", "group"))
         if parameters[name]
     ]
-    if any(source.get("segments_outside") for source in summary["inputs"]):
+    journals = [source.get("journal", {}) for source in summary["inputs"]]
+    if any(part.get("segments_outside") or part.get("files_outside") for part in [*summary["inputs"], *journals]):
         words.append(
-            f"segments of other times were not read, so messages stored while a clock was set back by more than "
+            f"files of other times were not read, so what was stored while a clock was set back by more than "
             f"{CLOCK_SLACK_MS // HOUR_MS} hour may be missing"
         )
     if "previous" in summary:

@@ -3,14 +3,18 @@
 import mmap
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
 
 SEGMENT_NAME = re.compile(r"\d{20}")
+CLOCK_SLACK_MS = 3_600_000
+"""By how much a clock may have been set back without anything being missed in a window of time."""
+_File = TypeVar("_File")
 
 
 class SegmentFile(NamedTuple):
@@ -59,6 +63,32 @@ def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tup
             segments[-1] = segments[-1]._replace(limit=min(segments[-1].limit, base))
         segments.append(SegmentFile(str(path), base, base + status.st_size, status.st_mtime_ns // 1_000_000))
     return segments, tuple(foreign)
+
+
+def files_in(
+    files: Sequence[_File], begin_of: Callable[[_File], int | None], from_ms: int | None, to_ms: int | None
+) -> tuple[int, int]:
+    """[low, high) of the files: the shortest run that has all that was written in [from_ms, to_ms).
+
+    ``begin_of``: when the first of a file was written, which is when the file before it ended. A file of which that is
+    not known, because it is damaged, does not shorten the run.
+    """
+    low, high = 0, len(files)
+    if from_ms is None and to_ms is None:
+        return low, high
+    begins = [begin_of(file) for file in files]
+    if from_ms is not None:
+        for index, begin in enumerate(begins):
+            if begin is not None and begin + CLOCK_SLACK_MS >= from_ms:
+                break
+            low = low if begin is None else index
+    if to_ms is not None:
+        for index in reversed(range(low, len(files))):
+            begin = begins[index]
+            if begin is not None and begin - CLOCK_SLACK_MS < to_ms:
+                break
+            high = high if begin is None else index
+    return low, high
 
 
 def read_start(path: str | os.PathLike[str], size: int) -> bytes | None:

@@ -5,7 +5,7 @@ behind the last valid record. Damage before that does not end the log: the scan 
 segment's size is not the end, because segments are preallocated.
 
 A window of store time leaves out the segments before and behind it. A segment's records were stored between its first
-record and that of the next segment, unless the clock was set back. CLOCK_SLACK_MS allows for that.
+record and that of the next segment, unless the clock was set back (see ``files_in``).
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_bounds import Bounds, first_store_ms
-from spark_jobs.sources.commit_log_files import SegmentFile, find_segments, read_start
+from spark_jobs.sources.commit_log_files import SegmentFile, files_in, find_segments, read_start
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.sources.consume_queues import consume_queue_ends
 
@@ -27,9 +27,6 @@ SMALLEST_SHARE, LARGEST_SHARE = 16 * 1024 * 1024, 1152 * 1024 * 1024
 anew."""
 CHECKED_AT_THE_END = 256
 """Records before an end found by walking whose body checksums are compared: a torn write hides there."""
-
-CLOCK_SLACK_MS = 3_600_000
-"""By how much a clock may have been set back without messages being missed in a window of time."""
 TAIL_BYTES = 1024 * 1024
 """Bytes before the last record that a consume queue has, from which on records are walked to find the log's end."""
 
@@ -138,7 +135,7 @@ def plan_log(
         if segment.base >= end and not is_unwritten_at(Segment.open(segment.path, segment.base), 0)
     ]
     known = [segment for segment in segments if max(start, segment.base) < min(end, segment.limit)]
-    low, high = segments_in(known, from_ms, to_ms)
+    low, high = files_in(known, lambda segment: first_store_ms(segment.path, segment.base), from_ms, to_ms)
     first_offset = log_start if low == 0 else known[low].base
     last_offset, ended_by = (log_end, ended_by) if high == len(known) else (known[high].base, "end of the window")
     wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes
@@ -158,29 +155,6 @@ def plan_log(
         log_end,
         len(known) - (high - low),
     )
-
-
-def segments_in(segments: Sequence[SegmentFile], from_ms: int | None, to_ms: int | None) -> tuple[int, int]:
-    """[low, high) of the segments: the shortest run that has every message stored in [from_ms, to_ms).
-
-    Only a segment's first records are read. A segment that begins with damage does not shorten the run.
-    """
-    low, high = 0, len(segments)
-    if from_ms is None and to_ms is None:
-        return low, high
-    begins = [first_store_ms(segment.path, segment.base) for segment in segments]
-    if from_ms is not None:
-        for index, begin in enumerate(begins):
-            if begin is not None and begin + CLOCK_SLACK_MS >= from_ms:
-                break
-            low = low if begin is None else index
-    if to_ms is not None:
-        for index in reversed(range(low, len(segments))):
-            begin = begins[index]
-            if begin is not None and begin - CLOCK_SLACK_MS < to_ms:
-                break
-            high = high if begin is None else index
-    return low, high
 
 
 def find_end(store: str | os.PathLike[str], segments: Sequence[SegmentFile], start: int = 0) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from broker_core.formats.poll_journal import FILE_NAME, FOLDER, decode_blocks, decode_header
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.sources.commit_log_files import read_start
+from spark_jobs.sources.commit_log_files import files_in, read_start
 
 HEAD = 4096
 """Bytes of a file in which its header is."""
@@ -39,19 +39,23 @@ class JournalPosition(NamedTuple):
 
 
 class JournalSurvey(NamedTuple):
-    """What is in a journal."""
+    """What is in a journal: in all of its ``files``, or in those that may have entries of a window."""
 
     files: int
     entries: int
     lost: int
     torn_bytes: int
     """Bytes at the ends of files that are no valid block. The newest file of a running broker may have some."""
+    torn_entries: int
+    """About how many entries these bytes would have."""
     unreadable_files: int
     """Files that do not begin as a journal does."""
     cut_off_files: int
     """Files before the newest one that were not closed in order: each may lack what a crash took."""
     foreign_files: tuple[str, ...]
     """What lies in the journal's folder and is no file of it."""
+    files_outside: int
+    """Files that were not read because all of their entries were written before or after the window."""
     from_ms: int
     """Smallest time of an entry, 0 without any; ``to_ms`` is the largest."""
     to_ms: int
@@ -113,13 +117,22 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def survey(store: str | os.PathLike[str], after: JournalPosition | None = None) -> JournalSurvey:
-    """What is in the journal of a store, or in what lies ``after`` a position. NotAStoreError as ``find_files``."""
+def survey(
+    store: str | os.PathLike[str],
+    after: JournalPosition | None = None,
+    window: tuple[int | None, int | None] = (None, None),
+) -> JournalSurvey:
+    """What is in the journal of a store, or in what lies ``after`` a position, and in a window of time.
+
+    Checks every byte that the report's tasks read, since a task has no way to tell where it met damage. NotAStoreError
+    as ``find_files``.
+    """
     found, foreign = find_files(store)
     files = files_after(found, after)
-    entries = lost = torn_bytes = unreadable_files = 0
+    entries = lost = whole_bytes = torn_bytes = unreadable_files = 0
     times, is_closed = list[int](), dict[int, bool]()
-    for file in files:
+    low, high = files_in(files, created_ms_of, *window)
+    for file in files[low:high]:
         data = read_file(file.path)
         if data is None:
             continue
@@ -135,17 +148,19 @@ def survey(store: str | os.PathLike[str], after: JournalPosition | None = None) 
                 lost += block.lost
                 if block.entries:
                     times = [min([*times, block.min_ms]), max([*times, block.max_ms])]
-        torn_bytes += len(data) - end
-    newest = max(is_closed, default=-1)
+        whole_bytes, torn_bytes = whole_bytes + end - file.start, torn_bytes + len(data) - end
+    newest = max((file.number for file in files), default=-1)
     cut_off_files = sum(not closed for number, closed in is_closed.items() if number != newest)
     return JournalSurvey(
-        len(is_closed),
+        len(files),
         entries,
         lost,
         torn_bytes,
+        round(torn_bytes * entries / whole_bytes) if whole_bytes > 0 else 0,
         unreadable_files,
         cut_off_files,
         foreign,
+        len(files) - (high - low),
         min(times, default=0),
         max(times, default=0),
     )

@@ -4,7 +4,8 @@ Reads the store of a GlassMQ broker, beside the running broker too; a store of R
 Spark does not tell a Python source which columns a query needs: name them, as in
 ``.schema(pruned("topic", "held_us"))``, since each one costs.
 
-Options: ``from_ms`` and ``to_ms`` leave entries of the times in [from_ms, to_ms) and pass over blocks without any;
+Options: ``from_ms`` and ``to_ms`` leave entries of the times in [from_ms, to_ms), pass over blocks without any, and do
+not read files that were written before or after;
 ``split_bytes``: files up to so many bytes together are one task; ``after``: leave out what is before this
 ``JournalPosition``, a JSON array.
 """
@@ -17,9 +18,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_jobs.sources.commit_log_files import local_folder
+from spark_jobs.sources.commit_log_files import files_in, local_folder
 from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, TABLE, record_batches
-from spark_jobs.sources.poll_journal_files import JournalFile, JournalPosition, files_after, find_files, read_file
+from spark_jobs.sources.poll_journal_files import (
+    JournalFile,
+    JournalPosition,
+    created_ms_of,
+    files_after,
+    find_files,
+    read_file,
+)
 from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "glassmq_poll_journal"
@@ -58,7 +66,8 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
 
     def partitions(self) -> list[InputPartition]:
         files = files_after(find_files(self._store)[0], self._after)
-        return [InputPartition(part) for part in split(files, self._split_bytes)]
+        low, high = files_in(files, created_ms_of, self._from_ms, self._to_ms)
+        return [InputPartition(part) for part in split(files[low:high], self._split_bytes)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The entries of the split's files. A file that was removed since the plan was made is read as empty."""

@@ -1,6 +1,6 @@
 """Poll journals for tests, written with the broker's own format."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,22 @@ def entry(number: int, **more: Any) -> JournalEntry:
 
 
 def make_journal(
-    store: Path, *files: Iterable[JournalEntry], block: int = 10, closed: bool = True, lost: int = 0
+    store: Path,
+    *files: Iterable[JournalEntry],
+    block: int = 10,
+    closed: bool = True,
+    lost: int = 0,
+    created_ms: Sequence[int] = (),
 ) -> list[Path]:
-    """A file for each of ``files``, in blocks of ``block`` entries, ``lost`` entries missing before each block."""
+    """A file for each of ``files``, in blocks of ``block`` entries, ``lost`` entries missing before each block.
+
+    The files were made at BEGIN_MS if ``created_ms`` does not say when.
+    """
     (store / FOLDER).mkdir(parents=True)
     paths = []
     for number, entries in enumerate(files):
         encoder = BlockEncoder()
-        data = encode_header(number, BEGIN_MS, 42, "broker-a")
+        data = encode_header(number, created_ms[number] if created_ms else BEGIN_MS, 42, "broker-a")
         for found in entries:
             encoder.add(found)
             if len(encoder) == block:

@@ -268,7 +268,7 @@ def test_the_lead_names_window_and_filters() -> None:
 
 
 def test_the_lead_says_what_a_window_misses_if_a_clock_was_set_back() -> None:
-    slack = "messages stored while a clock was set back by more than 1 hour may be missing"
+    slack = "what was stored while a clock was set back by more than 1 hour may be missing"
     assert slack in lead(SUMMARY)
     assert slack not in lead(SUMMARY | {"inputs": [SOURCE | {"segments_outside": 0}]})
     assert slack not in lead(SUMMARY | {"inputs": [{"broker": "broker-a"}]})

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
 from broker_core.formats.poll_journal import FOLDER, decode_blocks, decode_header, encode_header, file_name
 from spark_jobs.errors import NotAStoreError
@@ -14,8 +15,11 @@ from spark_jobs.sources.poll_journal_files import (
     read_file,
     survey,
 )
+from spark_jobs.sources.poll_journal_source import PollJournalReader
 from tests.broker_core.formats.test_poll_journal import with_schema
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
+
+HOUR = 3_600_000
 
 
 def test_files_in_their_order_and_what_else_lies_there(tmp_path: Path) -> None:
@@ -69,6 +73,7 @@ def test_a_survey_counts_what_is_there_and_what_is_not(tmp_path: Path) -> None:
         1,
         2,
     )
+    assert 5 <= harmed.torn_entries <= 6
     last_block = 40 + 5 * 80 + 8 * -(-sum(2 + len(f"c{number}") for number in range(20, 25)) // 8)
     assert harmed.torn_bytes == last_block - 1
 
@@ -76,6 +81,29 @@ def test_a_survey_counts_what_is_there_and_what_is_not(tmp_path: Path) -> None:
 def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_path: Path) -> None:
     make_journal(tmp_path, [entry(0, at_ms=at) for at in (500, 900, 700, 100, 300)], block=2)
     assert survey(tmp_path)[-2:] == (100, 900)
+
+
+def test_files_that_were_written_before_or_after_a_window_are_not_read(tmp_path: Path) -> None:
+    """Each has the entries of an hour."""
+    hours = [[entry(0, at_ms=HOUR * hour + 60_000 * minute) for minute in range(60)] for hour in range(10)]
+    paths = make_journal(tmp_path, *hours, created_ms=range(0, 10 * HOUR, HOUR))
+    whole, window = survey(tmp_path), (4 * HOUR, 5 * HOUR)
+    found = survey(tmp_path, None, window)
+    assert (found.files, found.entries, found.cut_off_files) == (10, 4 * 60, 0), "an hour is allowed for the clock"
+    assert (found.from_ms, found.to_ms) == (2 * HOUR, 6 * HOUR - 60_000)
+    reader = PollJournalReader(
+        StructType(), {"path": str(tmp_path), "from_ms": str(window[0]), "to_ms": str(window[1])}
+    )
+    read = [file.number for part in reader.partitions() for file in part.value]
+    assert read == [2, 3, 4, 5]
+    paths[1].write_bytes(b"damaged")
+    assert survey(tmp_path, None, window) == found
+    paths[3].write_bytes(b"damaged")
+    assert survey(tmp_path, None, window)[1:] == (180, 0, 0, 0, 1, 1, (), 6, 2 * HOUR, 6 * HOUR - 60_000)
+    assert (
+        survey(tmp_path, None, (50 * HOUR, None)).entries == 60 and survey(tmp_path, None, (None, -HOUR)).entries == 0
+    )
+    assert whole.entries == 600
 
 
 def test_entries_of_an_older_schema_count(tmp_path: Path) -> None:

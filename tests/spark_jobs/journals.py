@@ -4,7 +4,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from broker_core.formats.poll_journal import FOLDER, KINDS, BlockEncoder, JournalEntry, encode_header, file_name
+from broker_core.formats.poll_journal import (
+    FOLDER,
+    KINDS,
+    BlockEncoder,
+    JournalEntry,
+    decode_blocks,
+    decode_header,
+    encode_header,
+    file_name,
+)
 
 BEGIN_MS = 1_700_000_000_000
 
@@ -68,3 +77,10 @@ def make_journal(
         paths.append(store / FOLDER / file_name(number))
         paths[-1].write_bytes(data)
     return paths
+
+
+def block_ends(data: bytes) -> list[int]:
+    """Where the blocks of a file end."""
+    header = decode_header(data)
+    assert header is not None
+    return [block.end for block in decode_blocks(data, header)]

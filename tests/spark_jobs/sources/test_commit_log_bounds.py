@@ -78,17 +78,9 @@ def test_whatever_bit_of_a_record_is_flipped_fields_stay_plausible_and_what_is_m
     assert left_out == {*FIELDS_AT, "topic"}
 
 
-@pytest.mark.parametrize(("field", "bit"), [("queue id", 1), ("queue id", 9), ("store time", 2), ("born time", 0)])
-def test_a_record_with_a_flipped_high_bit_is_counted_by_its_field(tmp_path: Path, field: str, bit: int) -> None:
-    written = make_store(tmp_path, COUNT, segment=SIZE)
-    flip(tmp_path, written.records[10][2] + FIELDS_AT[field], bit)
-    damage = find_damage(plan_log(tmp_path), [0])
-    assert damage == ([], {field: 1})
-    assert implausible_note(damage.left_out) == f"1 record with an implausible field was left out: {field} (1)."
-
-
 def test_the_note_names_all_fields_and_is_empty_without_any() -> None:
     assert implausible_note({}) == ""
+    assert implausible_note({"topic": 1}) == "1 record with an implausible field was left out: topic (1)."
     assert implausible_note({"topic": 1200, "queue id": 1}) == (
         "1,201 records with implausible fields were left out: queue id (1), topic (1,200)."
     )
@@ -123,12 +115,9 @@ def test_the_log_begins_with_most_of_its_first_records(tmp_path: Path, first_ms:
     assert find_damage(plan_log(tmp_path), [0]).left_out == {"store time": 1}
 
 
-def test_files_whose_times_were_lost_do_not_make_records_implausible(tmp_path: Path) -> None:
-    make_store(tmp_path, COUNT, segment=SIZE)
-    os.utime(segment_path(tmp_path, 0, SIZE), (0, 0))
-    assert find_damage(plan_log(tmp_path), [0]).left_out == {}
-
-
-def test_a_store_without_records_has_no_beginning(tmp_path: Path) -> None:
+def test_what_the_files_do_not_say_makes_no_record_implausible(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     assert Bounds.of_store(tmp_path, find_segments(tmp_path)[0]).from_ms is None
+    make_store(tmp_path / "copy", COUNT, segment=SIZE)
+    os.utime(segment_path(tmp_path / "copy", 0, SIZE), (0, 0))
+    assert find_damage(plan_log(tmp_path / "copy"), [0]).left_out == {}

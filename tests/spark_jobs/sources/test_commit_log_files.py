@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
-from spark_jobs.sources.commit_log_files import find_segments, local_folder, map_file, read_start
+from spark_jobs.sources.commit_log_files import (
+    CLOCK_SLACK_MS,
+    files_in,
+    find_segments,
+    local_folder,
+    map_file,
+    read_start,
+)
 from tests.spark_jobs.stores import SEGMENT, make_store, segment_path
 
 
@@ -58,3 +65,34 @@ def test_segments_in_their_order_and_what_else_is_there(tmp_path: Path) -> None:
         segment_path(tmp_path, index).stat().st_mtime_ns // 1_000_000 for index in range(len(found))
     ]
     assert others == (f"{7 * SEGMENT:020d}", "notes.txt")
+
+
+HOURS = (0, 2, 4, 6, 8)
+
+
+@pytest.mark.parametrize(
+    ("begins", "window", "expected"),
+    [
+        (HOURS, (None, None), (0, 5)),
+        (HOURS, (4.5, None), (1, 5)),
+        (HOURS, (None, 4.5), (0, 3)),
+        (HOURS, (5.5, 6.5), (2, 4)),
+        (HOURS, (-10, -9), (0, 0)),
+        (HOURS, (100, None), (4, 5)),
+        ((0, None, None, 6), (6.5, None), (0, 4)),
+        ((0, None, None, 6), (7.5, None), (3, 4)),
+        ((0, None, None, 6), (None, 1.5), (0, 3)),
+        ((0, 50, 4, 6), (10, None), (0, 4)),
+        ((0, 50, 4, 6), (None, 3), (0, 1)),
+        ((), (1, 2), (0, 0)),
+    ],
+)
+def test_files_of_a_window_by_when_they_begin(
+    begins: tuple[int | None, ...], window: tuple[float | None, float | None], expected: tuple[int, int]
+) -> None:
+    """In hours. The clock may have been set back by one; some files begin with damage, and one with a clock ahead."""
+
+    def ms(hours: float | None) -> int | None:
+        return None if hours is None else round(hours * CLOCK_SLACK_MS)
+
+    assert files_in(begins, ms, *map(ms, window)) == expected

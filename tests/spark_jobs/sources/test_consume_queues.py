@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from broker_core.formats import consume_queue_ext_unit, consume_queue_unit
 from broker_core.formats.batch_consume_queue_unit import UNIT_SIZE, BatchUnit
@@ -103,11 +102,7 @@ def test_the_due_time_comes_from_the_unit_of_the_record(tmp_path: Path) -> None:
     write_queue(tmp_path, 0, [(100 * index, 90, DUE + index) for index in range(6)], first=8)
     write_queue(tmp_path, 3, [(5000, 90, DUE + 77)])
     assert due(tmp_path, (0, 13, 500), (3, 0, 5000), (0, 8, 0)) == [DUE + 5, DUE + 77, DUE]
-
-
-def test_a_record_without_its_own_unit_has_no_due_time(tmp_path: Path) -> None:
-    write_queue(tmp_path, 0, [(100, 90, DUE)], first=8)
-    elsewhere, not_made_yet, deleted, no_queue = (0, 8, 101), (0, 9, 0), (0, 3, 100), (9, 8, 100)
+    elsewhere, not_made_yet, deleted, no_queue = (0, 8, 101), (0, 14, 600), (0, 3, 100), (9, 8, 100)
     assert due(tmp_path, elsewhere, not_made_yet, deleted, no_queue) == [UNKNOWN] * 4
     assert due(tmp_path) == []
 
@@ -127,15 +122,9 @@ def test_the_due_time_comes_from_the_ext_unit_that_a_queue_refers_to(tmp_path: P
         ],
     )
     assert due(tmp_path, (1, 0, 0), (1, 1, 100), (1, 2, 200), (1, 3, 300)) == [DUE + 1, DUE + 2, DUE + 3, UNKNOWN]
-
-
-@pytest.mark.parametrize("size", [1, 6, 19])
-def test_an_ext_file_too_short_for_a_unit_gives_no_due_time(tmp_path: Path, size: int) -> None:
-    folder = tmp_path / "consumequeue_ext" / SCHEDULE_TOPIC / "1"
-    folder.mkdir(parents=True)
-    (folder / f"{0:020d}").write_bytes(b"\1" * size)
-    write_queue(tmp_path, 1, [(0, 90, consume_queue_ext_unit.ADDRESS_BASE)])
-    assert due(tmp_path, (1, 0, 0)) == [UNKNOWN]
+    for size in (1, 6, 19):  # too short for a unit
+        (folder / f"{0:020d}").write_bytes(b"\1" * size)
+        assert due(tmp_path, (1, 0, 0)) == [UNKNOWN]
 
 
 def test_the_golden_store_has_them_in_ext_units(golden: Path) -> None:

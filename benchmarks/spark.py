@@ -142,7 +142,11 @@ class Bench:
     def fill_anew(self, store: Path) -> int:
         """Fill a new lake; returns the number of messages in it."""
         shutil.rmtree(self.lakes, ignore_errors=True)
-        return fill(self.spark, str(store), "a", self.lakes, lambda: BEGIN_MS, lambda percent, doing: None).messages
+        count, is_all = 0, False
+        while not is_all:
+            done = fill(self.spark, str(store), "a", self.lakes, BEGIN_MS, lambda percent, doing: None)
+            count, is_all = count + done.messages, done.is_all
+        return count
 
     def report(self, store: Path, *, of_lake: bool, from_ms: int | None = None, to_ms: int | None = None) -> int:
         """Compute ``throughput`` with all tables, page and files; returns the number of messages in it."""

@@ -82,7 +82,7 @@ def report(arguments: dict[str, Any], start_spark: StartSpark, progress: Progres
 
 
 def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress) -> dict[str, Any]:
-    """Fill the lake from each store for one round. Returns ``messages`` written, ``is_all`` if no round follows, and
+    """Fill the lake from each store once. Returns ``messages`` written, ``is_all`` if no fill is to follow, and
     as ``result`` where each log ended.
 
     ``arguments``: ``stores`` as (broker, path), ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the
@@ -104,10 +104,9 @@ def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress)
                         store,
                         broker,
                         arguments["lakes"],
-                        lambda: int(timezone.now().timestamp() * 1000),
+                        int(timezone.now().timestamp() * 1000),
                         tell,
                         with_bodies=arguments["with_bodies"],
-                        rounds=1,
                         keep_days=arguments["keep_days"],
                     )
                 )

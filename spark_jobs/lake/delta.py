@@ -1,27 +1,29 @@
-"""The lake's Delta tables, with delta-rs: what they hold of a broker, appends, compaction, retention, vacuum.
+"""A broker's part of the lake's Delta tables, with delta-rs: appends, compaction, retention, vacuum.
 
 An append carries Delta's transaction identifier: the application is the broker, and the version is the position in its
-log or poll journal. So position and rows become visible in one commit, a repeated append is recognised, and of two
-processes that append the same range one fails. Further numbers of a broker are versions of applications of their own.
+log or poll journal. A second application names the broker's new state (``state``). So position, state and rows become
+visible in one commit, a repeated append is recognised, and of two processes that append the same range one fails.
 """
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
+from msgspec.structs import replace
 from pyarrow import dataset
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, sync_to_disk
+from spark_jobs.lake.state import State, read_state, remove_states, write_state
+from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, sync_files
 from spark_jobs.lake.tasks import (
     GROUP_ROWS,
     TIMES,
@@ -43,64 +45,63 @@ READ_ON_HOURS = 6
 """How long files that no version uses any more are left to readers of an earlier version: a run of the report worker
 ends within an hour, people's own queries may take longer."""
 TRIES = 10
-"""How often a commit is tried at which other brokers' fills are in the way."""
-
-LAST_RECORD, DIGEST = "{}/last-record", "{}/digest"
-"""Applications of a broker: the offset and a digest of the last record that was read of its log."""
-CREATED = "{}/created"
-"""Application of a broker: when the file of the poll journal was made that was read last, ms."""
-GAPS = "{}/gaps"
-"""Application of a broker: the version of its gaps that counts (``gaps``)."""
-REWRITES = "{}/rewrites"
-"""Application of a broker: how many commits have replaced or removed files. Of two at the same time one fails."""
-DROPPED, DROPPED_BEFORE = "{}/dropped", "{}/dropped-before"
-"""Applications of a broker: how many rows retention has removed in all, and from before which time, ms."""
-
-OVERTAKEN = (
-    "Another process has filled the lake of {} meanwhile. What this fill had committed before is in the lake; its "
-    "other files are removed. The next fill goes on behind the last commit."
-)
+"""How often a commit is tried at which other commits are in the way."""
 
 
 class Table:
-    """One of the tables, at its newest version, or at that of its own last commit."""
+    """What one of the tables has of a broker, at its newest version, or at that of its own last commit."""
 
-    def __init__(self, lakes: Location, name: str, delta: DeltaTable) -> None:
+    state: State
+
+    def __init__(self, lakes: Location, name: str, broker: str, delta: DeltaTable) -> None:
         self._lakes = lakes
         self._root = joined(lakes, name)
         self._name = name
+        self._broker = broker
         self._delta = delta
         self._on_disk = delta.version() or -1
         """Commits up to this version are on the disk. A table of version 0 was created a moment ago."""
+        self._number = self._version_of(f"{broker}/state")
+        self.state = read_state(lakes, broker, name, self._number)
 
     @classmethod
-    def open(cls, lakes: Location, name: str) -> "Table | None":
+    def open(cls, lakes: Location, name: str, broker: str) -> "Table | None":
         """The table; None if there is none. LakeError if it cannot be read."""
         root = joined(lakes, name)
         try:
-            found = DeltaTable(root) if DeltaTable.is_deltatable(root) else None
+            delta = DeltaTable(root) if DeltaTable.is_deltatable(root) else None
+            found = None if delta is None else cls(lakes, name, broker, delta)
         except (DeltaError, OSError) as error:
             raise LakeError(f"{root} is not a Delta table that can be read: {error}.") from error
-        if found is not None and found.schema() != delta_schema(name):
+        if found is not None and not found._is_of_this_version():
             raise LakeError(
-                f"{root} has the columns of another version of GlassMQ. Delete the lake, or give another folder, and "
+                f"{root} was written by another version of GlassMQ. Delete the lake, or give another folder, and "
                 "fill it anew."
             )
-        return None if found is None else cls(lakes, name, found)
+        return found
 
     @classmethod
-    def create(cls, lakes: Location, name: str) -> "Table":
+    def create(cls, lakes: Location, name: str, broker: str) -> "Table":
         """The table, which is created if there is none."""
-        found = cls.open(lakes, name)
-        return found or cls(lakes, name, created(joined(lakes, name), delta_schema(name), PARTITIONS))
+        found = cls.open(lakes, name, broker)
+        if found is None:
+            root = joined(lakes, name)
+            with suppress(CommitFailedError):  # another process has created it meanwhile
+                DeltaTable.create(root, delta_schema(name), partition_by=PARTITIONS, mode="ignore")
+            found = cls(lakes, name, broker, DeltaTable(root))
+        return found
 
-    def version_of(self, application: str) -> int | None:
+    def _is_of_this_version(self) -> bool:
+        is_empty = self._version_of(self._broker) is None
+        return self._delta.schema() == delta_schema(self._name) and (is_empty or self._number is not None)
+
+    def _version_of(self, application: str) -> int | None:
         """The version of an application's last transaction; None before the first."""
         version: int | None = self._delta.transaction_version(application)
         return version
 
-    def files(self, broker: str) -> list[LakeFile]:
-        """The active files of a broker, oldest day first."""
+    def files(self) -> list[LakeFile]:
+        """The active files, oldest day first."""
         actions = pa.table(self._delta.get_add_actions(flatten=True))
         if not actions.num_rows:
             return []
@@ -119,45 +120,83 @@ class Table:
                 row["modification_time"],
             )
             for row, from_ms, to_ms in zip(actions.to_pylist(), first, last, strict=True)
-            if row["partition.broker"] == broker
+            if row["partition.broker"] == self._broker
         ]
         return sorted(found, key=lambda file: (file.day, file.min_offset, file.path))
 
-    def append(
-        self, broker: str, drafts: Sequence[LakeFile], known: int | None, versions: Mapping[str, int], now_ms: int
-    ) -> None:
-        """Add files that were written, and set versions of the broker's applications, in one commit.
+    def append(self, drafts: Sequence[LakeFile], state: State, now_ms: int) -> None:
+        """Add files that were written, and set the state, in one commit.
 
-        ``known``: the version of the application ``broker`` behind which the files go on. LakeBusyError if another
-        process has advanced it meanwhile.
+        LakeBusyError if another process has changed the state meanwhile.
         """
-        actions: list[AddAction | RemoveAction] = [self._action(broker, draft, now_ms) for draft in drafts]
-        advanced = [Transaction(name.format(broker), version) for name, version in versions.items()]
-        properties = CommitProperties(app_transactions=advanced)
-        commit_next(self._delta, broker, broker, known, lambda: self._commit(actions, properties, drafts))
+        place = state.journal
+        position = place.number << 32 | place.end if place else state.position or 0
+        actions = [self._add(draft, now_ms) for draft in drafts]
+        self._change(state, {self._broker: position}, lambda properties: self._write(actions, properties))
 
-    def days_to_compact(self, broker: str) -> list[date]:
-        """Days of a broker with enough small files for a compaction."""
-        files = self.files(broker)
+    def drop_before(self, day: date) -> int:
+        """Remove the rows of the days before that one, and count them in the same commit. Returns their number.
+
+        LakeBusyError if another process has changed the state meanwhile.
+        """
+        rows = sum(file.rows for file in self.files() if file.day < day)
+        if rows:
+            old = f"broker = '{self._broker}' and date < '{day.isoformat()}'"
+            state = replace(self.state, dropped=self.state.dropped + rows, dropped_before_ms=begin_of(day))
+            self._change(
+                state, self._rewritten(), lambda properties: self._delta.delete(old, commit_properties=properties)
+            )
+        return rows
+
+    def _change(self, state: State, versions: dict[str, int], commit: Callable[[CommitProperties], Any]) -> None:
+        """Have ``commit`` make a commit with that state, behind the state that is known.
+
+        delta-rs refuses even a commit that only adds files if another process has removed files of any broker
+        meanwhile. Then it is tried again.
+        """
+        number, failure = write_state(self._lakes, self._broker, self._name, state), None
+        properties = properties_of(versions | {f"{self._broker}/state": number})
+        for _ in range(TRIES):
+            if self._version_of(f"{self._broker}/state") != self._number:
+                break
+            try:
+                commit(properties)
+            except CommitFailedError as error:
+                failure = error
+                self._delta.update_incremental()
+            else:
+                self._committed()
+                self.state, self._number = state, number
+                return
+        raise LakeBusyError(
+            f"Another process has filled the lake of {self._broker} meanwhile. What this fill had committed before is "
+            "in the lake; its other files are removed. The next fill goes on behind the last commit."
+        ) from failure
+
+    def days_to_compact(self) -> list[date]:
+        """Days with enough small files for a compaction."""
+        files = self.files()
         newest = max((file.day for file in files), default=None)
         small: dict[date, int] = {}
         for file in files:
             small[file.day] = small.get(file.day, 0) + (file.size < FILE_BYTES // 2)
         return [day for day, count in sorted(small.items()) if count >= (MANY if day == newest else FEW)]
 
-    def compact(self, broker: str, day: date, now_ms: int) -> int:
+    def compact(self, day: date, now_ms: int) -> int:
         """Replace the small files of a day by larger ones with the same rows. Returns the number of replaced files.
 
         0 if another process has replaced or removed files of the broker meanwhile. delta-rs's own compaction does not
         notice that, and the rows would be there twice. Vacuum deletes replaced files READ_ON_HOURS after ``now_ms``.
         """
-        target = Target(os.fspath(self._lakes), broker, uuid4().hex[:8])
+        target = Target(str(self._lakes), self._broker, uuid4().hex[:8])
         count = 0
-        for old in in_groups(file for file in self.files(broker) if file.day == day and file.size < FILE_BYTES // 2):
+        for old in in_groups(file for file in self.files() if file.day == day and file.size < FILE_BYTES // 2):
             try:
                 self._replace(target, old, now_ms)
-            except CommitFailedError:
-                remove_drafts(target, self._name, f"-{target.round}-", {file.path for file in self.files(broker)})
+            except BaseException as error:
+                remove_drafts(target, self._name, self.files())
+                if not isinstance(error, CommitFailedError):
+                    raise
                 self._delta.update_incremental()
                 break
             count += len(old)
@@ -169,106 +208,56 @@ class Table:
         rows = dataset.dataset([filesystem_of(file.path)[1] for file in old], schema, "parquet", filesystem=filesystem)
         name = f"compacted={old[0].min_offset:020d}-{old[-1].max_offset:020d}"
         new = write_files(target, self._name, name, schema, rows.to_batches(batch_readahead=1), GROUP_ROWS)
-        actions: list[AddAction | RemoveAction] = [self._action(target.broker, file, now_ms, False) for file in new]
+        actions: list[AddAction | RemoveAction] = [self._add(file, now_ms, False) for file in new]
         for file in old:
-            partition = partition_of(target.broker, file)
             below = file.path.removeprefix(f"{self._root}/")
-            actions.append(RemoveAction(below, False, now_ms, file.size, partition))
-        self._commit(actions, self._rewriting(target.broker, {}), new)
+            actions.append(RemoveAction(below, False, now_ms, file.size, self._partition(file)))
+        self._write(actions, properties_of(self._rewritten()))
+        self._committed()
 
-    def drop_before(self, broker: str, day: date) -> int:
-        """Remove a broker's rows of the days before that one, and count them in the same commit. Returns their number.
+    def _rewritten(self) -> dict[str, int]:
+        """Counts the commits that replace or remove files of the broker. Of two at the same time one fails."""
+        application = f"{self._broker}/rewrites"
+        return {application: (self._version_of(application) or 0) + 1}
 
-        LakeBusyError if another process changes these days at the same time.
-        """
-        rows = sum(file.rows for file in self.files(broker) if file.day < day)
-        if not rows:
-            return 0
-        total = (self.version_of(DROPPED.format(broker)) or 0) + rows
-        versions = {DROPPED: total, DROPPED_BEFORE: begin_of(day)}
-        try:
-            self._delta.delete(
-                f"broker = '{broker}' and date < '{day.isoformat()}'",
-                commit_properties=self._rewriting(broker, versions),
-            )
-        except CommitFailedError as error:
-            raise LakeBusyError(OVERTAKEN.format(broker)) from error
-        self._delta.update_incremental()
-        return rows
+    def vacuum(self, now_ms: int) -> None:
+        """Delete files and states that no version of the last READ_ON_HOURS uses, including those of killed writers."""
+        with suppress(CommitFailedError):  # another process commits meanwhile; the next fill deletes them
+            self._delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
+            self._committed()
+        before_ms = now_ms - READ_ON_HOURS * 3_600_000
+        remove_states(self._lakes, self._broker, self._name, self._number, before_ms)
 
-    def _rewriting(self, broker: str, versions: Mapping[str, int]) -> CommitProperties:
-        """Has a commit fail if another one has replaced or removed files of the broker since the table was opened."""
-        found = {**versions, REWRITES: (self.version_of(REWRITES.format(broker)) or 0) + 1}
-        return CommitProperties(app_transactions=[Transaction(name.format(broker), n) for name, n in found.items()])
-
-    def vacuum(self) -> None:
-        """Delete files that no version of the last READ_ON_HOURS uses, including those of killed writers."""
-        vacuum(self._delta, full=True)
-        self._sync([])
-
-    def _commit(
-        self, actions: list[AddAction | RemoveAction], properties: CommitProperties, added: Sequence[LakeFile]
-    ) -> None:
+    def _write(self, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties) -> None:
         schema = delta_schema(self._name)
-        self._delta.create_write_transaction(actions, "append", schema, PARTITIONS, commit_properties=properties)
-        self._delta.update_incremental()
-        self._sync(added)
+        self._delta.create_write_transaction([*actions], "append", schema, PARTITIONS, commit_properties=properties)
 
-    def _sync(self, added: Sequence[LakeFile]) -> None:
+    def _committed(self) -> None:
+        """See the commit that was made, and have the disk see it. delta-rs leaves that to the system."""
+        self._delta.update_incremental()
         if is_local(self._root):
-            sync_commits(Path(self._root), self._on_disk, [Path(self._root, file.path) for file in added])
+            for path in Path(self._root, "_delta_log").iterdir():
+                if path.name > f"{self._on_disk + 1:020d}":  # also checkpoints and the name of the last one
+                    with suppress(FileNotFoundError):  # another process has removed it
+                        sync_files([path])
             self._on_disk = self._delta.version()
 
-    def _action(self, broker: str, draft: LakeFile, now_ms: int, is_new: bool = True) -> AddAction:
+    def _partition(self, file: LakeFile) -> dict[str, str | None]:
+        return {"date": file.day.isoformat(), "broker": self._broker}
+
+    def _add(self, draft: LakeFile, now_ms: int, is_new: bool = True) -> AddAction:
         column = TIMES[self._name]
-        low: dict[str, Any] = {column: text_of(draft.min_ms)}
-        high: dict[str, Any] = {column: text_of(draft.max_ms)}
+        low: dict[str, Any] = {column: f"{np.datetime64(draft.min_ms, 'ms')}Z"}
+        high: dict[str, Any] = {column: f"{np.datetime64(draft.max_ms, 'ms')}Z"}
         if self._name == "messages":
             low["physical_offset"], high["physical_offset"] = draft.min_offset, draft.max_offset
         stats = {"numRecords": draft.rows, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
-        return AddAction(draft.path, draft.size, partition_of(broker, draft), now_ms, is_new, json.dumps(stats))
+        return AddAction(draft.path, draft.size, self._partition(draft), now_ms, is_new, json.dumps(stats))
 
 
-def created(root: str, schema: Schema, partitions: list[str]) -> DeltaTable:
-    """The Delta table in a folder, which is created if there is none."""
-    with suppress(CommitFailedError):  # another process has created it meanwhile
-        DeltaTable.create(root, schema, partition_by=partitions, mode="ignore")
-    return DeltaTable(root)
-
-
-def commit_next(
-    delta: DeltaTable, broker: str, application: str, known: int | None, commit: Callable[[], object]
-) -> None:
-    """Have ``commit`` commit what follows the version ``known`` of an application.
-
-    delta-rs refuses even a commit that only adds files if another process has removed files of any broker meanwhile.
-    Then it is tried again. LakeBusyError if another process has advanced the application.
-    """
-    failure: CommitFailedError | None = None
-    for _ in range(TRIES):
-        if delta.transaction_version(application) != known:
-            break
-        try:
-            commit()
-            return
-        except CommitFailedError as error:
-            failure = error
-            delta.update_incremental()
-    raise LakeBusyError(OVERTAKEN.format(broker)) from failure
-
-
-def vacuum(delta: DeltaTable, *, full: bool) -> None:
-    """Delete files that no version of the last READ_ON_HOURS uses; with ``full`` also those that no version ever used.
-
-    Where another process commits meanwhile, the next call deletes them.
-    """
-    with suppress(CommitFailedError):
-        delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=full)
-
-
-def partition_of(broker: str, file: LakeFile) -> dict[str, str | None]:
-    """The values of a file's partition, as Delta's log has them."""
-    return {"date": file.day.isoformat(), "broker": broker}
+def properties_of(versions: dict[str, int]) -> CommitProperties:
+    """Has a commit advance applications, and fail if another one has advanced them since the table was read."""
+    return CommitProperties(app_transactions=[Transaction(name, version) for name, version in versions.items()])
 
 
 def in_groups(files: Iterable[LakeFile]) -> Iterator[list[LakeFile]]:
@@ -284,20 +273,6 @@ def in_groups(files: Iterable[LakeFile]) -> Iterator[list[LakeFile]]:
         yield group
 
 
-def sync_commits(root: Path, since: int, files: Sequence[Path]) -> None:
-    """Have the commits behind the version ``since``, and the folders of ``files``, on the disk.
-
-    delta-rs leaves that to the system. The broker may then delete its log.
-    """
-    log = root / "_delta_log"
-    for path in log.iterdir():
-        if path.name > f"{since + 1:020d}":  # of these versions, also checkpoints and the name of the last one
-            with suppress(FileNotFoundError):  # another process has removed it
-                sync_to_disk(path)
-    for folder in {log, root, *(path.parent for path in files), *(path.parent.parent for path in files)}:
-        sync_to_disk(folder)
-
-
 def plain_schema(table: str) -> pa.Schema:
     """The columns of a table but for its partitions: also bodies and property strings, null if they were left out."""
     kinds = {field.name: field.type for field in schema_of(table, with_bodies=True)}
@@ -307,12 +282,6 @@ def plain_schema(table: str) -> pa.Schema:
 def delta_schema(table: str) -> Schema:
     """The schema of a table."""
     return Schema.from_arrow(pa.schema([*plain_schema(table), ("date", pa.date32()), ("broker", pa.string())]))
-
-
-def text_of(time_ms: int) -> str:
-    """A time as Delta's statistics have it, such as 2026-01-31T10:30:00.125Z."""
-    when = datetime.fromtimestamp(time_ms // 1000, UTC) + timedelta(milliseconds=time_ms % 1000)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def files_in(files: Iterable[LakeFile], from_ms: int | None, to_ms: int | None) -> list[LakeFile]:

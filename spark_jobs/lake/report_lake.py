@@ -18,7 +18,7 @@ from spark_jobs.lake.tasks import CUT_OFF, DAMAGED, DELETED, LOST, OF_JOURNAL, U
 from spark_jobs.sources.commit_log_bounds import first_store_ms
 from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.commit_log_segments import LogPlan
-from spark_jobs.sources.poll_journal_files import JournalSurvey, created_ms_of, files_after, find_files
+from spark_jobs.sources.poll_journal_files import JournalPosition, JournalSurvey, created_ms_of, files_after, find_files
 
 SOURCES = ("auto", "lake", "log")
 """What a report reads: the lake if there is one, always the lake, or only the log and the journal."""
@@ -72,7 +72,7 @@ def with_lake(tail: JournalSurvey, lake: Lake) -> JournalSurvey:
 def unread_files(lake: Lake, store: Path) -> int:
     """Files of the poll journal that were deleted or damaged before the lake had read them, until now."""
     behind = files_after(find_files(store)[0], lake.journal)
-    there = [JournalDone(file.number, created_ms_of(file) or 0, 0, 0, [], closed=True) for file in behind]
+    there = [JournalDone(JournalPosition(file.number, created_ms_of(file) or 0, 0, True)) for file in behind]
     return lake.unread_files + (read_on(lake.journal, there)[1][UNREAD] if there else 0)
 
 

@@ -4,6 +4,7 @@ Credentials, region and endpoint come from the environment (``AWS_…``), as for
 """
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -61,24 +62,22 @@ def _s3(url: str) -> tuple[Any, str]:
     return filesystem, path
 
 
-def files_of(root: str, broker: str) -> dict[str, int]:
-    """The Parquet files of a broker in the folder of a table, active or not: bytes by path."""
+def remove_files(folder: Location, is_unused: Callable[[Any], bool]) -> None:
+    """Remove the files below a folder or URL whose pyarrow ``FileInfo`` is unused. OSError."""
     from pyarrow.fs import FileSelector
 
-    filesystem, inside = filesystem_of(root)
-    listed = filesystem.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
-    return {
-        joined(root, info.path.removeprefix(inside).lstrip("/")): info.size
-        for info in listed
-        if f"/broker={broker}/" in info.path and info.path.endswith(".parquet")
-    }
+    filesystem, inside = filesystem_of(folder)
+    for info in filesystem.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True)):
+        if info.is_file and is_unused(info):
+            with suppress(FileNotFoundError):
+                filesystem.delete_file(info.path)
 
 
-def remove_file(path: str) -> None:
-    """Remove a file, if it is there."""
-    filesystem, inside = filesystem_of(path)
-    with suppress(FileNotFoundError):
-        filesystem.delete_file(inside)
+def sync_files(paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Have local files on the disk, with the names in the three folders above them."""
+    files = [Path(path) for path in paths]
+    for path in (*files, *{folder for file in files for folder in file.parents[:3]}):
+        sync_to_disk(path)
 
 
 def write_whole(path: Path, data: bytes) -> None:

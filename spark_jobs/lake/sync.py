@@ -1,17 +1,19 @@
 """Fills a lake with what is new in its store: each message once, even if processes are killed.
 
-A fill has rounds. Tasks write files into the folders of the Delta tables. Then one commit for each table adds the
-files, with the new position as Delta's transaction identifier. The next round begins there. So a round counts
-completely or not at all. Files of a round that was killed belong to no version, and vacuum deletes them. At the end
-days with many small files are compacted. Of two fills of a broker at the same time, the slower one fails.
+A fill reads at most ROUND_BYTES of the log. Tasks write files into the folders of the Delta tables. Then one commit for
+each table adds the files, with the new position as Delta's transaction identifier. The next fill begins there. So what
+a fill reads of a table counts completely or not at all. Files of a fill that was killed belong to no version, and
+vacuum deletes them. When nothing is left to read, days with many small files are compacted. Of two fills of a broker at
+the same time, the slower one fails.
 """
 
 import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -20,13 +22,12 @@ from msgspec.structs import replace
 
 from broker_core.formats import lake_position
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.delta import CREATED, DIGEST, GAPS, LAST_RECORD, Table, first_kept
-from spark_jobs.lake.gaps import write_gaps
-from spark_jobs.lake.lake import journal_version, load, require_same
+from spark_jobs.lake.delta import Table, first_kept
+from spark_jobs.lake.lake import lake_of, require_same
+from spark_jobs.lake.state import State
 from spark_jobs.lake.storage import TABLES, Location, is_local, write_whole
 from spark_jobs.lake.tasks import (
     CUT_OFF,
-    DAMAGED,
     DELETED,
     LOST,
     OF_JOURNAL,
@@ -34,42 +35,26 @@ from spark_jobs.lake.tasks import (
     Done,
     Gap,
     JournalDone,
-    JournalWork,
+    JournalPart,
     LogDone,
-    LogWork,
     Target,
     Work,
     remove_drafts,
 )
 from spark_jobs.sources.commit_log_files import read_start
-from spark_jobs.sources.commit_log_segments import LogPlan, log_begin, plan_log, share
+from spark_jobs.sources.commit_log_segments import LogRange, log_begin, plan_log, share
 from spark_jobs.sources.poll_journal_files import JournalPosition, created_ms_of, files_after, find_files
 
 logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 4 << 30
-"""Bytes of the log that are read before they are committed."""
+"""Bytes of the log that a fill reads: the ranges that begin in them."""
 BROKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 """The names that a broker can have in a lake, where they are names of folders."""
 
-RunTasks = Callable[[Sequence[Work]], Iterable[Done]]
+RunTasks = Callable[[Target, Sequence[Work]], Iterable[Done]]
 """Carries out works, in any order."""
 Progress = Callable[[int, str], None]
-
-
-class Wanted(NamedTuple):
-    """What to fill: the lake below ``lakes`` from ``store``, the store of ``broker``, by ``cores`` tasks at a time.
-
-    Of so many ``rounds`` at most; None: until everything is read. The lake keeps ``keep_days`` whole days; 0: all.
-    """
-
-    store: str
-    broker: str
-    lakes: Location
-    with_bodies: bool = False
-    cores: int = 2
-    rounds: int | None = None
-    keep_days: int = 0
 
 
 class Synced(NamedTuple):
@@ -80,236 +65,187 @@ class Synced(NamedTuple):
     messages: int
     polls: int
     position: int
-    torn_bytes: int
-    gap_bytes: int
-    """Bytes of the log that were deleted before they were read."""
-    missing_journal_files: int
+    missing: Counter[str]
+    """How much this fill has found missing, by ``Gap.what``."""
     ended_by: str
-    """Why the log ended at ``position``, and the number of segments behind it that are not empty."""
+    """Why the log ends where it does, and the number of segments behind its end that are not empty."""
     segments_unread: int
-    awaited_lake: str = ""
+    is_all: bool
+    """Whether everything was read, and small files are compacted. Otherwise another fill is to follow."""
+    awaited_lake: str
     """Another lake, for which the broker waits instead of this one."""
-    is_all: bool = True
-    """Whether everything was read, and small files are compacted."""
-    merged_files: int = 0
+    merged_files: int
     """The number of files that were replaced by fewer, larger ones."""
-    dropped_messages: int = 0
+    dropped_messages: int
     """Messages of days that were dropped because of ``keep_days``."""
 
 
 class Filler:
-    """A fill of one broker: its tables, and what the lake has."""
+    """A fill of one broker: its tables, and what the lake has had at its beginning."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
-        self.broker = wanted.broker
-        self.begin = log_begin(wanted.store)
-        self.tables = {name: Table.create(wanted.lakes, name) for name in TABLES}
-        self.lake = load(wanted.lakes, wanted.broker, self.tables)
-        require_same(wanted.store, self.lake)
-        self.target = Target(os.fspath(wanted.lakes), self.broker, uuid4().hex[:8])
-        self.last_ms = self.lake.last_ms
-        """The store time of the last record that was read."""
+    def __init__(self, store: str, broker: str, lakes: Location, now_ms: int) -> None:
+        self.store = store
+        self.broker = broker
+        self.lakes = lakes
+        self.now_ms = now_ms
+        begin = log_begin(store)  # before a folder is made for what is no store
+        self.tables = {name: Table.create(lakes, name, broker) for name in TABLES}
+        self.lake = lake_of(lakes, broker, self.tables)
+        require_same(store, self.lake)
+        self.position = begin if self.lake.position is None else self.lake.position
 
-    @property
-    def position(self) -> int:
-        """Where the fill goes on in the log."""
-        return self.begin if self.lake.position is None else self.lake.position
-
-    def commit(self, done: Sequence[Done], now_ms: int) -> None:
-        """Commit the files of a round. LakeBusyError if another process has committed some of it meanwhile."""
-        log = sorted((one for one in done if isinstance(one, LogDone)), key=lambda one: one.start)
-        journal = sorted((one for one in done if isinstance(one, JournalDone)), key=lambda one: one.number)
-        new_gaps = self.log_gaps(log)
-        if journal:
-            before = self.lake.journal
-            position, missing = read_on(before, journal)
-            found = self.lake.amounts + missing if missing else Counter[str]()
-            gaps = [Gap(what, 0, 0, found[what]) for what in OF_JOURNAL if found[what]]
-            versions = {"{}": journal_version(position), CREATED: position.created_ms}
-            known = None if before is None else journal_version(before)
-            self._append("polls", journal, known, versions, gaps, now_ms)
-            self.lake = self.lake._replace(journal=position)
-        if log:
-            versions = {"{}": log[-1].end}
-            if last := next((one for one in reversed(log) if one.last_offset >= 0), None):
-                versions |= {LAST_RECORD: last.last_offset, DIGEST: last.digest}
-            gaps = [gap for gap in self.lake.gaps if new_gaps and gap.what not in OF_JOURNAL]
-            self._append("messages", log, self.lake.position, versions, [*gaps, *new_gaps], now_ms)
-            self.lake = self.lake._replace(position=log[-1].end)
-        self.publish(now_ms)
-
-    def _append(
-        self,
-        name: str,
-        done: Sequence[LogDone] | Sequence[JournalDone],
-        known: int | None,
-        versions: dict[str, int],
-        gaps: list[Gap],
-        now_ms: int,
-    ) -> None:
-        """Commit the files of one table, with ``gaps`` as its only ones; they stay as they are if there are none."""
-        lake = self.lake
-        if gaps:
-            version = write_gaps(self.wanted.lakes, self.broker, name, lake.versions[name], gaps)
-            versions = versions | {GAPS: version}
-            others = [gap for gap in lake.gaps if (gap.what in OF_JOURNAL) != (name == "polls")]
-            self.lake = lake._replace(gaps=[*others, *gaps], versions=lake.versions | {name: version})
-        files = [file for one in done for file in one.files]
-        self.tables[name].append(self.broker, files, known, versions, now_ms)
-
-    def log_gaps(self, done: Sequence[LogDone]) -> list[Gap]:
-        """What the ranges of a round lack, with the times of the records around it, where there are any.
-
-        LakeError if a task did not find bytes that exist.
-        """
-        position, found = self.position, list[Gap]()
-        for one in done:
-            if one.gone:
-                require_deleted(self.wanted.store, one)
-            deleted_to = one.end if one.gone else one.start
-            if deleted_to > position:
-                found.append(Gap(DELETED, position, deleted_to, deleted_to - position, self.last_ms, one.first_ms))
-            if one.first_ms is not None:
-                found = [replace(gap, to_ms=one.first_ms) if gap.to_ms is None else gap for gap in found]
-            found += [replace(gap, from_ms=self.last_ms) if gap.from_ms is None else gap for gap in one.gaps]
-            self.last_ms = self.last_ms if one.last_ms is None else one.last_ms
-            position = one.end
-        return found
-
-    def drop(self, now_ms: int) -> int:
-        """Remove days that the lake does not keep; returns how many messages they had."""
-        day = first_kept(now_ms, self.wanted.keep_days)
-        gone = {name: table.drop_before(self.broker, day) for name, table in self.tables.items()}
+    def drop(self, keep_days: int) -> int:
+        """Remove the days that the lake does not keep; returns how many messages they had."""
+        day = first_kept(self.now_ms, keep_days)
+        gone = {name: table.drop_before(day) for name, table in self.tables.items()}
         return gone["messages"]
 
-    def compact(self, progress: Progress, now_ms: int) -> int:
-        """Compact days with many small files, then delete unused files. Returns the number of replaced files."""
-        days = [(table, day) for table in self.tables.values() for day in table.days_to_compact(self.broker)]
-        count = 0
-        for index, (table, day) in enumerate(days):
-            progress(percent(0, index, len(days)), f"compacting the small files of {day}")
-            count += table.compact(self.broker, day, now_ms)
-        for table in self.tables.values():
-            table.vacuum()
-        return count
-
-    def publish(self, now_ms: int) -> None:
-        """Tell the broker what it may delete, if it waits for this lake. Stores of RocketMQ are only read."""
-        store = self.wanted.store
-        if not Path(store, "glassmq").is_file() or awaited_lake(store, self.wanted.lakes):
-            return
-        position = lake_position.LakePosition(self.position, now_ms, resolved(self.wanted.lakes))
-        try:
-            write_whole(Path(store, lake_position.FILE_NAME), lake_position.encode(position))
-        except OSError as error:
-            logger.warning("The lake's position cannot be written for the broker of %s: %s.", store, error)
-
-    def log_works(self, plan: LogPlan) -> list[LogWork]:
-        """The ranges of the log that the lake does not have yet."""
-        return [LogWork(self.target, part, self.wanted.with_bodies, plan.bounds) for part in plan.ranges]
-
-    def journal_works(self) -> list[JournalWork]:
+    def journal_parts(self) -> list[JournalPart]:
         """Files of the journal with what is new, if anything is. The one that was read last is among them."""
         position = self.lake.journal
-        files = files_after(find_files(self.wanted.store)[0], position)
+        files = files_after(find_files(self.store)[0], position)
         if not any(file.size > file.start for file in files):
             return []
         if position is not None and position.closed and files[0].start:
             files = files[1:]
         made = [(file, created_ms_of(file)) for file in files]
         return [
-            JournalWork(self.target, file.path, file.number, created_ms, file.start)
+            JournalPart(file.path, file.number, created_ms, file.start)
             for file, created_ms in made
             if created_ms is not None
         ]
 
-    @contextmanager
-    def round(self) -> Iterator[None]:
-        """A context in which tasks write files. If it fails, they are removed at once, because a disk may be full."""
-        self.target = replace(self.target, round=uuid4().hex[:8])
+    def commit(self, done: Sequence[Done]) -> None:
+        """Commit the files of works. LakeBusyError if another process has filled the lake meanwhile."""
+        log = sorted((one for one in done if isinstance(one, LogDone)), key=lambda one: one.start)
+        journal = sorted((one for one in done if isinstance(one, JournalDone)), key=lambda one: one.position.number)
+        new_gaps = self.log_gaps(log)
+        if journal:
+            table = self.tables["polls"]
+            position, missing = read_on(self.lake.journal, journal)
+            found = self.lake.amounts + missing
+            gaps = [Gap(what, 0, 0, found[what]) for what in OF_JOURNAL if found[what]]
+            self._append(table, journal, replace(table.state, journal=position, gaps=gaps))
+        if log:
+            table = self.tables["messages"]
+            self.position = log[-1].end
+            last = next((one.last_record for one in reversed(log) if one.last_record), table.state.last_record)
+            gaps = [*table.state.gaps, *new_gaps]
+            self._append(table, log, replace(table.state, position=self.position, last_record=last, gaps=gaps))
+
+    def _append(self, table: Table, done: Sequence[Done], state: State) -> None:
+        table.append([file for one in done for file in one.files], state, self.now_ms)
+
+    def log_gaps(self, done: Sequence[LogDone]) -> list[Gap]:
+        """What these ranges lack, with the times of the records around it, where there are any.
+
+        LakeError if a task did not find bytes that exist.
+        """
+        position, last_ms, found = self.position, self.lake.last_ms, list[Gap]()
+        for one in done:
+            if one.gone:
+                require_deleted(self.store, one)
+            deleted_to = one.end if one.gone else one.start
+            if deleted_to > position:
+                found.append(Gap(DELETED, position, deleted_to, deleted_to - position, last_ms, one.first_ms))
+            if one.first_ms is not None:
+                found = [replace(gap, to_ms=one.first_ms) if gap.to_ms is None else gap for gap in found]
+            found += [replace(gap, from_ms=last_ms) if gap.from_ms is None else gap for gap in one.gaps]
+            last_ms = last_ms if one.last_ms is None else one.last_ms
+            position = one.end
+        return found
+
+    def compact(self, progress: Progress) -> int:
+        """Compact days with many small files, then delete unused files. Returns the number of replaced files."""
+        days = [(table, day) for table in self.tables.values() for day in table.days_to_compact()]
+        count = 0
+        for index, (table, day) in enumerate(days):
+            progress(100 * index // len(days), f"compacting the small files of {day}")
+            count += table.compact(day, self.now_ms)
+        for table in self.tables.values():
+            table.vacuum(self.now_ms)
+        return count
+
+    def publish(self) -> None:
+        """Tell the broker what it may delete, if it waits for this lake. Stores of RocketMQ are only read."""
+        if not Path(self.store, "glassmq").is_file() or awaited_lake(self.store, self.broker, self.lakes):
+            return
+        position = lake_position.LakePosition(self.position, self.now_ms, resolved(self.lakes))
         try:
-            yield
-        except BaseException:  # Ctrl-C, too
-            with suppress(LakeError, OSError):
-                remove_round(self.target)
-            raise
+            write_whole(Path(self.store, lake_position.FILE_NAME), lake_position.encode(position))
+        except OSError as error:
+            logger.warning("The lake's position cannot be written for the broker of %s: %s.", self.store, error)
 
 
-def sync(wanted: Wanted, run_tasks: RunTasks, now_ms: Callable[[], int], progress: Progress) -> Synced:
-    """Write what is new round by round, then compact. NotAStoreError; LakeBusyError; LakeError; OSError."""
-    if not BROKER.fullmatch(wanted.broker):
+def sync(
+    run_tasks: RunTasks,
+    store: str,
+    broker: str,
+    lakes: Location,
+    now_ms: int,
+    progress: Progress,
+    *,
+    cores: int = 2,
+    with_bodies: bool = False,
+    keep_days: int = 0,
+) -> Synced:
+    """Fill the lake below ``lakes`` with what is new in the store of a broker, by ``cores`` tasks at a time.
+
+    The lake keeps ``keep_days`` whole days; 0: all. NotAStoreError; LakeBusyError; LakeError; OSError.
+    """
+    if not BROKER.fullmatch(broker):
         raise LakeError(
-            f"A lake cannot have a broker {wanted.broker!r}: its name has only letters, digits, dots, hyphens and "
+            f"A lake cannot have a broker {broker!r}: its name has only letters, digits, dots, hyphens and "
             "underscores. Give it another one by --broker NAME."
         )
-    log_begin(wanted.store)  # before a folder is made for what is no store
-    filler = Filler(wanted)
-    before, rows = filler.lake.amounts, dict.fromkeys(TABLES, 0)
-    dropped = filler.drop(now_ms()) if wanted.keep_days else 0
-    plan = plan_log(
-        wanted.store, start=filler.position, split_bytes=lambda size: share(size, wanted.cores), dispatched=True
-    )  # a queue says when a message is due, and what is read now is not read again
-    begin = filler.position
-    todo = list(rounds([*filler.journal_works(), *filler.log_works(plan)]))
-    for works in todo[: wanted.rounds]:
-        progress(
-            percent(begin, filler.position, plan.end),
-            f"writing messages from byte {filler.position:,} on, of {plan.end:,}",
-        )
-        with filler.round():
-            done = list(run_tasks([replace(work, target=filler.target) for work in works]))
-            filler.commit(done, now_ms())
-        for one in done:
-            name = "messages" if isinstance(one, LogDone) else "polls"
-            rows[name] += sum(file.rows for file in one.files)
-    is_all = wanted.rounds is None or wanted.rounds >= len(todo)
-    if is_all and (
-        plan.start > filler.position or filler.lake.position is None
-    ):  # nothing came behind what was deleted
-        with filler.round():
-            filler.commit([LogDone(plan.start, plan.start, [])], now_ms())
-    merged = filler.compact(progress, now_ms()) if is_all else 0
-    filler.publish(now_ms())
-    new = filler.lake.amounts - before
+    filler = Filler(store, broker, lakes, now_ms)
+    dropped = filler.drop(keep_days) if keep_days else 0
+    # Only what is dispatched: a queue says when a message is due, and what is read now is not read again.
+    plan = plan_log(store, start=filler.position, split_bytes=lambda size: share(size, cores), dispatched=True)
+    ranges = first_ranges(plan.ranges)
+    is_deleted = not ranges and (plan.start > filler.position or filler.lake.position is None)
+    works: list[Work] = [*filler.journal_parts(), *ranges]
+    target = Target(os.fspath(lakes), broker, uuid4().hex[:8], plan.bounds, with_bodies)
+    progress(0, f"writing messages from byte {filler.position:,} on, of {plan.end:,}")
+    try:
+        done = list(run_tasks(target, works)) if works else []
+        if is_deleted:
+            done.append(LogDone(plan.start, plan.start))
+        filler.commit(done)
+    except BaseException:  # Ctrl-C, too; files are removed at once, because a disk may be full
+        with suppress(LakeError, OSError):
+            remove_uncommitted(target)
+        raise
+    filler.publish()
+    is_all = len(ranges) == len(plan.ranges)
+    merged = filler.compact(progress) if is_all else 0
     return Synced(
-        os.fspath(wanted.lakes),
-        filler.broker,
-        rows["messages"],
-        rows["polls"],
+        os.fspath(lakes),
+        broker,
+        sum(file.rows for one in done if isinstance(one, LogDone) for file in one.files),
+        sum(file.rows for one in done if isinstance(one, JournalDone) for file in one.files),
         filler.position,
-        new[DAMAGED],
-        new[DELETED],
-        new[UNREAD],
+        lake_of(lakes, broker, filler.tables).amounts - filler.lake.amounts,
         plan.ended_by,
         len(plan.segments_unread),
-        awaited_lake(wanted.store, wanted.lakes),
         is_all,
+        awaited_lake(store, broker, lakes),
         merged,
         dropped,
     )
 
 
-def rounds(works: Sequence[Work]) -> Iterator[list[Work]]:
-    """The works in their order, up to ROUND_BYTES of the log."""
-    together: list[Work] = []
-    size = 0
-    for work in works:
-        together.append(work)
-        size += work.range.stop - work.range.start if isinstance(work, LogWork) else 0
-        if size >= ROUND_BYTES:
-            yield together
-            together, size = [], 0
-    if together:
-        yield together
+def first_ranges(ranges: Sequence[LogRange]) -> list[LogRange]:
+    """The ranges that begin in the first ROUND_BYTES of them."""
+    before = accumulate((part.stop - part.start for part in ranges), initial=0)
+    return [part for part, size in zip(ranges, before, strict=False) if size < ROUND_BYTES]
 
 
-def remove_round(target: Target) -> None:
-    """Remove the files of a round that were not committed. LakeError; OSError."""
+def remove_uncommitted(target: Target) -> None:
+    """Remove the files of a fill that were not committed. LakeError; OSError."""
     for name in TABLES:
-        table = Table.open(target.lakes, name)
-        active = {file.path for file in table.files(target.broker)} if table else set()
-        remove_drafts(target, name, f"-{target.round}-", active)
+        table = Table.open(target.lakes, name, target.broker)
+        remove_drafts(target, name, table.files() if table else ())
 
 
 def require_deleted(store: str, one: LogDone) -> None:
@@ -329,23 +265,24 @@ def read_on(before: JournalPosition | None, done: Sequence[JournalDone]) -> tupl
     """
     missing, last, is_damaged = Counter[str](), before, True
     for one in done:
-        if last is not None and (one.number, one.created_ms) != (last.number, last.created_ms):
-            if not last.closed:  # it was read in this round and has no end, or was deleted before it was read again
+        now = one.position
+        if last is not None and now[:2] != last[:2]:
+            if not last.closed:  # it was read in this fill and has no end, or was deleted before it was read again
                 missing[UNREAD if is_damaged else CUT_OFF] += 1
-            missing[UNREAD] += one.number - (last.number + 1 if one.number > last.number else 0)
+            missing[UNREAD] += now.number - (last.number + 1 if now.number > last.number else 0)
         missing[LOST] += one.lost
-        last, is_damaged = JournalPosition(one.number, one.created_ms, one.end, one.closed), one.gone or one.behind > 0
+        last, is_damaged = now, one.is_damaged
     assert last is not None
     return last, +missing
 
 
-def awaited_lake(store: str, lakes: Location) -> str:
+def awaited_lake(store: str, broker: str, lakes: Location) -> str:
     """The lake in another folder that the broker waits for; empty if it waits for this one, or for none."""
     found = lake_position.decode(read_start(Path(store, lake_position.FILE_NAME), lake_position.MOST_BYTES) or b"")
     if found is None or found.lake in ("", resolved(lakes)):
         return ""
     try:
-        return found.lake if Table.open(found.lake, "messages") is not None else ""
+        return found.lake if Table.open(found.lake, "messages", broker) is not None else ""
     except (LakeError, OSError):  # it may be there
         return found.lake
 
@@ -353,8 +290,3 @@ def awaited_lake(store: str, lakes: Location) -> str:
 def resolved(lakes: Location) -> str:
     """The folder or URL of a lake as ``lakePosition`` has it."""
     return str(Path(lakes).resolve()) if is_local(lakes) else os.fspath(lakes)
-
-
-def percent(first: int, now: int, end: int) -> int:
-    """How much of [first, end) is done."""
-    return 100 * (now - first) // max(1, end - first)

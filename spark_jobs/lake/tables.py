@@ -4,19 +4,18 @@ Spark reads the active files of the Delta tables, as delta-rs lists them, never 
 them in Spark's tasks: Spark itself needs Java packages for that, which are not part of it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.storage import Location, is_local
-from spark_jobs.lake.sync import Progress, Synced, Wanted, sync
-from spark_jobs.lake.tasks import TIMESTAMPS, Done, LakeFile, LogWork, Work, carry_out_in_spark, read_remote
+from spark_jobs.lake.storage import is_local
+from spark_jobs.lake.sync import Synced, sync
+from spark_jobs.lake.tasks import TIMESTAMPS, Done, LakeFile, Target, Work, carry_out_in_spark, read_remote
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.source_options import SourceTable
 from spark_jobs.spark.session import parallelism
@@ -26,33 +25,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def fill(
-    spark: "SparkSession",
-    store: str,
-    broker: str,
-    lakes: Location,
-    now_ms: Callable[[], int],
-    progress: Progress,
-    *,
-    with_bodies: bool = False,
-    rounds: int | None = None,
-    keep_days: int = 0,
-) -> Synced:
-    """Fill the lake below ``lakes`` with what is new in the store of a broker. Raises what ``sync.sync`` does."""
-    wanted = Wanted(store, broker, lakes, with_bodies, parallelism(spark), rounds, keep_days)
-    return sync(wanted, partial(run_in_spark, spark), now_ms, progress)
+def fill(spark: "SparkSession", *given: Any, **more: Any) -> Synced:
+    """``sync`` with these arguments, by the tasks of Spark."""
+    return sync(partial(run_in_spark, spark), *given, cores=parallelism(spark), **more)
 
 
-def run_in_spark(spark: "SparkSession", works: Sequence[Work]) -> list[Done]:
+def run_in_spark(spark: "SparkSession", target: Target, works: Sequence[Work]) -> list[Done]:
     """Carry works out, the ranges of the log by their tasks; each file of the journal has a task of its own."""
-    of_log = [work for work in works if isinstance(work, LogWork)]
-    bundles: list[Sequence[Work]] = [
-        *([work] for work in works if not isinstance(work, LogWork)),
-        *(list(together) for _, together in groupby(of_log, key=attrgetter("range.task"))),
-    ]
-    encoded = [msgspec.json.encode(bundle) for bundle in bundles]
+    bundles = [list(bundle) for _, bundle in groupby(works, lambda work: getattr(work, "task", work))]
     numbers = spark.range(0, len(bundles), 1, len(bundles))
-    found = numbers.mapInArrow(partial(carry_out_in_spark, encoded), "done string").toArrow()
+    found = numbers.mapInArrow(partial(carry_out_in_spark, target, bundles), "done binary").toArrow()
     return [msgspec.json.decode(done, type=Done) for done in found.column("done").to_pylist()]
 
 

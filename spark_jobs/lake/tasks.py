@@ -8,9 +8,9 @@ it only when the driver commits them (see ``sync``).
 import hashlib
 import socket
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -20,13 +20,13 @@ from pyarrow.fs import FileType
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.storage import files_of, filesystem_of, is_local, joined, remove_file, sync_to_disk
+from spark_jobs.lake.storage import filesystem_of, is_local, joined, remove_files, sync_files
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import LAST_MS, Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, record_batches
 from spark_jobs.sources.commit_log_records import RecordWalk
 from spark_jobs.sources.commit_log_segments import LogRange, open_segment
-from spark_jobs.sources.poll_journal_files import read_file
+from spark_jobs.sources.poll_journal_files import JournalPosition, read_file
 
 BODIES = ("properties", "body")
 MESSAGE_COLUMNS = tuple(name for name in COLUMN_TYPES if name not in BODIES)
@@ -59,27 +59,22 @@ ROWS = 65_536
 """Rows of a batch that a task reads from behind a URL."""
 
 
-class Target(msgspec.Struct, frozen=True):
-    """The folder of the lake, the broker that files are of, and the round that writes them, which is in their names."""
+class Target(NamedTuple):
+    """Where tasks write: the folder of the lake, the broker that files are of, and the fill, which is in their names.
+
+    ``bounds``: records outside of them are left out. ``with_bodies``: bodies and property strings are written, too.
+    """
 
     lakes: str
     broker: str
-    round: str
+    fill: str
+    bounds: Bounds = Bounds()
+    with_bodies: bool = False
 
 
-class LogWork(msgspec.Struct, frozen=True, tag="log"):
-    """A range of the log. ``target`` is where its files go."""
-
-    target: Target
-    range: LogRange
-    with_bodies: bool
-    bounds: Bounds
-
-
-class JournalWork(msgspec.Struct, frozen=True, tag="journal"):
+class JournalPart(NamedTuple):
     """A file of the poll journal from byte ``start`` on."""
 
-    target: Target
     path: str
     number: int
     created_ms: int
@@ -121,62 +116,58 @@ class LakeFile(msgspec.Struct, frozen=True):
 
 
 class LogDone(msgspec.Struct, frozen=True, tag="log"):
-    """The result of a LogWork. ``gone``: its segment did not exist."""
+    """What has become of a range of the log. ``gone``: its segment did not exist."""
 
     start: int
     end: int
-    files: list[LakeFile]
+    files: list[LakeFile] = []
     gone: bool = False
     gaps: list[Gap] = []
     first_ms: int | None = None
     last_ms: int | None = None
     """The store times of the first and the last record; None if there was none."""
-    last_offset: int = -1
-    digest: int = 0
-    """Of the last record; its offset is -1 if there was none."""
+    last_record: tuple[int, int, int] | None = None
+    """Offset, size and digest of the last record; None if there was none."""
 
 
 class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
-    """The result of a JournalWork: it was read up to ``end``. ``closed``: the file will not grow. ``gone``: it is away.
+    """What has become of a part of the journal: it was read up to ``position``.
 
-    ``lost``: entries that the broker could not write. ``behind``: bytes behind ``end``, of no valid block.
+    ``lost``: entries that the broker could not write. ``is_damaged``: the file is away, or does not end with a valid
+    block.
     """
 
-    number: int
-    created_ms: int
-    start: int
-    end: int
-    files: list[LakeFile]
-    closed: bool = False
+    position: JournalPosition
+    files: list[LakeFile] = []
     lost: int = 0
-    behind: int = 0
-    gone: bool = False
+    is_damaged: bool = False
 
 
-Work = LogWork | JournalWork
+Work = LogRange | JournalPart
 Done = LogDone | JournalDone
 
 
-def carry_out(work: Work) -> Done:
+def carry_out(target: Target, work: Work) -> Done:
     """Write the files of one work."""
-    return write_log(work) if isinstance(work, LogWork) else write_journal(work)
+    return write_log(target, work) if isinstance(work, LogRange) else write_journal(target, work)
 
 
-def carry_out_in_spark(bundles: Sequence[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def carry_out_in_spark(
+    target: Target, bundles: Sequence[Sequence[Work]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """``carry_out`` as Spark's mapInArrow calls it: numbers of bundles of works in, results out."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for work in msgspec.json.decode(bundles[number], type=list[Work]):
-                done = msgspec.json.encode(carry_out(work)).decode()
-                yield pa.RecordBatch.from_arrays([pa.array([done], pa.string())], names=["done"])
+            done = [msgspec.json.encode(carry_out(target, work)) for work in bundles[number]]
+            yield pa.RecordBatch.from_arrays([pa.array(done, pa.binary())], names=["done"])
 
 
-def write_log(work: LogWork) -> LogDone:
+def write_log(target: Target, part: LogRange) -> LogDone:
     """Write a range of the log into a file for each day (UTC) of store time. NotAStoreError if it sees no log."""
-    of_log, schema = source_schema("messages", work.with_bodies), schema_of("messages", work.with_bodies)
-    segment, (_, base, start, end, _) = open_segment(work.range), work.range
+    of_log, schema = source_schema("messages", target.with_bodies), schema_of("messages", target.with_bodies)
+    segment, (_, base, start, end, _) = open_segment(part), part
     if segment is None:
-        return LogDone(start, end, [], gone=True)
+        return LogDone(start, end, gone=True)
     walk = RecordWalk(segment, start - base, end - base)
     gaps, left_out, last = list[Gap](), Counter[str](), slice(0)
     first_ms: int | None = None
@@ -190,7 +181,7 @@ def write_log(work: LogWork) -> LogDone:
         nonlocal last, first_ms, last_ms
         for headers in walk:
             last = slice(int(headers.at[-1]), int(headers.at[-1] + headers.size[-1]))
-            kept = work.bounds.plausible(segment, headers, left_out)
+            kept = target.bounds.plausible(segment, headers, left_out)
             if len(kept.at):
                 times = int(kept.store_ts[0]), int(kept.store_ts[-1])
                 note_gaps(times[0])
@@ -199,11 +190,12 @@ def write_log(work: LogWork) -> LogDone:
                 yield in_lake(batch, schema)
 
     name = f"range={start:020d}-{end:020d}"
-    drafts = write_files(work.target, "messages", name, schema, batches(), 0 if work.with_bodies else GROUP_ROWS)
+    drafts = write_files(target, "messages", name, schema, batches(), 0 if target.with_bodies else GROUP_ROWS)
     note_gaps(None)
     gaps += [Gap(field, start, end, count, first_ms, last_ms) for field, count in left_out.items()]
-    last_offset = base + last.start if last.stop else -1
-    return LogDone(start, end, drafts, False, gaps, first_ms, last_ms, last_offset, digest_of(segment.buffer[last]))
+    record = segment.buffer[last]
+    last_record = (base + last.start, len(record), digest_of(record)) if record else None
+    return LogDone(start, end, drafts, False, gaps, first_ms, last_ms, last_record)
 
 
 def digest_of(record: bytes) -> int:
@@ -248,21 +240,21 @@ def source_schema(table: str, with_bodies: bool = False) -> pa.Schema:
     return pa.schema(fields)
 
 
-def write_journal(work: JournalWork) -> JournalDone:
+def write_journal(target: Target, part: JournalPart) -> JournalDone:
     """Write the new entries of a file of the journal, as far as it can be read now."""
-    data = read_file(work.path) or b""
+    data = read_file(part.path) or b""
     header = decode_header(data)
-    end, closed, lost = work.start, False, 0
-    if header is None or header.created_ms != work.created_ms:
-        return JournalDone(work.number, work.created_ms, end, end, [], gone=True)
+    end, closed, lost = part.start, False, 0
+    if header is None or header.created_ms != part.created_ms:
+        return JournalDone(JournalPosition(part.number, part.created_ms, end), is_damaged=True)
     for block in decode_blocks(data, header):
-        lost += block.lost if block.end > work.start else 0
+        lost += block.lost if block.end > part.start else 0
         end, closed = max(end, block.end), block.closes
-    name = f"file={work.number:020d}-{work.created_ms:013d}-{work.start:010d}-{end:010d}"
+    name = f"file={part.number:020d}-{part.created_ms:013d}-{part.start:010d}-{end:010d}"
     schema, read = schema_of("polls"), poll_journal_columns.record_batches
-    batches = (in_lake(batch, schema) for batch in read(data, POLL_COLUMNS, start=work.start, stop=end))
-    drafts = write_files(work.target, "polls", name, schema, batches, GROUP_ROWS)
-    return JournalDone(work.number, work.created_ms, work.start, end, drafts, closed, lost, max(0, len(data) - end))
+    batches = (in_lake(batch, schema) for batch in read(data, POLL_COLUMNS, start=part.start, stop=end))
+    drafts = write_files(target, "polls", name, schema, batches, GROUP_ROWS)
+    return JournalDone(JournalPosition(part.number, part.created_ms, end, closed), drafts, lost, len(data) > end)
 
 
 def write_files(
@@ -290,38 +282,35 @@ def write_files(
         broker = pa.repeat(target.broker, batch.num_rows)
         return pa.RecordBatch.from_arrays([*batch.columns, date, broker], schema=whole)
 
-    try:
-        dataset.write_dataset(
-            (with_day(batch) for batch in batches),
-            inside,
-            filesystem=filesystem,
-            create_dir=is_local(root),
-            schema=whole,
-            format=parquet,
-            file_options=parquet.make_write_options(compression="zstd", compression_level=1, store_schema=False),
-            partitioning=dataset.partitioning(days, flavor="hive"),
-            basename_template=f"{name}-{target.round}-{{i}}.parquet",
-            existing_data_behavior="overwrite_or_ignore",  # of this range by an attempt that failed
-            use_threads=False,
-            min_rows_per_group=group_rows,
-            max_rows_per_group=GROUP_ROWS,
-            max_open_files=MOST_DATES,
-            file_visitor=written.append,
-        )
-        for file in written if is_local(root) else ():
-            sync_to_disk(file.path)
-    except BaseException:
-        remove_drafts(target, table, f"/{name}-{target.round}-")
-        raise
+    dataset.write_dataset(
+        (with_day(batch) for batch in batches),
+        inside,
+        filesystem=filesystem,
+        create_dir=is_local(root),
+        schema=whole,
+        format=parquet,
+        file_options=parquet.make_write_options(compression="zstd", compression_level=1, store_schema=False),
+        partitioning=dataset.partitioning(days, flavor="hive"),
+        basename_template=f"{name}-{target.fill}-{{i}}.parquet",
+        existing_data_behavior="overwrite_or_ignore",  # of this range by an attempt that failed
+        use_threads=False,
+        min_rows_per_group=group_rows,
+        max_rows_per_group=GROUP_ROWS,
+        max_open_files=MOST_DATES,
+        file_visitor=written.append,
+    )
+    if is_local(root):
+        sync_files([file.path for file in written])
     drafts = (draft_of(file.path.removeprefix(inside).lstrip("/"), file, time) for file in written)
     return sorted(drafts, key=lambda draft: draft.path)
 
 
-def remove_drafts(target: Target, table: str, part: str, keep: Container[str] = ()) -> None:
-    """Remove the broker's files in whose paths ``part`` occurs, except those to ``keep``. OSError."""
-    for path in files_of(joined(target.lakes, table), target.broker):
-        if part in path and path not in keep:
-            remove_file(path)
+def remove_drafts(target: Target, table: str, kept: Iterable[LakeFile]) -> None:
+    """Remove the files that were written there under the name of this fill, except those to keep. OSError."""
+    names = {file.path.rpartition("/")[2] for file in kept}
+    remove_files(
+        joined(target.lakes, table), lambda info: f"-{target.fill}-" in info.base_name and info.base_name not in names
+    )
 
 
 def draft_of(below: str, file: Any, time: str) -> LakeFile:
@@ -349,17 +338,15 @@ def read_remote(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some Parquet files, as Spark's mapInArrow calls it: numbers of paths in, batches of ``schema`` out.
 
-    ``schema`` is that of a log or a journal, so times are numbers of ms.
-
-    Bodies and properties that were left out are null. Row groups without a row of the ``window`` (column, from, to)
-    are not fetched.
+    ``schema`` is that of a log or a journal, so times are numbers of ms. Bodies and properties that were left out are
+    null. Row groups without a row of the ``window`` (column, from, to) are not fetched.
     """
-    time, *bounds = TIMESTAMPS[window[0]], *window[1:]
-    from_time, to_time = pa.array(bounds, MS_TIMESTAMP).cast(TIMESTAMP)
-    wanted = dataset.field(time) >= from_time if from_time.is_valid else None
+    time, wanted = TIMESTAMPS[window[0]], pc.scalar(True)
+    from_time, to_time = pa.array(window[1:], MS_TIMESTAMP).cast(TIMESTAMP)
+    if from_time.is_valid:
+        wanted &= dataset.field(time) >= from_time
     if to_time.is_valid:
-        below = dataset.field(time) < to_time
-        wanted = below if wanted is None else wanted & below
+        wanted &= dataset.field(time) < to_time
     stored = pa.schema({field.name: field.type for field in [*map(in_lake_field, schema), pa.field(time, TIMESTAMP)]})
     names = stored.names[: len(schema)]
     for batch in numbers:

@@ -1,36 +1,28 @@
 """Lakes that tests fill in their own process, without Spark."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.storage import Location
-from spark_jobs.lake.sync import Synced, Wanted, sync
-from spark_jobs.lake.tasks import Done, Work, carry_out
+from spark_jobs.lake.sync import RunTasks, Synced, sync
+from spark_jobs.lake.tasks import Done, Target, Work, carry_out
 
 NOW = 1_700_000_000_000
 
 
-def run_here(works: Sequence[Work]) -> list[Done]:
+def run_here(target: Target, works: Sequence[Work]) -> list[Done]:
     """All works in this process, the last one first."""
-    return [carry_out(work) for work in reversed(works)]
+    return [carry_out(target, work) for work in reversed(works)]
 
 
 def fill(
-    store: Path,
-    lakes: Location,
-    run: Callable[[Sequence[Work]], Iterable[Done]] = run_here,
-    *,
-    now_ms: int = NOW,
-    **more: Any,
+    store: Path, lakes: Location, run: RunTasks = run_here, *, now_ms: int = NOW, broker: str | None = None, **more: Any
 ) -> Synced:
-    """Fill the lake with what is new in a store. ``more``: fields of ``Wanted``; the broker is named as the folder."""
+    """Fill the lake with what is new in a store. ``more``: options of ``sync``; the broker is named as the folder."""
     return sync(
-        Wanted(str(store), more.pop("broker", store.name), lakes, **more),
-        run,
-        lambda: now_ms,
-        lambda percent, doing: None,
+        run, str(store), store.name if broker is None else broker, lakes, now_ms, lambda percent, doing: None, **more
     )
 
 

@@ -1,7 +1,7 @@
 """``manage.py lake``: fill a lake, or print what is in it, without a worker, a schedule or a page."""
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,12 @@ from django.utils import timezone
 from spark_jobs.hosting.worker import scratch_folder
 from spark_jobs.job import BrokerStore
 from spark_jobs.lake.storage import TABLES, lake_location
-from spark_jobs.management.commands.report import stores_for
-from spark_jobs.spark.failures import sentence, was_interrupted
+from spark_jobs.management.commands.report import add_store_options, errors_are_sentences, stores_for
 from spark_jobs.spark.session import get_session, require_packages
 
 if TYPE_CHECKING:
     from spark_jobs.lake.lake import Lake
     from spark_jobs.lake.sync import Synced
-
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended."""
-CANCELLED = "Cancelled. What was written before counts, and the next `lake sync` goes on from there."
 
 
 class Command(BaseCommand):
@@ -33,24 +28,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        sync = actions.add_parser("sync", help="write what is new")
+        sync = actions.add_parser("sync", help="write what is new; a store of GlassMQ gets the file lakePosition")
         status = actions.add_parser("status", help="say what is there")
         files = actions.add_parser("files", help="print the paths of the Parquet files that count, one on each line")
         files.add_argument("table", nargs="?", default="messages", choices=TABLES, help="default: %(default)s")
         for action in (sync, status, files):
-            action.add_argument(
-                "--store",
-                metavar="PATH",
-                help="the store, of GlassMQ or RocketMQ; only read, but for the file lakePosition in one of GlassMQ "
-                "(default: those of this installation's brokers)",
-            )
-            action.add_argument(
-                "--broker",
-                default="",
-                metavar="NAME",
-                help="only this broker of the installation; with --store, the store's name in the lake (default: its "
-                "broker in this installation, or the name of its folder)",
-            )
+            add_store_options(action)
             action.add_argument(
                 "--lake",
                 default=str(settings.GLASSMQ_LAKE_DIR),
@@ -60,27 +43,28 @@ class Command(BaseCommand):
         sync.add_argument("--bodies", action="store_true", help="bodies and property strings as well")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
+        is_sync = options["action"] == "sync"
+        goes_on = "Cancelled. What was written before counts, and the next `lake sync` goes on from there."
+        with errors_are_sentences(goes_on if is_sync else "Interrupted."):
             stores, lakes = stores_for(options["store"], options["broker"]), lake_location(options["lake"])
-            if options["action"] == "sync":
+            if is_sync:
                 self.sync(stores, lakes, options["bodies"])
-            for broker, store in stores if options["action"] != "sync" else ():
-                lake = require_lake(broker, lakes)
+                return
+            from spark_jobs.lake.lake import find_lake
+
+            for broker, store in stores:
+                lake = find_lake(lakes, broker)
+                if lake is None:
+                    raise CommandError(
+                        f"There is no lake of {broker} in {lakes}; `.venv/bin/python manage.py lake sync` makes one."
+                    )
                 if options["action"] == "status":
                     self.status(lake, store)
                 else:
                     for file in lake.messages if options["table"] == "messages" else lake.polls:
                         self.stdout.write(file.path)
-        except CommandError:
-            raise
-        except (KeyboardInterrupt, Exception) as error:
-            if was_interrupted(error):  # pyspark has cancelled its jobs
-                raise CommandError(
-                    CANCELLED if options["action"] == "sync" else "Interrupted.", returncode=INTERRUPTED
-                ) from error
-            raise CommandError(sentence(error)) from error
 
-    def sync(self, stores: Sequence[BrokerStore], lakes: str, with_bodies: bool) -> None:
+    def sync(self, stores: tuple[BrokerStore, ...], lakes: str, with_bodies: bool) -> None:
         """Fill the lake in this process from each store, and print what is new."""
         require_packages(settings.GLASSMQ_SPARK_MASTER)
         from spark_jobs.lake.tables import fill
@@ -89,18 +73,21 @@ class Command(BaseCommand):
         for _, store in stores:
             find_segments(store)  # before Spark takes its seconds to start
         for broker, store in stores:
-            done = fill(
-                get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()),
-                str(store),
-                broker,
-                lakes,
-                lambda: int(timezone.now().timestamp() * 1000),
-                lambda percent, doing: self.stderr.write(f"{percent:3d} %  {doing}"),
-                with_bodies=with_bodies,
-                keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
-            )
-            for line in said(done, store):
-                self.stdout.write(line)
+            is_all = False
+            while not is_all:
+                done = fill(
+                    get_session(settings.GLASSMQ_SPARK_MASTER, scratch_folder()),
+                    str(store),
+                    broker,
+                    lakes,
+                    int(timezone.now().timestamp() * 1000),
+                    lambda percent, doing: self.stderr.write(f"{percent:3d} %  {doing}"),
+                    with_bodies=with_bodies,
+                    keep_days=settings.GLASSMQ_LAKE_KEEP_DAYS,
+                )
+                is_all = done.is_all
+                for line in said(done, store):
+                    self.stdout.write(line)
 
     def status(self, lake: "Lake", store: Path) -> None:
         """Print what the lake has of a broker, and what it lacks."""
@@ -120,34 +107,29 @@ class Command(BaseCommand):
             self.stdout.write(note)
 
 
-def said(done: "Synced", store: Path) -> list[str]:
+def said(done: "Synced", store: Path) -> Iterator[str]:
     """What a fill has done, as sentences."""
     from spark_jobs.lake.report_lake import CUT_SHORT
+    from spark_jobs.lake.tasks import DELETED
     from spark_jobs.output.words import many
 
-    lines = {
-        f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which "
-        f"has the log up to byte {done.position}.": True,
-        f"{many(done.merged_files, 'file')} were compacted into larger ones.": done.merged_files,
-        f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS.": (
-            done.dropped_messages
-        ),
-        f"{done.gap_bytes} bytes of the log were deleted before they were read.": done.gap_bytes,
-        f"The log cannot be read behind that, since {CUT_SHORT.get(done.ended_by)}: "
-        f"{done.segments_unread} segments are not read.": done.ended_by in CUT_SHORT,
-        f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of this one. If it is "
-        "to wait for this one, remove the file lakePosition from the store.": done.awaited_lake,
-    }
-    return [line for line, is_so in lines.items() if is_so]
-
-
-def require_lake(broker: str, lakes: str) -> "Lake":
-    """What the lake has of a broker. CommandError if it has nothing."""
-    from spark_jobs.lake.lake import find_lake
-
-    lake = find_lake(lakes, broker)
-    if lake is None:
-        raise CommandError(
-            f"There is no lake of {broker} in {lakes}; `.venv/bin/python manage.py lake sync` makes one."
+    yield (
+        f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which has "
+        f"the log up to byte {done.position}."
+    )
+    if done.merged_files:
+        yield f"{many(done.merged_files, 'file')} were compacted into larger ones."
+    if done.dropped_messages:
+        yield f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
+    if done.missing[DELETED]:
+        yield f"{done.missing[DELETED]} bytes of the log were deleted before they were read."
+    if done.ended_by in CUT_SHORT:
+        yield (
+            f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: {done.segments_unread} segments "
+            "are not read."
         )
-    return lake
+    if done.awaited_lake:
+        yield (
+            f"The broker of {store} waits for another lake, {done.awaited_lake}, and is not told of this one. If it is "
+            "to wait for this one, remove the file lakePosition from the store."
+        )

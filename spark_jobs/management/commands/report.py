@@ -2,7 +2,8 @@
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,17 +41,7 @@ class Command(BaseCommand):
         run = actions.add_parser("run", help="run reports, one after the other")
         run.add_argument("names", nargs="*", metavar="NAME", help="which reports: " + ", ".join(REPORTS))
         run.add_argument("--all", action="store_true", help="all reports")
-        run.add_argument(
-            "--store",
-            metavar="PATH",
-            help="the store to read, of GlassMQ or RocketMQ; only read (default: those of this installation's brokers)",
-        )
-        run.add_argument(
-            "--broker",
-            default="",
-            metavar="NAME",
-            help="only this broker of the installation; with --store, what the store's broker is called",
-        )
+        add_store_options(run)
         run.add_argument(
             "--out",
             type=Path,
@@ -83,17 +74,11 @@ class Command(BaseCommand):
             for info in REPORTS.values():
                 self.stdout.write(f"{info.name:<22} {info.description}")
             return
-        try:
+        with errors_are_sentences("Interrupted."):
             jobs = jobs_for(options)
             for job in jobs:
                 periods(job)
             self.run(jobs)
-        except CommandError:
-            raise
-        except (KeyboardInterrupt, Exception) as error:
-            if was_interrupted(error):  # pyspark has cancelled its jobs
-                raise CommandError("Interrupted.", returncode=130) from error
-            raise CommandError(sentence(error)) from error
 
     def run(self, jobs: list[Job]) -> None:
         """Run the reports in this process. One Spark session serves all of them, and starts when one needs it."""
@@ -133,6 +118,35 @@ class Command(BaseCommand):
         """Print how far a report is. It never goes back: a part that the report repeats has been counted already."""
         self._percent = max(self._percent, percent)
         self.stderr.write(f"{self._percent:3d} %  {doing}")
+
+
+def add_store_options(parser: ArgumentParser) -> None:
+    """The options that ``stores_for`` takes."""
+    parser.add_argument(
+        "--store",
+        metavar="PATH",
+        help="the store, of GlassMQ or RocketMQ, which is only read (default: those of this installation's brokers)",
+    )
+    parser.add_argument(
+        "--broker",
+        default="",
+        metavar="NAME",
+        help="only this broker of the installation; with --store, what the store's broker is called (default: its name "
+        "in this installation, or that of the folder)",
+    )
+
+
+@contextmanager
+def errors_are_sentences(interrupted: str) -> Iterator[None]:
+    """Ends the command with a sentence about an error; with 130 and ``interrupted`` after Ctrl-C."""
+    try:
+        yield
+    except CommandError:
+        raise
+    except (KeyboardInterrupt, Exception) as error:
+        if was_interrupted(error):  # pyspark has cancelled its jobs
+            raise CommandError(interrupted, returncode=130) from error
+        raise CommandError(sentence(error)) from error
 
 
 def require_writable(folder: Path) -> None:

@@ -32,7 +32,6 @@ STORED = StoredLake(
         [LakeFile("p/1", DAY, 1, 50, 0, 1)],
         [Gap("deleted", 0, 9, 9), Gap("deleted", 10, 19, 9), Gap("damaged", 20, 30, 10), Gap("unread", 0, 0, 3)],
         Dropped(86_400_000, 12, 3),
-        {},
     ),
     "",
 )

@@ -9,13 +9,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake import delta, gaps
-from spark_jobs.lake.delta import DAY_MS, DROPPED, PARTITIONS, READ_ON_HOURS, Table, begin_of, first_kept
+from spark_jobs.lake import delta, storage
+from spark_jobs.lake.delta import DAY_MS, PARTITIONS, READ_ON_HOURS, Table, begin_of, first_kept
+from spark_jobs.lake.state import State, write_state
 from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, Gap, LakeFile
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
@@ -51,105 +52,107 @@ def offsets(root: Path) -> list[int]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return Table.create(tmp_path, "messages")
+def tables(tmp_path: Path) -> list[Table]:
+    """The messages of the brokers ``a`` and ``b``, opened before anything was there."""
+    assert Table.open(tmp_path, "messages", "a") is None
+    return [Table.create(tmp_path, "messages", broker) for broker in "ab"]
 
 
-def test_rows_and_position_come_in_one_commit(tmp_path: Path, table: Table) -> None:
-    assert (table.version_of("a"), table.files("a")) == (None, [])
-    table.append("a", [draft(tmp_path, "one"), draft(tmp_path, "two", 10)], None, {"{}": 500}, 7)
-    again = Table.create(tmp_path, "messages")
-    assert (again.version_of("a"), again.version_of("b")) == (500, None)
-    first, second = again.files("a")
-    assert (first.rows, first.min_ms, first.max_ms, first.day, first.min_offset) == (10, BEGIN, BEGIN + 9000, DAY, 0)
-    assert (second.min_offset, Path(second.path).name) == (10, "two.parquet")
-    assert offsets(tmp_path) == list(range(20))
+def reopened(root: Path, broker: str = "a") -> Table:
+    return Table.create(root, "messages", broker)
 
 
-def test_a_position_advances_without_rows(tmp_path: Path, table: Table) -> None:
-    table.append("a", [], None, {"{}": 7}, 7)
-    assert Table.create(tmp_path, "messages").version_of("a") == 7
+def test_rows_and_state_come_in_one_commit_beside_those_of_other_brokers(tmp_path: Path, tables: list[Table]) -> None:
+    assert (tables[0].state, tables[0].files()) == (State(), [])
+    gaps = [Gap("damaged", 3, 5, 2)]
+    tables[0].append([draft(tmp_path, "one"), draft(tmp_path, "two", 10)], State(500, gaps=gaps), 7)
+    tables[1].append([draft(tmp_path, "b", 20, broker="b")], State(70), 7)
+    tables[0].append([], State(600), 7)
+    assert [reopened(tmp_path, broker).state for broker in "abc"] == [State(600), State(70), State()]
+    assert [[file.min_offset for file in reopened(tmp_path, name).files()] for name in "abc"] == [[0, 10], [20], []]
+    first, second = reopened(tmp_path).files()
+    assert (first.rows, first.min_ms, first.max_ms, first.day, first.written_ms) == (10, BEGIN, BEGIN + 9000, DAY, 7)
+    assert Path(second.path).name == "two.parquet"
+    assert offsets(tmp_path) == list(range(30))
+    assert DeltaTable(str(tmp_path / "messages")).transaction_version("a") == 600
 
 
-@pytest.mark.parametrize("opened_before", [True, False])
-def test_the_second_append_of_the_same_range_fails(tmp_path: Path, table: Table, opened_before: bool) -> None:
-    other = Table.create(tmp_path, "messages") if opened_before else table
-    table.append("a", [draft(tmp_path, "mine")], None, {"{}": 100}, 7)
+def test_the_second_append_behind_a_state_fails(tmp_path: Path, tables: list[Table]) -> None:
+    other = reopened(tmp_path)
+    tables[0].append([draft(tmp_path, "mine")], State(100), 7)
     with pytest.raises(LakeBusyError, match="Another process has filled the lake of a meanwhile"):
-        other.append("a", [draft(tmp_path, "its")], None, {"{}": 100}, 7)
+        other.append([draft(tmp_path, "its")], State(100), 7)
+    with pytest.raises(LakeBusyError, match="Another process has filled the lake of a meanwhile"):
+        other.append([], State(100), 7)
     assert offsets(tmp_path) == list(range(10))
 
 
-def test_another_broker_appends_at_the_same_time(tmp_path: Path, table: Table) -> None:
-    other = Table.create(tmp_path, "messages")
-    table.append("a", [draft(tmp_path, "mine")], None, {"{}": 100}, 7)
-    other.append("b", [draft(tmp_path, "its", 10, broker="b")], None, {"{}": 70}, 7)
-    again = Table.create(tmp_path, "messages")
-    assert (again.version_of("a"), again.version_of("b")) == (100, 70)
-    assert [[file.min_offset for file in again.files(name)] for name in "ab"] == [[0], [10]]
-
-
-def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, table: Table) -> None:
-    before = date(2026, 1, 30)
+def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, tables: list[Table]) -> None:
+    table, before = tables[0], date(2026, 1, 30)
     drafts = [draft(tmp_path, f"{number}", 10 * number, day=before) for number in range(4)]
-    table.append("a", [*drafts, draft(tmp_path, "new", 40)], None, {"{}": 1}, 7)
-    table.append("b", [draft(tmp_path, "b", 50, broker="b")], None, {"{}": 1}, 7)
-    assert table.days_to_compact("a") == [before]
-    assert table.compact("a", before, 7) == 4
-    assert [(file.rows, file.day) for file in table.files("a")] == [(40, before), (10, DAY)]
-    assert (table.files("a")[0].min_ms, table.files("a")[0].min_offset) == (begin_of(before), 0)
+    table.append([*drafts, draft(tmp_path, "new", 40)], State(1), 7)
+    tables[1].append([draft(tmp_path, "b", 50, broker="b")], State(1), 7)
+    assert table.days_to_compact() == [before]
+    assert table.compact(before, 7) == 4
+    assert [(file.rows, file.day) for file in table.files()] == [(40, before), (10, DAY)]
+    assert (table.files()[0].min_ms, table.files()[0].min_offset) == (begin_of(before), 0)
     assert offsets(tmp_path) == list(range(60))
-    assert table.days_to_compact("a") == []
-    assert table.version_of("a") == 1
+    assert table.days_to_compact() == []
+    assert reopened(tmp_path).state == State(1)
 
 
-def test_many_files_of_the_newest_day_are_compacted_too(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, f"{number}", number, 1) for number in range(31)], None, {"{}": 1}, 7)
-    assert table.days_to_compact("a") == []
-    table.append("a", [draft(tmp_path, "31", 31, 1)], 1, {"{}": 2}, 7)
-    assert table.days_to_compact("a") == [DAY]
+def test_many_files_of_the_newest_day_are_compacted_too(tmp_path: Path, tables: list[Table]) -> None:
+    tables[0].append([draft(tmp_path, f"{number}", number, 1) for number in range(31)], State(1), 7)
+    assert tables[0].days_to_compact() == []
+    tables[0].append([draft(tmp_path, "31", 31, 1)], State(2), 7)
+    assert tables[0].days_to_compact() == [DAY]
 
 
-def test_days_are_dropped_for_one_broker(tmp_path: Path, table: Table) -> None:
-    days = [date(2026, 1, number) for number in (29, 30, 31)]
-    drafts = [draft(tmp_path, f"{day.day}", day.day * 10, day=day) for day in days]
-    table.append("a", drafts, None, {"{}": 1}, 7)
-    table.append("b", [draft(tmp_path, "b", 0, broker="b", day=days[0])], None, {"{}": 1}, 7)
-    assert (table.drop_before("a", days[1]), table.drop_before("a", days[1])) == (10, 0)
-    assert [file.day for file in table.files("a")] == days[1:]
-    assert [file.day for file in table.files("b")] == days[:1]
-    assert [table.version_of(DROPPED.format(broker)) for broker in "ab"] == [10, None]
-    assert table.drop_before("a", days[2]) == 10
-    assert table.version_of(DROPPED.format("a")) == 20
+def test_days_are_dropped_for_one_broker(tmp_path: Path, tables: list[Table]) -> None:
+    table, days = tables[0], [date(2026, 1, number) for number in (29, 30, 31)]
+    table.append([draft(tmp_path, f"{day.day}", day.day * 10, day=day) for day in days], State(1), 7)
+    tables[1].append([draft(tmp_path, "b", 0, broker="b", day=days[0])], State(1), 7)
+    assert (table.drop_before(days[1]), table.drop_before(days[1])) == (10, 0)
+    assert [file.day for file in table.files()] == days[1:]
+    assert [reopened(tmp_path, broker).state for broker in "ab"] == [
+        State(1, dropped=10, dropped_before_ms=begin_of(days[1])),
+        State(1),
+    ]
+    assert [file.day for file in reopened(tmp_path, "b").files()] == days[:1]
+    assert table.drop_before(days[2]) == 10
+    assert reopened(tmp_path).state.dropped == 20
 
 
-def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, "one")], None, {"{}": 1}, 7)
+def test_vacuum_leaves_files_to_those_that_read_on(tmp_path: Path, tables: list[Table]) -> None:
+    tables[0].append([draft(tmp_path, "one")], State(1), 7)
     killed, recent = (tmp_path / "messages" / draft(tmp_path, name, 90).path for name in ("killed", "recent"))
+    states = sorted((tmp_path / "state" / "a").iterdir())
+    write_state(tmp_path, "a", "messages", State(2))
     then = time.time() - (READ_ON_HOURS + 1) * 3600
-    os.utime(killed, (then, then))
-    table.vacuum()
+    for path in (killed, *(tmp_path / "state" / "a").iterdir()):
+        os.utime(path, (then, then))
+    tables[0].vacuum(int(time.time() * 1000))
     assert (killed.exists(), recent.exists()) == (False, True)
+    assert sorted((tmp_path / "state" / "a").iterdir()) == states
     assert offsets(tmp_path) == list(range(10))
 
 
-def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, table: Table) -> None:
-    table.append("a", [draft(tmp_path, "one")], None, {"{}": 1}, 7)
+def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path: Path, tables: list[Table]) -> None:
     for path in (tmp_path / "messages" / "_delta_log").glob("*.json"):
         path.write_text("{")
     with pytest.raises(LakeError, match="is not a Delta table that can be read"):
-        Table.open(tmp_path, "messages")
+        Table.open(tmp_path, "messages", "a")
 
 
-def test_a_table_of_an_older_format_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_same_schema", [True, False])
+def test_a_table_of_an_older_format_is_refused(tmp_path: Path, is_same_schema: bool) -> None:
     fields = [pa.field("store_ts", pa.int64()), pa.field("date", pa.date32()), pa.field("broker", pa.string())]
-    DeltaTable.create(str(tmp_path / "messages"), pa.schema(fields), partition_by=PARTITIONS)
-    with pytest.raises(LakeError, match=r"messages has the columns of another version of GlassMQ\. Delete the lake"):
-        Table.create(tmp_path, "messages")
-
-
-def test_there_is_no_table_before_it_is_created(tmp_path: Path) -> None:
-    assert Table.open(tmp_path, "messages") is None
+    schema = delta.delta_schema("messages") if is_same_schema else Schema.from_arrow(pa.schema(fields))
+    table = DeltaTable.create(str(tmp_path / "messages"), schema, partition_by=PARTITIONS)
+    properties = delta.properties_of({"a": 7})  # the position of a broker without a state
+    table.create_write_transaction([], "append", schema, PARTITIONS, commit_properties=properties)
+    with pytest.raises(LakeError, match=r"messages was written by another version of GlassMQ\. Delete the lake"):
+        Table.create(tmp_path, "messages", "a")
 
 
 def test_other_tools_read_a_filled_lake(tmp_path: Path) -> None:
@@ -196,23 +199,21 @@ def test_a_table_that_another_process_creates_meanwhile_is_used(
                 raise CommitFailedError("protocol changed") from error
 
     monkeypatch.setattr(DeltaTable, "create", overtaken)
-    table = Table.create(tmp_path, "messages")
-    table.append("a", [draft(tmp_path, "one")], None, {"{}": 10}, 1)
-    assert sum(file.rows for file in table.files("a")) == 10
+    table = reopened(tmp_path)
+    table.append([draft(tmp_path, "one")], State(10), 1)
+    assert sum(file.rows for file in table.files()) == 10
 
 
-def test_all_commits_are_on_the_disk_before_the_broker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_commits_are_on_the_disk_before_the_broker_is_told(
+    tmp_path: Path, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[Path] = []
-    for module in (delta, gaps):
-        monkeypatch.setattr(module, "sync_to_disk", lambda path: synced.append(Path(path)))
-    table = Table.create(tmp_path, "messages")
+    monkeypatch.setattr(storage, "sync_to_disk", lambda path: synced.append(Path(path)))
     for number in range(2):
-        table.append("a", [draft(tmp_path, f"{number}", 10 * number)], 10 * number or None, {"{}": 10 * number + 10}, 1)
-        table.append("b", [draft(tmp_path, f"{number}", broker="b")], number or None, {"{}": number + 1}, 1)
-        gaps.write_gaps(tmp_path, "a", "messages", number, [Gap("damaged", 0, 1, 1)])
-    gaps.write_gaps(tmp_path, "a", "messages", 2, [Gap("damaged", 0, 1, 1)])  # removes the version before
-    table.drop_before("a", DAY + timedelta(days=1))
-    table.vacuum()
-    for name in ("messages", "gaps"):
-        commits = set((tmp_path / name / "_delta_log").glob("*.json"))
-        assert len(commits) >= 5 and commits <= set(synced)
+        for table, broker in zip(tables, "ab", strict=True):
+            table.append([draft(tmp_path, f"{number}", 10 * number, broker=broker)], State(10 * number), 1)
+    tables[0].drop_before(DAY + timedelta(days=1))
+    tables[0].vacuum(1)
+    commits, states = set((tmp_path / "messages" / "_delta_log").glob("*.json")), set((tmp_path / "state").glob("*/*"))
+    assert (len(commits), len(states)) == (6, 5)
+    assert commits | states | {path.parent for path in states} <= set(synced)

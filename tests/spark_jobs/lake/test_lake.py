@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.lake import find_lake, journal_position, journal_version, require_same
+from spark_jobs.lake.lake import find_lake, require_same
 from spark_jobs.lake.tasks import digest_of
 from spark_jobs.sources.poll_journal_files import JournalPosition
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
@@ -28,16 +26,8 @@ def test_a_lake_has_rows_files_and_positions(tmp_path: Path) -> None:
     assert (lake.last_ms, lake.written_ms, lake.gaps) == (NOW + 19 * 20_000, NOW, [])
     _, _, at, size = written.records[-1]
     data = segment_path(tmp_path / "store", at // 4096).read_bytes()
-    assert lake.last_record == (at, digest_of(data[at % 4096 : at % 4096 + size]))
+    assert lake.last_record == (at, size, digest_of(data[at % 4096 : at % 4096 + size]))
     assert find_lake(tmp_path / "lakes", "other") is None
-
-
-@given(st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 31) - 1), st.booleans())
-def test_a_position_in_the_journal_is_a_number(number: int, end: int, closed: bool) -> None:
-    position = JournalPosition(number, 7, end, closed)
-    version = journal_version(position)
-    assert journal_position(version, 7) == position
-    assert 0 <= version < 1 << 63
 
 
 def test_a_store_goes_on_where_the_lake_ends_or_is_refused(tmp_path: Path) -> None:

@@ -12,15 +12,14 @@ from pyarrow import parquet
 
 from broker_core.formats import lake_position
 from spark_jobs.lake.lake import Lake, find_lake
-from spark_jobs.lake.sync import Wanted, sync
-from spark_jobs.lake.tasks import carry_out
 from tests.conftest import PROJECT
+from tests.spark_jobs.lakes import fill
 from tests.spark_jobs.stores import make_store, publish_end
 
 pytestmark = pytest.mark.torture
 
 FILLER = "import manage; from spark_jobs.lake import sync; sync.ROUND_BYTES = 16384; manage.main()"
-"""``manage.py`` with a lake that is filled in small rounds, so that there is a middle in which to end it."""
+"""``manage.py`` with a lake that is filled in small steps, so that there is a middle in which to end it."""
 
 
 def left_of_session(process: int) -> list[int]:
@@ -73,12 +72,8 @@ def test_ctrl_c_keeps_what_was_written_and_the_next_fill_goes_on_there(
     found = offsets(find_lake(lakes, "store"))
     assert 0 < len(found) < len(expected) and found == expected[: len(found)]
 
-    sync(
-        Wanted(str(store), "store", lakes),
-        lambda works: [carry_out(work) for work in works],
-        lambda: 7,
-        lambda *_: None,
-    )
+    while not fill(store, lakes).is_all:
+        pass
     assert offsets(find_lake(lakes, "store")) == expected
     position = lake_position.decode((store / lake_position.FILE_NAME).read_bytes())
     assert position is not None and position.physical_offset == written.end

@@ -5,15 +5,14 @@ import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spark_jobs.errors import LakeBusyError
-from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import Table
+from spark_jobs.lake.state import State
 from spark_jobs.lake.sync import Filler, Progress
-from spark_jobs.lake.tasks import DAMAGED, Done, Gap, Work
+from spark_jobs.lake.tasks import DAMAGED, Done, Gap, LakeFile, Target, Work
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lake.test_sync import active, files_of, fill, lake_of, rows, written
@@ -23,26 +22,16 @@ from tests.spark_jobs.stores import Written, make_store, publish_end, tear
 __all__ = ["written"]
 
 
-def test_fills_of_two_brokers_do_not_wait_for_each_other(tmp_path: Path, written: Written) -> None:
+def test_a_fill_goes_on_where_another_broker_is_filled_and_its_days_are_dropped_meanwhile(
+    tmp_path: Path, written: Written
+) -> None:
     make_store(tmp_path / "other", 5)
 
-    def run(works: Sequence[Work]) -> list[Done]:
+    def run(target: Target, works: Sequence[Work]) -> list[Done]:
         assert lakes.fill(tmp_path / "other", tmp_path / "lakes").messages == 5
-        return run_here(works)
-
-    assert fill(tmp_path, run).messages == 40
-    assert len(rows(tmp_path)) == 40
-    assert sum(file.rows for file in lakes.lake_of(tmp_path / "other", tmp_path / "lakes").messages) == 5
-
-
-def test_a_fill_goes_on_where_days_of_another_broker_are_dropped_meanwhile(tmp_path: Path, written: Written) -> None:
-    make_store(tmp_path / "other", 5)
-    lakes.fill(tmp_path / "other", tmp_path / "lakes")
-
-    def run(works: Sequence[Work]) -> list[Done]:
-        table = Table.create(tmp_path / "lakes", "messages")
-        assert table.drop_before("other", max(file.day for file in table.files("other")) + timedelta(days=1)) == 5
-        return run_here(works)
+        table = Table.create(tmp_path / "lakes", "messages", "other")
+        assert table.drop_before(max(file.day for file in table.files()) + timedelta(days=1)) == 5
+        return run_here(target, works)
 
     assert fill(tmp_path, run).messages == 40
     assert len(rows(tmp_path)) == 40
@@ -52,20 +41,20 @@ def test_a_fill_goes_on_where_days_of_another_broker_are_dropped_meanwhile(tmp_p
 def test_unused_files_may_stay_where_another_broker_s_days_are_dropped_meanwhile(
     tmp_path: Path, two: tuple[Table, Table]
 ) -> None:
-    (day,) = {file.day for file in two[0].files("store")}
+    (day,) = {file.day for file in two[0].files()}
     unused = tmp_path / "lakes" / "messages" / f"date={day}" / "broker=other" / "unused.parquet"
     unused.parent.mkdir()
     unused.touch()
     os.utime(unused, (0, 0))
-    assert two[0].drop_before("store", day + timedelta(days=1)) == 40
-    two[1].vacuum()
+    assert two[0].drop_before(day + timedelta(days=1)) == 40
+    two[1].vacuum(7)
     assert rows(tmp_path) == []
 
 
-@pytest.mark.parametrize("moment", ["before the gaps are written", "before the commit of polls", "before the commit"])
+@pytest.mark.parametrize("table", ["polls", "messages"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_the_slower_fill_takes_nothing_from_the_faster_one(
-    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch, moment: str, is_first: bool
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch, table: str, is_first: bool
 ) -> None:
     """Both see damage; the faster one, besides, more of the log, more damage, and a further file of the journal."""
     root, records = tmp_path / "store", written.records
@@ -73,36 +62,22 @@ def test_the_slower_fill_takes_nothing_from_the_faster_one(
         fill(tmp_path)
     publish_end(root, records[48][2])
     tear(root, records[45][2], records[45][3])
-    real_append, real_write = Table.append, lake_sync.write_gaps
+    real = Table.append
 
-    def overtake() -> None:
-        monkeypatch.setattr(Table, "append", real_append)
-        monkeypatch.setattr(lake_sync, "write_gaps", real_write)
-        shutil.rmtree(root / "polljournal")
-        make_journal(root, [entry(number) for number in range(20)], [entry(20)], [entry(number) for number in (21, 22)])
-        tear(root, records[50][2], records[50][3])
-        publish_end(root, written.end)
-        fill(tmp_path)
+    def append(part: Table, drafts: Sequence[LakeFile], state: State, now_ms: int) -> None:
+        if table == "polls" or state.position is not None:
+            monkeypatch.setattr(Table, "append", real)
+            shutil.rmtree(root / "polljournal")
+            numbers = (range(20), (20,), (21, 22))
+            make_journal(root, *([entry(number) for number in file] for file in numbers))
+            tear(root, records[50][2], records[50][3])
+            publish_end(root, written.end)
+            fill(tmp_path)
+        real(part, drafts, state, now_ms)
 
-    def write_gaps(*given: Any) -> int:
-        overtake()
-        return real_write(*given)
-
-    def append(table: Table, *given: Any) -> None:
-        if moment.endswith("polls") or "{}/digest" in given[3]:
-            overtake()
-        real_append(table, *given)
-
-    def run(works: Sequence[Work]) -> list[Done]:
-        done = run_here(works)
-        if moment == "before the gaps are written":
-            monkeypatch.setattr(lake_sync, "write_gaps", write_gaps)
-        else:
-            monkeypatch.setattr(Table, "append", append)
-        return done
-
+    monkeypatch.setattr(Table, "append", append)
     with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
-        fill(tmp_path, run)
+        fill(tmp_path)
     lake = lake_of(tmp_path)
     assert lake.position == written.end
     assert lake.gaps == [
@@ -126,11 +101,11 @@ def test_a_fill_that_is_overtaken_behind_its_commit_has_done_its_work(
 ) -> None:
     real_compact = Filler.compact
 
-    def overtaken(filler: Filler, progress: Progress, now_ms: int) -> int:
+    def overtaken(filler: Filler, progress: Progress) -> int:
         monkeypatch.setattr(Filler, "compact", real_compact)
         publish_end(tmp_path / "store", written.end)
         assert fill(tmp_path).messages > 0
-        return filler.compact(progress, now_ms)
+        return filler.compact(progress)
 
     monkeypatch.setattr(Filler, "compact", overtaken)
     assert fill(tmp_path).messages == 40
@@ -145,29 +120,38 @@ def two(tmp_path: Path, written: Written) -> tuple[Table, Table]:
     for index in (10, 20, 30, 40):
         publish_end(tmp_path / "store", written.records[index][2])
         fill(tmp_path)
-    return Table.create(tmp_path / "lakes", "messages"), Table.create(tmp_path / "lakes", "messages")
+    return Table.create(tmp_path / "lakes", "messages", "store"), Table.create(tmp_path / "lakes", "messages", "store")
 
 
 def test_two_processes_that_compact_a_day_compact_it_once(tmp_path: Path, two: tuple[Table, Table]) -> None:
-    (day,) = {file.day for file in two[0].files("store")}
-    assert [table.compact("store", day, 7) > 0 for table in two] == [True, False]
+    (day,) = {file.day for file in two[0].files()}
+    assert [table.compact(day, 7) > 0 for table in two] == [True, False]
     assert len(rows(tmp_path)) == 40
 
 
 def test_days_that_one_process_drops_do_not_come_back_by_the_compaction_of_another(
     tmp_path: Path, two: tuple[Table, Table]
 ) -> None:
-    (day,) = {file.day for file in two[0].files("store")}
-    assert two[0].drop_before("store", day + timedelta(days=1)) == 40
-    assert two[1].compact("store", day, 7) == 0
+    (day,) = {file.day for file in two[0].files()}
+    assert two[0].drop_before(day + timedelta(days=1)) == 40
+    assert two[1].compact(day, 7) == 0
     assert rows(tmp_path) == []
 
 
-def test_a_day_that_one_process_compacts_is_not_dropped_by_another_at_the_same_time(
-    tmp_path: Path, two: tuple[Table, Table]
+def test_a_day_that_one_process_compacts_is_dropped_by_another(tmp_path: Path, two: tuple[Table, Table]) -> None:
+    (day,) = {file.day for file in two[0].files()}
+    assert two[0].compact(day, 7) > 0
+    assert two[1].drop_before(day + timedelta(days=1)) == 40
+    assert rows(tmp_path) == []
+    assert lake_of(tmp_path).dropped.messages == 40
+
+
+def test_days_are_not_dropped_by_a_process_that_does_not_know_all_of_their_rows(
+    tmp_path: Path, written: Written, two: tuple[Table, Table]
 ) -> None:
-    (day,) = {file.day for file in two[0].files("store")}
-    assert two[0].compact("store", day, 7) > 0
+    (day,) = {file.day for file in two[0].files()}
+    publish_end(tmp_path / "store", written.end)
+    fill(tmp_path)
     with pytest.raises(LakeBusyError, match="Another process has filled the lake"):
-        two[1].drop_before("store", day + timedelta(days=1))
-    assert len(rows(tmp_path)) == 40
+        two[1].drop_before(day + timedelta(days=1))
+    assert len(rows(tmp_path)) == 60

@@ -75,18 +75,6 @@ def same(one: Any, other: Any) -> None:
         assert sorted(one.table(table), key=repr) == sorted(other.table(table), key=repr), table
 
 
-def test_a_report_from_a_lake_that_is_behind_equals_the_one_from_the_log(
-    finished_report: Callable[..., Any], driven: Path, half: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, lakes = half
-    log = finished_report("throughput", driven)
-    monkeypatch.setattr(report_inputs, "FEW_ROWS", -1)  # the way that many rows go
-    lake = finished_report("throughput", store, lakes=lakes, source="lake")
-    same(log, lake)
-    (of_log,), (of_lake,) = log.summary["inputs"], lake.summary["inputs"]
-    assert 0 < of_lake["lake"]["messages"] < of_lake["messages"] == of_log["messages"]
-
-
 @pytest.mark.parametrize("window", [(None, None), (BEGIN_MS + 60_000, BEGIN_MS + 120_000)])
 def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
     spark: "SparkSession",
@@ -279,51 +267,39 @@ def test_the_lake_to_read_is_chosen_by_the_source(tmp_path: Path) -> None:
     assert found is not None and (found, notes) == lake_for("store", store, lakes, "lake")
     assert notes == []
     assert lake_for("store", store, lakes, "log") == (None, [])
-    for path in (lakes / "messages" / "_delta_log").iterdir():
-        path.write_text("{")
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_lake_that_is_of_another_store_or_unreadable_is_not_read(tmp_path: Path, is_readable: bool) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 20)
+    fill(store, lakes)
+    if is_readable:
+        shutil.rmtree(store)
+        make_store(store, 20, body=b"other")
+    else:
+        for path in (lakes / "messages" / "_delta_log").iterdir():
+            path.write_text("{")
+    problem = "is not the one that the lake in" if is_readable else "is not a Delta table that can be read"
     nothing, (note,) = lake_for("store", store, lakes, "auto")
-    assert nothing is None and note.startswith("The lake was not read") and "is not a Delta table" in note
-    with pytest.raises(LakeError, match="is not a Delta table that can be read"):
+    assert nothing is None and note.startswith("The lake was not read") and problem in note
+    with pytest.raises(LakeError, match=problem):
         lake_for("store", store, lakes, "lake")
 
 
-def test_a_lake_of_another_store_is_not_read(tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 20)
-    fill(tmp_path / "store", tmp_path / "lakes")
-    shutil.rmtree(tmp_path / "store")
-    make_store(tmp_path / "store", 20, body=b"other")
-    nothing, (note,) = lake_for("store", tmp_path / "store", tmp_path / "lakes", "auto")
-    assert nothing is None and "is not the one that the lake in" in note
-    with pytest.raises(LakeError, match="is not the one that the lake in"):
-        lake_for("store", tmp_path / "store", tmp_path / "lakes", "lake")
-
-
-def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("closed", "lost"), [(True, 0), (False, 2)])
+def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path, closed: bool, lost: int) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 3)
-    make_journal(store, [entry(number) for number in range(20)])
+    files = ([entry(5 * file + number) for number in range(5)] for file in range(3))
+    make_journal(store, *files, closed=closed, lost=lost)
     whole = survey(store)
+    assert (whole.entries, whole.lost, whole.cut_off_files) == (15, 3 * lost, 0 if closed else 2)
     fill(store, lakes)
-    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    tail = survey(store, lake.journal)
-    assert (tail.entries, tail.files) == (0, 1)
-    assert with_lake(tail, lake) == whole
-    for file in find_files(store)[0]:
-        Path(file.path).unlink()
-    assert with_lake(survey(store, lake.journal), lake) == whole
-    assert unread_files(lake, store) == 0
-
-
-def test_files_of_the_journal_that_were_not_closed(tmp_path: Path) -> None:
-    store, lakes = tmp_path / "store", tmp_path / "lakes"
-    make_store(store, 1)
-    make_journal(store, *([entry(5 * file + number) for number in range(5)] for file in range(3)), closed=False, lost=2)
-    before = survey(store)
-    fill(store, lakes)
-    lake = lake_of(tmp_path / "store", tmp_path / "lakes")
-    for _ in range(2):  # with the files and without them
-        found = with_lake(survey(store, lake.journal), lake)
-        assert (found.entries, found.lost, found.cut_off_files) == (15, 6, 2)
-        assert (found.from_ms, found.to_ms) == (before.from_ms, before.to_ms)
+    lake = lake_of(store, lakes)
+    for files_left in (1, 0):
+        tail = survey(store, lake.journal)
+        assert (tail.entries, tail.files, unread_files(lake, store)) == (0, files_left, 0)
+        assert with_lake(tail, lake)._replace(files=3) == whole
         for file in find_files(store)[0]:
             Path(file.path).unlink()

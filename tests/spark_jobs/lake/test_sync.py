@@ -4,9 +4,9 @@ import builtins
 import errno
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from pyarrow import parquet
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake import sync as lake_sync
-from spark_jobs.lake.delta import DAY_MS, Table
+from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.lake import Dropped, Lake, find_lake
 from spark_jobs.lake.storage import TABLES
-from spark_jobs.lake.sync import Synced, Wanted, read_on, rounds, sync
+from spark_jobs.lake.sync import RunTasks, Synced, read_on
 from spark_jobs.lake.tasks import (
     CUT_OFF,
     DAMAGED,
@@ -29,16 +29,13 @@ from spark_jobs.lake.tasks import (
     Done,
     Gap,
     JournalDone,
-    JournalWork,
     LogDone,
-    LogWork,
     Target,
     Work,
-    carry_out,
 )
 from spark_jobs.sources import commit_log_segments
-from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_segments import LogRange
+from spark_jobs.sources.poll_journal_files import JournalPosition
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lakes import NOW, run_here
@@ -47,8 +44,14 @@ from tests.spark_jobs.stores import SEGMENT, Written, make_store, publish_end, s
 HOUR = 3_600_000
 
 
-def fill(root: Path, run: Callable[[Sequence[Work]], list[Done]] = run_here, **more: Any) -> Synced:
+def fill(root: Path, run: RunTasks = run_here, **more: Any) -> Synced:
     return lakes.fill(root / "store", root / "lakes", run, **more)
+
+
+def fill_all(root: Path) -> Synced:
+    while not (done := fill(root)).is_all:
+        pass
+    return done
 
 
 def lake_of(root: Path) -> Lake:
@@ -96,7 +99,7 @@ def written(tmp_path: Path) -> Written:
 def test_everything_is_there_once_and_what_is_new_follows(tmp_path: Path, written: Written) -> None:
     first = fill(tmp_path)
     assert (first.messages, first.polls, first.position) == (40, 21, written.records[40][2])
-    assert fill(tmp_path)[2:] == (0, 0, first.position, 0, 0, 0, "safe end", 1, "", True, 0, 0)
+    assert fill(tmp_path)[2:] == (0, 0, first.position, {}, "safe end", 1, True, "", 0, 0)
     publish_end(tmp_path / "store", written.end)
     second = fill(tmp_path, with_bodies=True)
     assert (second.messages, second.polls, second.position) == (20, 0, written.end)
@@ -165,12 +168,11 @@ def test_a_log_is_read_behind_its_damage(tmp_path: Path) -> None:
     torn = next(index for index, offset in enumerate(expected(written)) if offset > SEGMENT + 500)
     tear(tmp_path / "store", expected(written)[torn], 20)
     done = fill(tmp_path)
-    assert (done.messages, done.position, done.torn_bytes) == (59, written.end, written.records[torn][3])
-    assert done[8:11] == ("unwritten space", 0, "")
     start, size = written.records[torn][2:]
+    assert done[2:8] == (59, 0, written.end, {DAMAGED: size}, "unwritten space", 0)
     times = (NOW + 20_000 * (torn - 1), NOW + 20_000 * (torn + 1))
     assert lake_of(tmp_path).gaps == [Gap(DAMAGED, start, start + size, size, *times)]
-    assert fill(tmp_path).torn_bytes == 0, "of this fill"
+    assert fill(tmp_path).missing == {}, "of this fill"
 
 
 def test_a_log_whose_last_record_is_damaged_is_read_on_when_it_grows(tmp_path: Path) -> None:
@@ -185,35 +187,11 @@ def test_a_log_whose_last_record_is_damaged_is_read_on_when_it_grows(tmp_path: P
     assert offsets(tmp_path) == expected(written)
 
 
-def test_a_large_log_is_made_to_count_bit_by_bit(
-    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_log_is_filled_bit_by_bit(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_end(tmp_path / "store", written.end)
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", SEGMENT)
     monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 1000)
-    positions, told = [], []
-
-    def run(works: Sequence[Work]) -> list[Done]:
-        found = find_lake(tmp_path / "lakes", "store")
-        positions.append(found.position or 0 if found else 0)
-        return run_here(works)
-
-    sync(
-        Wanted(str(tmp_path / "store"), "store", tmp_path / "lakes"),
-        run,
-        lambda: NOW,
-        lambda percent, doing: told.append(percent),
-    )
-    assert positions == [0, 4096, 8192]
-    assert told == sorted(told)
-    assert told[-1] < 100
-    assert offsets(tmp_path) == expected(written)
-
-
-def test_a_round_at_a_time(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish_end(tmp_path / "store", written.end)
-    monkeypatch.setattr(lake_sync, "ROUND_BYTES", SEGMENT)
-    done = [fill(tmp_path, rounds=1) for _ in range(4)]
+    done = [fill(tmp_path) for _ in range(4)]
     assert [one.is_all for one in done] == [False, False, True, True]
     assert [one.position for one in done] == [4096, 8192, written.end, written.end]
     assert offsets(tmp_path) == expected(written)
@@ -228,29 +206,29 @@ def test_segments_that_were_deleted_unread_are_a_gap(tmp_path: Path, written: Wr
         if path != last:
             path.unlink()
     done = fill(tmp_path)
-    assert done.gap_bytes == int(last.name) - position
+    assert done.missing[DELETED] == int(last.name) - position
     first = next(index for index, record in enumerate(written.records) if record[2] >= int(last.name))
     times = (NOW + 20_000 * 39, NOW + 20_000 * first)
     assert lake_of(tmp_path).gaps == [Gap(DELETED, position, int(last.name), int(last.name) - position, *times)]
     assert offsets(tmp_path) == [at for at in expected(written) if at < position or at >= int(last.name)]
-    assert fill(tmp_path).gap_bytes == 0
+    assert fill(tmp_path).missing == {}
 
 
 def test_a_segment_missing_in_the_middle_is_a_gap_too(tmp_path: Path, written: Written) -> None:
     publish_end(tmp_path / "store", written.end)
     segment_path(tmp_path / "store", 1).unlink()
-    assert fill(tmp_path).gap_bytes == SEGMENT
+    assert fill(tmp_path).missing[DELETED] == SEGMENT
     assert offsets(tmp_path) == [offset for offset in expected(written) if offset // SEGMENT != 1]
 
 
 def test_a_segment_deleted_while_it_was_to_be_read_is_a_gap(tmp_path: Path, written: Written) -> None:
     publish_end(tmp_path / "store", written.end)
 
-    def run(works: Sequence[Work]) -> list[Done]:
+    def run(target: Target, works: Sequence[Work]) -> list[Done]:
         segment_path(tmp_path / "store", 0).unlink()
-        return run_here(works)
+        return run_here(target, works)
 
-    assert fill(tmp_path, run).gap_bytes == SEGMENT
+    assert fill(tmp_path, run).missing[DELETED] == SEGMENT
     assert offsets(tmp_path) == [offset for offset in expected(written) if offset >= SEGMENT]
     assert lake_of(tmp_path).position == written.end
 
@@ -258,10 +236,8 @@ def test_a_segment_deleted_while_it_was_to_be_read_is_a_gap(tmp_path: Path, writ
 def test_a_segment_reported_gone_that_exists_fails_the_fill(tmp_path: Path, written: Written) -> None:
     publish_end(tmp_path / "store", written.end)
 
-    def blind(works: Sequence[Work]) -> list[Done]:
-        return [
-            LogDone(*work.range[2:4], [], gone=True) if isinstance(work, LogWork) else carry_out(work) for work in works
-        ]
+    def blind(target: Target, works: Sequence[Work]) -> list[Done]:
+        return [LogDone(*work[2:4], gone=True) for work in works if isinstance(work, LogRange)]
 
     with pytest.raises(LakeError, match="the machine that was to read them did not find them"):
         fill(tmp_path, blind)
@@ -299,33 +275,33 @@ def test_a_journal_is_read_on_and_what_was_deleted_of_it_is_noted(tmp_path: Path
     (folder / f"{0:020d}.journal").rename(folder / f"{4:020d}.journal")
     (folder / f"{1:020d}.journal").unlink()
     done = fill(tmp_path)
-    assert (done.polls, done.missing_journal_files) == (20, 2)
+    assert (done.polls, done.missing[UNREAD]) == (20, 2)
     assert lake_of(tmp_path).unread_files == 2
-    assert fill(tmp_path).missing_journal_files == 0
+    assert fill(tmp_path).missing == {}
 
 
 def test_what_is_missing_of_a_journal_is_counted_when_it_is_passed() -> None:
-    def done(number: int, created_ms: int, start: int, end: int, **more: Any) -> JournalDone:
-        return JournalDone(number, created_ms, start, end, [], **({"closed": True} | more))
+    def done(number: int, created_ms: int, end: int, closed: bool = True, **more: Any) -> JournalDone:
+        return JournalDone(JournalPosition(number, created_ms, end, closed), **more)
 
     position = None
     for files, missing in [
-        ([done(3, 10, 0, 50, closed=False)], {}),
-        ([done(3, 10, 50, 60)], {}),
-        ([done(6, 20, 0, 9)], {UNREAD: 2}),
-        ([done(7, 30, 0, 9, lost=4)], {LOST: 4}),
-        ([done(0, 40, 0, 9)], {}),
-        ([done(3, 50, 0, 9)], {UNREAD: 2}),
-        ([done(2, 60, 0, 9, closed=False)], {UNREAD: 2}),
-        ([done(2, 60, 9, 9, closed=False), done(3, 61, 0, 9, closed=False)], {CUT_OFF: 1}),
-        ([done(3, 61, 9, 9, closed=False, behind=7), done(4, 62, 0, 9, closed=False)], {UNREAD: 1}),
-        ([done(5, 63, 0, 9, closed=False)], {UNREAD: 1}),
-        ([done(5, 63, 9, 9, closed=False, gone=True), done(8, 64, 0, 9)], {UNREAD: 3}),
-        ([done(3, 5, 0, 9), done(4, 4, 0, 9)], {UNREAD: 3}),
+        ([done(3, 10, 50, False)], {}),
+        ([done(3, 10, 60)], {}),
+        ([done(6, 20, 9)], {UNREAD: 2}),
+        ([done(7, 30, 9, lost=4)], {LOST: 4}),
+        ([done(0, 40, 9)], {}),
+        ([done(3, 50, 9)], {UNREAD: 2}),
+        ([done(2, 60, 9, False)], {UNREAD: 2}),
+        ([done(2, 60, 9, False), done(3, 61, 9, False)], {CUT_OFF: 1}),
+        ([done(3, 61, 9, False, is_damaged=True), done(4, 62, 9, False)], {UNREAD: 1}),
+        ([done(5, 63, 9, False)], {UNREAD: 1}),
+        ([done(5, 63, 9, False, is_damaged=True), done(8, 64, 9)], {UNREAD: 3}),
+        ([done(3, 5, 9), done(4, 4, 9)], {UNREAD: 3}),
     ]:
         position, found = read_on(position, files)
         assert found == missing, files
-        assert position == (files[-1].number, files[-1].created_ms, files[-1].end, files[-1].closed)
+        assert position == files[-1].position
 
 
 def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
@@ -346,8 +322,8 @@ def test_a_full_disk_keeps_nothing_and_spoils_nothing(tmp_path: Path, written: W
     before, files = lake_of(tmp_path), files_of(tmp_path)
     publish_end(tmp_path / "store", written.end)
 
-    def run(works: Sequence[Work]) -> list[Done]:
-        run_here(works)
+    def run(target: Target, works: Sequence[Work]) -> list[Done]:
+        run_here(target, works)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
@@ -384,7 +360,7 @@ def killed_at(step: int) -> Iterator[list[str]]:
         yield done
 
 
-def store_in_two_stages(root: Path, segments: int) -> tuple[Written, Callable[[], None], Callable[[], None]]:
+def store_in_two_stages(root: Path) -> tuple[Written, Callable[[], None], Callable[[], None]]:
     """A store, and what makes it have its first part, and all of it."""
     written = make_store(root / "store", 60)
     (root / "store" / "glassmq").write_text("1")
@@ -405,27 +381,31 @@ def store_in_two_stages(root: Path, segments: int) -> tuple[Written, Callable[[]
 def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each message is there once, and so is each gap: those of a killed fill count for nobody."""
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", 6000)
     monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 2000)
     step, finished = 0, False
     while not finished:
         root = tmp_path / str(step)
-        written, half, full = store_in_two_stages(root, step)
+        written, half, full = store_in_two_stages(root)
+        damaged = [written.records[index][2] for index in (10, 50)]
+        whole = [at for at in expected(written) if at not in damaged]
+        for at in damaged:
+            tear(root / "store", at, 20)
         half()
         fill(root)
         full()
-        try:
-            with killed_at(step) as done:
-                fill(root)
-                finished = True
-        except KilledError:
-            pass
-        counted = offsets(root)  # what a reader sees meanwhile
-        assert counted == expected(written)[: len(counted)]
-        with killed_at(step // 2), suppress(KilledError):
-            fill(root)
-        result = fill(root)
-        assert offsets(root) == expected(written), f"killed after {done}"
+        with suppress(KilledError), killed_at(step) as done:
+            fill_all(root)
+            finished = True
+        lake, counted = lake_of(root), offsets(root)  # what a reader sees meanwhile
+        assert counted == whole[: len(counted)]
+        assert [gap.start for gap in lake.gaps] == [at for at in damaged if at < (lake.position or 0)]
+        with suppress(KilledError), killed_at(step // 2):
+            fill_all(root)
+        result = fill_all(root)
+        assert offsets(root) == whole, f"killed after {done}"
+        assert [gap.start for gap in lake_of(root).gaps] == damaged
         assert sorted(row["client_id"] for row in rows(root, "polls")) == sorted(f"c{n}" for n in range(20))
         told = lake_position.decode((root / "store" / "lakePosition").read_bytes())
         assert told is not None and told.physical_offset == result.position == written.end
@@ -433,30 +413,33 @@ def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(
     assert step > 20
 
 
-def test_works_are_cut_into_rounds_by_their_bytes() -> None:
-    def log(size: int) -> LogWork:
-        return LogWork(Target("l", "b", "r"), LogRange("path", 0, 0, size), False, Bounds())
-
-    journal = JournalWork(Target("l", "b", "r"), "p", 0, 0, 0)
-    half = log(lake_sync.ROUND_BYTES // 2)
-    assert list(rounds([journal, half, half, log(1)])) == [[journal, half, half], [log(1)]]
-    assert list(rounds([])) == []
-
-
 def test_hourly_fills_of_some_days_leave_few_files_and_every_row(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60, step_ms=HOUR)
-    for hours in range(2, 60, 2):
-        publish_end(tmp_path / "store", written.records[hours][2])
-        fill(tmp_path)
-    publish_end(tmp_path / "store", written.end)
-    done = fill(tmp_path)
+    entries = [entry(number, at_ms=NOW + HOUR * number) for number in range(60)]
+    for hours in range(2, 62, 2):
+        publish_end(tmp_path / "store", written.records[hours][2] if hours < 60 else written.end)
+        shutil.rmtree(tmp_path / "store" / "polljournal", ignore_errors=True)
+        make_journal(tmp_path / "store", *([one] for one in entries[:hours]))
+        done = fill(tmp_path)
     lake = lake_of(tmp_path)
-    days = {NOW // DAY_MS + number for number in range(4)}
-    assert {file.min_ms // DAY_MS for file in lake.messages} <= days
-    per_day = [sum(file.min_ms // DAY_MS == day for file in lake.messages) for day in sorted(days)]
-    assert all(count <= 4 for count in per_day[:2]), per_day
-    assert offsets(tmp_path) == expected(written)
+    for files in (lake.messages, lake.polls):
+        days = Counter(file.day for file in files)
+        assert len(days) == 4
+        assert all(days[day] <= 4 for day in sorted(days)[:2]), days
     assert done.position == lake.position == written.end
+    at_once = tmp_path / "at once"
+    at_once.mkdir()
+    (tmp_path / "store").rename(at_once / "store")
+    fill(at_once)
+    for table, key in (("messages", "physical_offset"), ("polls", "client_id")):
+        found, whole = (
+            sorted(
+                ({name: value for name, value in row.items() if value is not None} for row in rows(root, table)),
+                key=lambda row: row[key],
+            )
+            for root in (tmp_path, at_once)
+        )
+        assert len(found) == 60 and found == whole
 
 
 def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) -> None:
@@ -474,48 +457,3 @@ def test_days_that_are_too_old_are_dropped_and_not_read_again(tmp_path: Path) ->
     assert lake_of(tmp_path).dropped == Dropped(before_ms, old, 0)
     assert keep_one_day()[2:4] == (0, 0)
     assert lake_of(tmp_path).dropped == Dropped(before_ms, old, 0)
-
-
-def test_a_fill_that_fails_behind_dropping_days_has_counted_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_store(tmp_path / "store", 60, step_ms=HOUR)
-    fill(tmp_path)
-    now = NOW + 60 * HOUR
-    old = sum(NOW + HOUR * number < (now // DAY_MS - 1) * DAY_MS for number in range(60))
-    real = Table.drop_before
-
-    def fail(table: Table, broker: str, day: date) -> int:
-        real(table, broker, day)
-        raise LakeError("as if")
-
-    monkeypatch.setattr(Table, "drop_before", fail)
-    with pytest.raises(LakeError, match="as if"):
-        fill(tmp_path, keep_days=1, now_ms=now)
-    monkeypatch.setattr(Table, "drop_before", real)
-    assert fill(tmp_path, keep_days=1, now_ms=now).dropped_messages == 0
-    assert lake_of(tmp_path).dropped.messages == old
-
-
-def test_damage_is_noted_once_whenever_the_writer_is_killed(tmp_path: Path) -> None:
-    """The gaps are written before the rows: those of a killed fill count for nobody."""
-    step, finished = 0, False
-    while not finished:
-        root = tmp_path / str(step)
-        written, half, full = store_in_two_stages(root, step)
-        for index in (10, 50):
-            tear(root / "store", written.records[index][2], 20)
-        half()
-        fill(root)
-        first = lake_of(root).gaps
-        full()
-        with suppress(KilledError), killed_at(step):
-            fill(root)
-            finished = True
-        lake = lake_of(root)
-        assert lake.gaps[: len(first)] == first
-        assert len(lake.gaps) == (2 if lake.position == written.end else 1)
-        fill(root)
-        assert [gap.start for gap in lake_of(root).gaps] == [written.records[index][2] for index in (10, 50)]
-        step += 1
-    assert step > 10

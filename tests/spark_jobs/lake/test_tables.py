@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from io import StringIO
@@ -15,9 +16,8 @@ from django.core.management import call_command
 from spark_jobs.lake import delta
 from spark_jobs.lake import tables as lake_tables
 from spark_jobs.lake import tasks as lake_tasks
-from spark_jobs.lake.lake import Lake, find_lake
+from spark_jobs.lake.lake import Lake
 from spark_jobs.lake.tables import fill, lake_messages, lake_polls
-from spark_jobs.lake.tasks import MESSAGE_COLUMNS, POLL_COLUMNS
 from spark_jobs.spark.failures import sentence
 from tests.fakes.s3_server import s3_server
 from tests.spark_jobs import lakes
@@ -37,11 +37,16 @@ def now() -> int:
 
 
 def filled(spark: "SparkSession", root: Path, **more: Any) -> Lake:
-    fill(spark, str(root / "store"), "store", root / "lakes", now, lambda percent, doing: None, **more)
+    fill(spark, str(root / "store"), "store", root / "lakes", now(), lambda percent, doing: None, **more)
     return lakes.lake_of(root / "store", root / "lakes")
 
 
 def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) -> None:
+    make_store(tmp_path / "store", 0)
+    lake = filled(spark, tmp_path)
+    for read in (lake_messages, lake_polls):
+        assert rows(read(spark, lake, ("topic",))) == []
+    shutil.rmtree(tmp_path / "store")
     written = make_store(tmp_path / "store", 60)
     make_journal(tmp_path / "store", [entry(number) for number in range(20)])
     lake = filled(spark, tmp_path)
@@ -50,28 +55,6 @@ def test_spark_fills_a_lake_and_reads_it(spark: "SparkSession", tmp_path: Path) 
     )
     polls = lake_polls(spark, lake, ("client_id", "at_ms"), BEGIN_MS + 5000, BEGIN_MS + 9000)
     assert sorted(rows(polls)) == [(f"c{number}", BEGIN_MS + 1000 * number) for number in range(5, 9)]
-
-
-def test_spark_reads_the_same_before_and_after_days_are_compacted(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = make_store(tmp_path / "store", 40, step_ms=60 * MINUTE)
-    make_journal(tmp_path / "store", *([entry(number, at_ms=BEGIN_MS + 60 * MINUTE * number)] for number in range(40)))
-    with monkeypatch.context() as patch:
-        patch.setattr(delta, "FEW", 1 << 30)
-        patch.setattr(delta, "MANY", 1 << 30)
-        for hours in range(4, 40, 4):
-            publish_end(tmp_path / "store", written.records[hours][2])
-            lakes.fill(tmp_path / "store", tmp_path / "lakes", now_ms=7)
-    before = lakes.lake_of(tmp_path / "store", tmp_path / "lakes")
-    after = filled(spark, tmp_path)
-    assert len(after.messages) < len(before.messages)
-    assert len(after.polls) < len(before.polls)
-    window = (BEGIN_MS // MINUTE * MINUTE + 5 * 60 * MINUTE, BEGIN_MS // MINUTE * MINUTE + 30 * 60 * MINUTE)
-    for bounds in ((None, None), window):
-        for read, columns in ((lake_messages, MESSAGE_COLUMNS), (lake_polls, POLL_COLUMNS)):
-            found, expected = rows(read(spark, after, columns, *bounds)), rows(read(spark, before, columns, *bounds))
-            assert sorted(found, key=repr) == sorted(expected, key=repr) and len(found) > 20
 
 
 def test_a_report_reads_a_busy_bucket_and_a_fill_writes_it(
@@ -101,59 +84,44 @@ def test_a_report_reads_a_busy_bucket_and_a_fill_writes_it(
     )
 
 
-def test_an_empty_lake(spark: "SparkSession", tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 0)
-    lake = filled(spark, tmp_path)
-    assert rows(lake_messages(spark, lake, ("topic",))) == []
-    assert rows(lake_polls(spark, lake, ("topic",))) == []
-
-
-def killed(works: Any, batches: Any) -> Any:
+def killed(*given: Any) -> Any:
     """Does the work and is killed before it can say so."""
-    yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
+    yield from list(lake_tasks.carry_out_in_spark(*given))[:0]
     os._exit(9)
 
 
-def killed_in_the_middle(works: Any, batches: Any) -> Any:
+def killed_in_the_middle(*given: Any) -> Any:
     """Is killed while its files are being written."""
     lake_tasks.draft_of = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
-    yield from lake_tasks.carry_out_in_spark(works, batches)
+    yield from lake_tasks.carry_out_in_spark(*given)
 
 
-@pytest.mark.parametrize("task", [killed, killed_in_the_middle])
-def test_a_task_that_is_killed_leaves_nothing_and_the_next_one_makes_it_whole(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: Any
+def full(*given: Any) -> Any:
+    """Does the work, and cannot write the last of it."""
+    yield from list(lake_tasks.carry_out_in_spark(*given))[:0]
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (killed, "crashed|exited|EOF"),
+        (killed_in_the_middle, "crashed|exited|EOF"),
+        (full, "No space left on device"),
+    ],
+)
+def test_a_task_that_fails_leaves_nothing_and_the_next_one_makes_it_whole(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: Any, said: str
 ) -> None:
     written = make_store(tmp_path / "store", 60)
     monkeypatch.setattr(lake_tables, "carry_out_in_spark", task)
-    with pytest.raises(Exception, match=r"crashed|exited|EOF"):
+    with pytest.raises(Exception, match=said) as raised:
         filled(spark, tmp_path)
-    assert [path for path in (tmp_path / "lakes").rglob("*") if path.name.endswith((".parquet", ".new"))] == []
+    assert (task is full) == sentence(raised.value).startswith("There is no space left on the disk")
+    assert list((tmp_path / "lakes").rglob("*.parquet")) == []
     monkeypatch.undo()
     lake = filled(spark, tmp_path)
     assert sorted(rows(lake_messages(spark, lake, ("physical_offset",)))) == [(at,) for _, _, at, _ in written.records]
-
-
-def test_a_full_disk_in_a_task_is_a_sentence(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_store(tmp_path / "store", 60)
-    monkeypatch.setattr(lake_tables, "carry_out_in_spark", full)
-    with pytest.raises(Exception, match="No space left on device") as raised:
-        filled(spark, tmp_path)
-    assert sentence(raised.value).startswith("There is no space left on the disk")
-    assert find_lake(tmp_path / "lakes", "store") is None or lake_rows(spark, tmp_path) == []
-
-
-def lake_rows(spark: "SparkSession", root: Path) -> list[int]:
-    lake = lakes.lake_of(root / "store", root / "lakes")
-    return sorted(at for (at,) in rows(lake_messages(spark, lake, ("physical_offset",))))
-
-
-def full(works: Any, batches: Any) -> Any:
-    """Does the work, and cannot write the last of it."""
-    yield from list(lake_tasks.carry_out_in_spark(works, batches))[:0]
-    raise OSError(28, "No space left on device")
 
 
 def test_a_window_opens_only_the_files_of_its_days(spark: "SparkSession", tmp_path: Path) -> None:

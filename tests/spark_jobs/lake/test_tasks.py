@@ -1,6 +1,5 @@
 """Parquet files against the records and entries that they were made of."""
 
-import errno
 import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,7 +12,6 @@ from pyarrow import parquet
 
 from broker_core.formats import commit_log_record
 from spark_jobs.errors import LakeError, NotAStoreError
-from spark_jobs.lake import storage as lake_storage
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.storage import joined
 from spark_jobs.lake.tasks import (
@@ -24,10 +22,9 @@ from spark_jobs.lake.tasks import (
     TIMESTAMPS,
     Gap,
     JournalDone,
-    JournalWork,
+    JournalPart,
     LakeFile,
     LogDone,
-    LogWork,
     Target,
     carry_out,
     carry_out_in_spark,
@@ -36,10 +33,12 @@ from spark_jobs.lake.tasks import (
     milliseconds,
     schema_of,
     source_schema,
+    write_journal,
+    write_log,
 )
-from spark_jobs.sources.commit_log_bounds import Bounds
 from spark_jobs.sources.commit_log_columns import NUMBERS
 from spark_jobs.sources.commit_log_segments import LogRange
+from spark_jobs.sources.poll_journal_files import JournalPosition
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
 
@@ -50,9 +49,12 @@ def target(root: Path) -> Target:
     return Target(str(root / "lake"), "b", "12345678")
 
 
-def log_work(root: Path, start: int, end: int, *, bodies: bool = False, base: int = 0) -> LogWork:
-    path = joined(root, "commitlog", f"{base:020d}")
-    return LogWork(target(root), LogRange(path, base, start, end), bodies, Bounds())
+def log_range(root: Path, start: int, end: int, base: int = 0) -> LogRange:
+    return LogRange(joined(root, "commitlog", f"{base:020d}"), base, start, end)
+
+
+def of_log(root: Path, start: int, end: int, *, bodies: bool = False) -> LogDone:
+    return write_log(target(root)._replace(with_bodies=bodies), log_range(root, start, end))
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +85,7 @@ def written(tmp_path: Path) -> Written:
 
 def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Written) -> None:
     start, end = written.records[10][2], written.records[50][2]
-    done = carry_out(log_work(tmp_path, start, end))
-    assert isinstance(done, LogDone)
+    done = of_log(tmp_path, start, end)
     (draft,) = done.files
     assert draft.path == f"date=2023-11-14/broker=b/range={start:020d}-{end:020d}-12345678-0.parquet"
     assert draft.day == date(2023, 11, 14)
@@ -96,13 +97,13 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     assert (draft.min_ms, draft.max_ms) == (times[0], times[-1])
     assert times == [BEGIN_MS + 20_000 * number for number in range(10, 50)]
     record = segment_path(tmp_path, 0).read_bytes()[slice(*(written.records[index][2] for index in (49, 50)))]
-    assert (done.last_offset, done.digest) == (written.records[49][2], digest_of(record))
+    assert done.last_record == (written.records[49][2], len(record), digest_of(record))
     assert (draft.min_offset, draft.max_offset) == (start, written.records[49][2])
     assert (done.gaps, done.gone, done.first_ms, done.last_ms) == ([], False, times[0], times[-1])
 
 
 def test_bodies_come_when_they_are_wanted(tmp_path: Path, written: Written) -> None:
-    rows = rows_of(tmp_path, carry_out(log_work(tmp_path, 0, written.end, bodies=True)))
+    rows = rows_of(tmp_path, of_log(tmp_path, 0, written.end, bodies=True))
     data = segment_path(tmp_path, 0).read_bytes()
     for row, (_, _, offset, _) in zip(rows, written.records, strict=True):
         record = commit_log_record.decode(data, offset)
@@ -118,8 +119,7 @@ def gap_of(written: Written, torn: tuple[int, ...], beside: tuple[int, int]) -> 
 def test_damage_is_a_gap_between_two_records(tmp_path: Path, written: Written) -> None:
     for index in (5, 6, 20):
         tear(tmp_path, written.records[index][2], 12, SIZE)
-    done = carry_out(log_work(tmp_path, 0, written.end))
-    assert isinstance(done, LogDone)
+    done = of_log(tmp_path, 0, written.end)
     assert done.gaps == [
         gap_of(written, (5, 6), (4, 7)),
         gap_of(written, (20,), (19, 21)),
@@ -129,7 +129,7 @@ def test_damage_is_a_gap_between_two_records(tmp_path: Path, written: Written) -
 
 def test_a_missing_segment_is_reported_as_gone(tmp_path: Path, written: Written) -> None:
     segment_path(tmp_path, 0).unlink()
-    assert carry_out(log_work(tmp_path, 0, written.end)) == LogDone(0, written.end, [], gone=True)
+    assert of_log(tmp_path, 0, written.end) == LogDone(0, written.end, gone=True)
 
 
 def store_at(root: Path, times: list[int]) -> None:
@@ -149,14 +149,13 @@ DAY = 86_400_000
 def test_every_day_has_a_file_also_when_the_clock_goes_back(tmp_path: Path) -> None:
     times = [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62]
     store_at(tmp_path, times)
-    done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
+    done = of_log(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size)
     found = {Path(draft.path).parts[0]: sorted(times_of(tmp_path, draft)) for draft in done.files}
     assert found == {
         "date=1970-01-01": [5, DAY - 1],
         "date=1970-01-02": [DAY, DAY + 1],
         "date=1970-01-04": [3 * DAY],
     }
-    assert isinstance(done, LogDone)
     end = segment_path(tmp_path, 0).stat().st_size
     assert done.gaps == [Gap("store time", 0, end, 2, DAY - 1, DAY + 1)]
 
@@ -166,7 +165,7 @@ def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("spark_jobs.sources.commit_log_records.ROWS", 2)
     times = [day * DAY for day in (0, 1, 2, 3, 0, 1, 0, 3)]
     store_at(tmp_path, times)
-    done = carry_out(log_work(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size))
+    done = of_log(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size)
     assert sorted(time for draft in done.files for time in times_of(tmp_path, draft)) == sorted(times)
     assert len({draft.path for draft in done.files}) == len(done.files) >= 4  # more if a day was closed meanwhile
     assert all(time // DAY == day_of(draft.path) for draft in done.files for time in times_of(tmp_path, draft))
@@ -179,80 +178,73 @@ def day_of(path: str) -> int:
 def test_rows_are_written_in_groups(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_tasks, "GROUP_ROWS", 20)
     monkeypatch.setattr("spark_jobs.sources.commit_log_records.ROWS", 10)
-    (draft,) = carry_out(log_work(tmp_path, 0, written.end)).files
+    (draft,) = of_log(tmp_path, 0, written.end).files
     metadata = parquet.read_metadata(tmp_path / "lake" / "messages" / draft.path)
     assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [20, 20, 20]
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(lake_storage.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        carry_out(log_work(tmp_path, 0, written.end))
-    assert [path for path in (tmp_path / "lake").rglob("*") if path.is_file()] == []
-
-
-def journal_work(root: Path, path: Path, start: int = 0, created_ms: int | None = None) -> JournalWork:
-    from broker_core.formats.poll_journal import decode_header
-
-    header = decode_header(path.read_bytes())
-    made = header.created_ms if header else 0
-    return JournalWork(target(root), str(path), 0, made if created_ms is None else created_ms, start)
+def part_of(path: Path, start: int = 0, created_ms: int = BEGIN_MS) -> JournalPart:
+    return JournalPart(str(path), 0, created_ms, start)
 
 
 def test_a_journal_file_becomes_a_file_and_is_continued_where_it_ended(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, [entry(number) for number in range(20)], block=5)
     whole = path.read_bytes()
     path.write_bytes(whole[:-300])
-    first = carry_out(journal_work(tmp_path, path))
-    assert isinstance(first, JournalDone)
-    assert not first.closed and 0 < len(rows_of(tmp_path, first)) < 20
+    first = write_journal(target(tmp_path), part_of(path))
+    read = first.position.end
+    assert (first.position.closed, first.is_damaged) == (False, True)
+    assert 0 < len(rows_of(tmp_path, first)) < 20
     path.write_bytes(whole)
-    second = carry_out(journal_work(tmp_path, path, first.end))
-    assert isinstance(second, JournalDone)
-    assert (second.start, second.end, second.closed) == (first.end, len(whole), True)
+    second = write_journal(target(tmp_path), part_of(path, read))
+    assert (second.position, second.is_damaged) == (JournalPosition(0, BEGIN_MS, len(whole), True), False)
     rows = rows_of(tmp_path, first) + rows_of(tmp_path, second)
     assert [row["client_id"] for row in rows] == [entry(number).client_id for number in range(20)]
     assert list(rows[0]) == ["at_ts" if name == "at_ms" else TIMESTAMPS.get(name, name) for name in POLL_COLUMNS]
     assert first.files[0].path == (
-        f"date=2023-11-14/broker=b/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{first.end:010d}-12345678-0.parquet"
+        f"date=2023-11-14/broker=b/file={0:020d}-{BEGIN_MS:013d}-{0:010d}-{read:010d}-12345678-0.parquet"
     )
-    third = carry_out(journal_work(tmp_path, path, second.end))
-    assert (third.files, third.end) == ([], second.end)
+    third = write_journal(target(tmp_path), part_of(path, len(whole)))
+    assert (third.files, third.position) == ([], second.position)
 
 
 def test_a_journal_file_in_whose_place_another_lies_is_left_alone(tmp_path: Path) -> None:
     (path,) = make_journal(tmp_path, [entry(1)])
-    assert carry_out(journal_work(tmp_path, path, 40, created_ms=1)) == JournalDone(0, 1, 40, 40, [], gone=True)
+
+    def passed_over(start: int, created_ms: int) -> bool:
+        done = write_journal(target(tmp_path), part_of(path, start, created_ms))
+        return done == JournalDone(JournalPosition(0, created_ms, start), is_damaged=True)
+
+    assert passed_over(40, 1)
     path.write_bytes(b"nothing of ours")
-    assert carry_out(journal_work(tmp_path, path)) == JournalDone(0, 0, 0, 0, [], gone=True)
+    assert passed_over(0, BEGIN_MS)
     path.unlink()
-    assert carry_out(JournalWork(target(tmp_path), str(path), 3, 7, 9)) == JournalDone(3, 7, 9, 9, [], gone=True)
+    assert passed_over(9, 7)
 
 
 def test_spark_gives_numbers_of_works_and_gets_what_became_of_them(tmp_path: Path) -> None:
     written = make_store(tmp_path, 30)
-    works = [log_work(tmp_path, 0, SEGMENT), log_work(tmp_path, SEGMENT, written.end, base=SEGMENT)]
+    works = [log_range(tmp_path, 0, SEGMENT), log_range(tmp_path, SEGMENT, written.end, SEGMENT)]
     (journal,) = make_journal(tmp_path, [entry(1)])
-    encoded = [msgspec.json.encode(bundle) for bundle in (works[:1], [journal_work(tmp_path, journal), *works])]
+    bundles = [works[:1], [part_of(journal), *works]]
 
-    def done(*numbers: int) -> list[LogDone | JournalDone]:
+    def done(*numbers: int) -> list[Any]:
         batches = [pa.RecordBatch.from_arrays([pa.array([number])], names=["id"]) for number in numbers]
         return [
             msgspec.json.decode(text, type=lake_tasks.Done)
-            for batch in carry_out_in_spark(encoded, batches)
+            for batch in carry_out_in_spark(target(tmp_path), bundles, batches)
             for text in batch.column("done").to_pylist()
         ]
 
-    assert [(type(one), one.start) for one in done(1)] == [(JournalDone, 0), (LogDone, 0), (LogDone, SEGMENT)]
+    journal_done, *of_log = done(1)
+    assert journal_done.position == JournalPosition(0, BEGIN_MS, journal.stat().st_size, True)
+    assert [one.start for one in of_log] == [0, SEGMENT]
     assert [one.start for one in done(0, 0)] == [0, 0]
     assert done() == []
 
 
 def test_columns_that_every_message_has_are_never_null(tmp_path: Path, written: Written) -> None:
-    (draft,) = carry_out(log_work(tmp_path, 0, SIZE, bodies=True)).files
+    (draft,) = of_log(tmp_path, 0, SIZE, bodies=True).files
     schema = table_of(tmp_path, draft).schema
     assert {field.name for field in schema if not field.nullable} == {*NUMBERS, "topic", "born_host"}
 
@@ -268,13 +260,13 @@ def test_times_are_timestamps_and_null_where_tools_cannot_show_them() -> None:
 
 def test_a_machine_that_does_not_see_the_store_does_not_take_the_log_for_deleted(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError, match="does not see"):
-        carry_out(log_work(tmp_path / "elsewhere", 0, SIZE))
+        of_log(tmp_path / "elsewhere", 0, SIZE)
 
 
 def test_a_machine_that_does_not_see_the_lake_writes_nothing(tmp_path: Path, written: Written, lake: Path) -> None:
     (journal,) = make_journal(tmp_path, [entry(1)])
     shutil.rmtree(lake)
-    for work in (log_work(tmp_path, 0, written.end), journal_work(tmp_path, journal)):
+    for work in (log_range(tmp_path, 0, written.end), part_of(journal)):
         with pytest.raises(LakeError, match=r"does not see .* on storage that they share"):
-            carry_out(work)
+            carry_out(target(tmp_path), work)
     assert not lake.exists()

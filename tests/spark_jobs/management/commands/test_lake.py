@@ -10,7 +10,6 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from spark_jobs.management.commands import lake
-from spark_jobs.spark import session
 from tests.fakes import golden_store
 from tests.spark_jobs import lakes
 from tests.spark_jobs.sources.test_commit_log_source import COUNTS
@@ -39,15 +38,6 @@ def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path:
     assert {row["topic"]: row["messages"] for row in summary["rows"]} == COUNTS
     assert summary["inputs"][0]["lake"]["messages"] == 3319
     assert golden_store.fingerprint(golden) == before
-
-
-def test_a_lake_at_a_file_url_is_its_folder(tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 3)
-    lakes.fill(tmp_path / "store", tmp_path / "my lakes")
-    url = f"file://{tmp_path}/my%20lakes"
-    folder, messages, _ = called("lake", "status", "--store", str(tmp_path / "store"), "--lake", url).splitlines()
-    assert folder.startswith(f"{tmp_path}/my lakes")
-    assert " 3 in 1 file, " in messages
 
 
 def test_ctrl_c_before_spark_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +106,3 @@ def test_what_cannot_be_filled_or_read_is_refused(
     with pytest.raises(CommandError, match=said):
         called("lake", action, "--store", store, "--lake", lake)
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "store"}
-
-
-def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "find_spec", lambda name: None)
-    with pytest.raises(CommandError, match="pyspark is not installed here"):
-        called("lake", "sync", "--store", str(tmp_path), "--lake", str(tmp_path / "lakes"))

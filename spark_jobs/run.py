@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +32,6 @@ SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
 FEW_FACTS, FEW_ROWS = 500_000, 50_000
 """Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
-MOST_NAMED = 5
-"""The most topics and queues that are named as unknown."""
 
 
 def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
@@ -266,9 +263,8 @@ def unknown_of(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> di
             (row["topic"], row.get("queue_id"), row["messages"]) for row in rows if row["broker"] == store.broker
         )
         unknown = unknown_queues(store.store, of_store)
-        names = [f"{name} ({messages:,})" for name, messages in islice(unknown.items(), MOST_NAMED)]
-        more = [f"{len(unknown) - len(names):,} more"] if len(unknown) > len(names) else []
-        found[store.broker] = {"unknown_messages": sum(unknown.values()), "unknown_queues": names + more}
+        names = [f"{name} ({messages:,})" for name, messages in unknown.items()]
+        found[store.broker] = {"unknown_messages": sum(unknown.values()), "unknown_queues": names}
     return found
 
 

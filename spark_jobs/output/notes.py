@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MOST_DAMAGE = 5
 """Damaged places of a log that get a sentence each."""
-MOST_TOPICS = 5
-"""The most topics that a sentence lists."""
+MOST_NAMED = 5
+"""The most names that a sentence lists."""
 
 
 def notes_of_run(
@@ -68,19 +68,15 @@ def journal_notes(journal: JournalSurvey) -> list[str]:
     """Sentences on the entries that the journal lacks."""
     sentences, about = [], journal.torn_entries
     if journal.torn_bytes:
-        missing = f": about {about:,} of {journal.entries + about:,}" if about else "; the"
+        missing = f"about {about:,} of {journal.entries + about:,}" if about else "their"
         sentences.append(
-            f"{journal.torn_bytes:,} bytes of the poll journal are damaged or were not written to the end"
+            f"{journal.torn_bytes:,} bytes of the poll journal, in {listed(journal.torn_files)}, cannot be read: "
             f"{missing} entries are missing here."
         )
-    if journal.unreadable_files:
-        sentences.append(
-            f"The entries of {_files(journal.unreadable_files)} of the poll journal that cannot be read are missing "
-            "here."
-        )
     if journal.cut_off_files:
+        files = "file" if journal.cut_off_files == 1 else "files"
         sentences.append(
-            f"A crash may have cut off the last entries of {_files(journal.cut_off_files)} of the poll journal."
+            f"A crash may have cut off the last entries of {journal.cut_off_files:,} {files} of the poll journal."
         )
     if journal.lost:
         sentences.append(
@@ -89,8 +85,10 @@ def journal_notes(journal: JournalSurvey) -> list[str]:
     return sentences
 
 
-def _files(count: int) -> str:
-    return f"{count:,} {'file' if count == 1 else 'files'}"
+def listed(names: Sequence[str]) -> str:
+    """As ``a, b and 3 more``."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def batch_notes(store: Path) -> list[str]:
@@ -98,9 +96,7 @@ def batch_notes(store: Path) -> list[str]:
     topics = sorted(folder.name for folder in store.glob("batchconsumequeue/*"))
     if not topics:
         return []
-    named, others = ", ".join(topics[:MOST_TOPICS]), len(topics) - MOST_TOPICS
-    more = f" and {others:,} more" if others > 0 else ""
-    return [f"Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {named}{more}."]
+    return [f"Each batch of a producer counts as one message in topics with queue.type=BatchCQ: {listed(topics)}."]
 
 
 def _restriction(job: Job) -> str:
@@ -144,13 +140,13 @@ def damage_notes(plan: "LogPlan", source: dict[str, Any], gaps: "Sequence[Gap]" 
 
 def unknown_notes(source: dict[str, Any]) -> list[str]:
     """A sentence on messages in topics and queues that the broker does not have; an empty list without any."""
-    count, names = source["unknown_messages"], ", ".join(source["unknown_queues"])
+    count = source["unknown_messages"]
     if not count:
         return []
     messages = "message names" if count == 1 else "messages name"
     return [
-        f"{count:,} {messages} a topic or queue that the broker does not have: {names}. A deleted topic looks like "
-        "this, and so does a damaged message."
+        f"{count:,} {messages} a topic or queue that the broker does not have: {listed(source['unknown_queues'])}. A "
+        "deleted topic looks like this, and so does a damaged message."
     ]
 
 

@@ -45,11 +45,11 @@ class JournalSurvey(NamedTuple):
     entries: int
     lost: int
     torn_bytes: int
-    """Bytes at the ends of files that are no valid block. The newest file of a running broker may have some."""
+    """Bytes of files behind their last valid block. The newest file of a running broker may have some."""
     torn_entries: int
     """About how many entries these bytes would have."""
-    unreadable_files: int
-    """Files that do not begin as a journal does."""
+    torn_files: list[str]
+    """The names of the files with such bytes."""
     cut_off_files: int
     """Files before the newest one that were not closed in order: each may lack what a crash took."""
     foreign_files: tuple[str, ...]
@@ -129,26 +129,27 @@ def survey(
     """
     found, foreign = find_files(store)
     files = files_after(found, after)
-    entries = lost = whole_bytes = torn_bytes = unreadable_files = 0
-    times, is_closed = list[int](), dict[int, bool]()
+    entries = lost = whole_bytes = torn_bytes = 0
+    times, is_closed, torn_files = list[int](), dict[int, bool](), list[str]()
     low, high = files_in(files, created_ms_of, *window)
     for file in files[low:high]:
         data = read_file(file.path)
         if data is None:
             continue
-        is_closed[file.number], header = False, decode_header(data)
-        if header is None:
-            unreadable_files += 1
-            continue
-        end = header.length
-        for block in decode_blocks(data, header):
-            end, is_closed[file.number] = block.end, block.closes
+        header, is_closed[file.number] = decode_header(data), False
+        end = max(file.start, header.length if header else 0)
+        for block in decode_blocks(data, header) if header else ():
+            is_closed[file.number] = block.closes
             if block.end > file.start:
+                end = block.end
                 entries += block.entries
                 lost += block.lost
                 if block.entries:
                     times = [min([*times, block.min_ms]), max([*times, block.max_ms])]
-        whole_bytes, torn_bytes = whole_bytes + end - file.start, torn_bytes + len(data) - end
+        whole_bytes += end - file.start
+        if end < len(data):
+            torn_bytes += len(data) - end
+            torn_files.append(Path(file.path).name)
     newest = max((file.number for file in files), default=-1)
     cut_off_files = sum(not closed for number, closed in is_closed.items() if number != newest)
     return JournalSurvey(
@@ -156,8 +157,8 @@ def survey(
         entries,
         lost,
         torn_bytes,
-        round(torn_bytes * entries / whole_bytes) if whole_bytes > 0 else 0,
-        unreadable_files,
+        round(torn_bytes * entries / whole_bytes) if whole_bytes else 0,
+        torn_files,
         cut_off_files,
         foreign,
         len(files) - (high - low),

@@ -82,14 +82,14 @@ def test_entries_that_the_journal_lacks_are_said(tmp_path: Path) -> None:
     damaged.write_bytes(data)
     journal = survey(tmp_path / "a")
     about, *others = journal_notes(journal)
-    assert about.startswith(
-        f"{journal.torn_bytes:,} bytes of the poll journal are damaged or were not written to the end: about "
-    )
+    files = f"{unreadable.name}, {damaged.name}"
+    assert about.startswith(f"{journal.torn_bytes:,} bytes of the poll journal, in {files}, cannot be read: about ")
     numbers = [int(word.replace(",", "")) for word in about.split("about ")[1].split() if word[0].isdigit()]
     assert journal.entries < 200 and numbers[1] == journal.entries + numbers[0]
     assert others == [
-        "The entries of 1 file of the poll journal that cannot be read are missing here.",
         "A crash may have cut off the last entries of 2 files of the poll journal.",
         f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.",
     ]
-    assert journal_notes(journal._replace(torn_entries=0))[0].endswith("to the end; the entries are missing here.")
+    assert journal_notes(journal._replace(torn_entries=0))[0].endswith(
+        "cannot be read: their entries are missing here."
+    )

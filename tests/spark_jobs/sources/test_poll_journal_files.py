@@ -50,14 +50,16 @@ def test_a_survey_counts_what_is_there_and_what_is_not(tmp_path: Path) -> None:
         tmp_path, map(entry, range(25)), map(entry, range(25, 30)), [], map(entry, range(30, 50)), lost=2
     )
     whole = survey(tmp_path)
-    assert whole == JournalSurvey(4, 50, 2 * 6, 0, 0, 0, 0, (), 0, BEGIN_MS, BEGIN_MS + 49_000)
+    assert whole == JournalSurvey(4, 50, 2 * 6, 0, 0, [], 0, (), 0, BEGIN_MS, BEGIN_MS + 49_000)
     data = paths[0].read_bytes()
     paths[0].write_bytes(data[:-41])  # in the middle of its last entry
     paths[1].write_bytes(b"x" * 500)
     paths[3].write_bytes(paths[3].read_bytes()[:-40])  # not closed: it is being written
     harmed = survey(tmp_path)
     last_block = 40 + 5 * 80 + 8 * -(-sum(2 + len(f"c{number}") for number in range(20, 25)) // 8)
-    assert harmed[:7] == (4, 40, 2 * 4, last_block - 1, 5, 1, 2)
+    assert harmed[:4] == (4, 40, 2 * 4, last_block - 1 + 500)
+    assert harmed[5:7] == ([paths[0].name, paths[1].name], 2)
+    assert 9 <= harmed.torn_entries <= 12
 
 
 def test_times_are_the_smallest_and_the_largest_when_the_clock_goes_back(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_files_that_were_written_before_or_after_a_window_are_not_read(tmp_path:
     paths[1].write_bytes(b"damaged")
     assert survey(tmp_path, None, window) == found
     paths[3].write_bytes(b"damaged")
-    assert survey(tmp_path, None, window)[1:] == (180, 0, 0, 0, 1, 1, (), 6, 2 * HOUR, 6 * HOUR - 60_000)
+    assert survey(tmp_path, None, window)[1:] == (180, 0, 7, 0, [paths[3].name], 1, (), 6, 2 * HOUR, 6 * HOUR - 60_000)
     assert (
         survey(tmp_path, None, (50 * HOUR, None)).entries == 60 and survey(tmp_path, None, (None, -HOUR)).entries == 0
     )
@@ -92,17 +94,17 @@ def test_entries_of_an_older_schema_count(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / file_name(0)).write_bytes(with_schema(0, 44))
     found = survey(tmp_path)
-    assert (found.entries, found.unreadable_files, found.from_ms, found.to_ms) == (2, 0, 100, 200)
+    assert (found.entries, found.torn_bytes, found.from_ms, found.to_ms) == (2, 0, 100, 200)
 
 
 def test_entries_that_were_read_before_are_not_counted_again(tmp_path: Path) -> None:
     (file,) = make_journal(tmp_path, [entry(number) for number in range(20)], lost=3)
     data, whole = file.read_bytes(), survey(tmp_path)
     first, *_ = block_ends(data)
-    rest = JournalSurvey(1, 10, whole.lost - 3, 0, 0, 0, 0, (), 0, BEGIN_MS + 10_000, BEGIN_MS + 19_000)
+    rest = JournalSurvey(1, 10, whole.lost - 3, 0, 0, [], 0, (), 0, BEGIN_MS + 10_000, BEGIN_MS + 19_000)
     assert survey(tmp_path, JournalPosition(0, BEGIN_MS, first)) == rest
     nothing = survey(tmp_path, JournalPosition(0, BEGIN_MS, len(data), True))
-    assert nothing == JournalSurvey(1, 0, 0, 0, 0, 0, 0, (), 0, 0, 0)
+    assert nothing == JournalSurvey(1, 0, 0, 0, 0, [], 0, (), 0, 0, 0)
 
 
 @pytest.mark.parametrize(

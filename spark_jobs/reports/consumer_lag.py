@@ -11,13 +11,16 @@ before it, and a queue's first message has the offset at which the queue ended. 
 its stored offset has not changed since; the same is true of the end of a queue without a message.
 """
 
+from typing import NamedTuple
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from broker_core.verdicts import group_state
 from broker_core.verdicts.group_state import StateFacts, decisions, is_beyond_noise
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
-from spark_jobs.reports.steps import DAY_MS, MINUTE_MS, STEPS_MS, floored, reason
+from spark_jobs.reports.spreads import sums
+from spark_jobs.reports.steps import MINUTE_MS, floored, reason, step_for, stored
 from spark_jobs.reports.topics import is_of_clients
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "store_ts")
@@ -35,19 +38,24 @@ _KEYS = ("group", *_QUEUE)
 _GROUP = ("broker", "topic", "group")
 
 
-def stored(messages: DataFrame) -> DataFrame:
-    """By segment, queue and minute: messages, bytes, ends of records, first offset, the queue's end, and last time."""
-    return (
-        messages.withColumn("minute_ts", floored(F.col("store_ts")))
-        .groupBy("segment", *_QUEUE, "minute_ts")
-        .agg(
-            F.count("*").alias("messages"),
-            F.sum("total_size").alias("bytes"),
-            F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
-            F.min_by("queue_offset", "physical_offset").alias("begin_offset"),
-            (F.max_by("queue_offset", "physical_offset") + 1).alias("end_offset"),
-            F.max("store_ts").alias("last_ts"),
-        )
+class Timeline(NamedTuple):
+    """The first step, the last known time, and the length of a step that gives at most MOST_STEPS; ms."""
+
+    first_ts: int
+    last_ts: int
+    step_ms: int
+
+
+def on_queues(messages: DataFrame) -> DataFrame:
+    """``stored`` by queue and minute, with the first offset, the queue's end, and the last time."""
+    return stored(
+        messages.withColumn("minute_ts", floored(F.col("store_ts"))),
+        "topic",
+        "queue_id",
+        "minute_ts",
+        begin_offset="min_by(queue_offset, physical_offset)",
+        end_offset="max_by(queue_offset, physical_offset) + 1",
+        last_ts="max(store_ts)",
     )
 
 
@@ -95,31 +103,19 @@ def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame, since_m
     the stored offset was valid since the journal's first entry that was read.
     """
     commits = seen.where("offset is not null")
-    log_ends = stored.groupBy("broker").agg(F.max("last_ts").alias("last_ts"))
+    log_ends = sums(stored, "broker", last_ts="max(last_ts)")
     others = offsets.join(commits.select(*_KEYS).distinct(), [*_KEYS], "left_anti").join(log_ends, "broker", "left")
-    if since_ms is None:
-        return seen.unionByName(_known_at(others, F.col("last_ts")).where("last_ts is not null"))
-    begins = seen.groupBy("broker").agg(F.min("minute_ts").alias("begin_ts"))
-    at_first = others.join(begins, "broker", "left").withColumn("last_ts", F.coalesce("begin_ts", "last_ts"))
-    earlier = commits.groupBy(*_KEYS).agg(F.min_by("before", "minute_ts").alias("offset")).where("offset is not null")
-    return seen.unionByName(_known_at(at_first, F.col("last_ts")).where("last_ts is not null")).unionByName(
-        _known_at(earlier, F.lit(since_ms - MINUTE_MS))
-    )
+    if since_ms is not None:
+        begins = sums(seen, "broker", begin_ts="min(minute_ts)")
+        others = others.join(begins, "broker", "left").withColumn("last_ts", F.coalesce("begin_ts", "last_ts"))
+        earlier = sums(commits, *_KEYS, offset="min_by(before, minute_ts)").where("offset is not null")
+        seen = seen.unionByName(_known_at(earlier, F.lit(since_ms - MINUTE_MS)), allowMissingColumns=True)
+    return seen.unionByName(_known_at(others.where("last_ts is not null"), F.col("last_ts")), allowMissingColumns=True)
 
 
 def _known_at(offsets: DataFrame, ts: Column) -> DataFrame:
-    """Rows as of ``seen`` for offsets that are known from elsewhere, as of a time."""
-    nothing, unknown = F.lit(0).cast("long"), F.lit(None).cast("long")
-    return offsets.select(
-        *_KEYS,
-        floored(ts).cast("long").alias("minute_ts"),
-        unknown.alias("before"),
-        "offset",
-        unknown.alias("end_offset"),
-        nothing.alias("commits"),
-        nothing.alias("pulls"),
-        ts.cast("long").alias("last_ts"),
-    )
+    """Rows for ``seen`` of offsets that are known from elsewhere, as of a time."""
+    return offsets.select(*_KEYS, floored(ts).alias("minute_ts"), "offset", ts.alias("last_ts"))
 
 
 def ends_before(stored: DataFrame, seen: DataFrame, queue_ends: DataFrame | None, since_ms: int) -> DataFrame:
@@ -137,27 +133,21 @@ def ends_before(stored: DataFrame, seen: DataFrame, queue_ends: DataFrame | None
     return first.select(*_QUEUE, floored(ts).cast("long").alias("minute_ts"), ts.alias("last_ts"), "end_offset")
 
 
-def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int | None) -> DataFrame:
-    """One row: the first step, the last known time, and the length of a step that gives at most MOST_STEPS."""
-    ends = seen.select("last_ts").unionByName(stored.select("last_ts")).agg(F.max("last_ts").alias("last_ts"))
-    known = (
-        seen.agg(F.min("minute_ts").alias("first_ts"))
-        .crossJoin(ends)
-        .where("first_ts is not null")
-        .select(
-            F.greatest(F.col("first_ts"), F.lit(from_ms)).alias("first_ts"),
-            F.least(F.col("last_ts"), F.lit(None if to_ms is None else to_ms - 1)).alias("last_ts"),
-        )
-    )
-    span = F.col("last_ts") - F.col("first_ts")
-    days = (F.floor(span / (MOST_STEPS * DAY_MS)) + 1) * DAY_MS
-    step = F.coalesce(*(F.when(span < step_ms * MOST_STEPS, step_ms) for step_ms in STEPS_MS), days).cast("long")
-    return known.where("last_ts >= first_ts").select(
-        (F.col("first_ts") - F.pmod("first_ts", step)).alias("first_ts"), "last_ts", step.alias("step_ms")
-    )
+def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int | None) -> Timeline:
+    """The steps in which something is known; without any the last time lies before the first step."""
+    times = seen.select("minute_ts", "last_ts").unionByName(stored.select("last_ts"), allowMissingColumns=True)
+    [(first_ts, last_ts)] = times.agg(F.min("minute_ts"), F.max("last_ts")).collect()
+    if first_ts is None:
+        return Timeline(0, -1, MINUTE_MS)
+    first_ts = first_ts if from_ms is None else max(first_ts, from_ms)
+    last_ts = last_ts if to_ms is None else min(last_ts, to_ms - 1)
+    if last_ts < first_ts:
+        return Timeline(0, -1, MINUTE_MS)
+    step_ms = step_for(last_ts - first_ts + 1, MOST_STEPS)
+    return Timeline(first_ts - first_ts % step_ms, last_ts, step_ms)
 
 
-def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame, before: DataFrame | None = None) -> DataFrame:
+def changes(seen: DataFrame, stored: DataFrame, when: Timeline, before: DataFrame | None = None) -> DataFrame:
     """By group, queue and step with a change: the offset if it changed, the queue's end, commits and pulls.
 
     Changes before the first step count in the first step. ``before``: the result of ``ends_before``.
@@ -171,30 +161,23 @@ def changes(seen: DataFrame, stored: DataFrame, timeline: DataFrame, before: Dat
     ends = known.groupBy(*_QUEUE, "minute_ts").agg(
         F.max_by("end_offset", F.struct("last_ts", "end_offset")).alias("end_offset")
     )
-    since = seen.groupBy(*_KEYS).agg(F.min("minute_ts").alias("since_ts"))
-    nothing = F.lit(0).cast("long")
+    since = sums(seen, *_KEYS, since_ts="min(minute_ts)")
+    minute = F.col("minute_ts")
     grown = since.join(ends, [*_QUEUE]).select(
-        *_KEYS,
-        F.greatest("minute_ts", "since_ts").alias("minute_ts"),
-        F.col("minute_ts").alias("end_ts"),
-        F.lit(None).cast("long").alias("offset"),
-        "end_offset",
-        nothing.alias("commits"),
-        nothing.alias("pulls"),
+        *_KEYS, F.greatest("minute_ts", "since_ts").alias("minute_ts"), minute.alias("end_ts"), "end_offset"
     )
-    minute, first = F.col("minute_ts"), F.col("first_ts")
-    counted = [F.sum(F.when(minute >= first, F.col(name)).otherwise(0)).alias(name) for name in ("commits", "pulls")]
-    known_of_groups = seen.drop("last_ts", "end_offset", "before").unionByName(grown, allowMissingColumns=True)
-    return (
-        known_of_groups.crossJoin(F.broadcast(timeline))
-        .where("minute_ts <= last_ts")
-        .withColumn("step_ts", F.greatest(minute - F.pmod(minute, F.col("step_ms")), first))
-        .groupBy(*_KEYS, "step_ts")
-        .agg(
-            F.max_by("offset", F.when(F.col("offset").isNotNull(), minute)).alias("offset"),
-            F.max_by("end_offset", "end_ts").alias("end_offset"),
-            *counted,
-        )
+    of_groups = seen.drop("last_ts", "end_offset", "before").unionByName(grown, allowMissingColumns=True)
+    is_known = minute <= when.last_ts if when.first_ts <= when.last_ts else F.lit(False)
+    return sums(
+        of_groups.where(is_known).withColumn(
+            "step_ts", F.greatest(floored(minute, when.step_ms), F.lit(when.first_ts))
+        ),
+        *_KEYS,
+        "step_ts",
+        offset="max_by(offset, if(offset is null, null, minute_ts))",
+        end_offset="max_by(end_offset, end_ts)",
+        commits=f"coalesce(sum(commits) FILTER (WHERE minute_ts >= {when.first_ts}), 0)",
+        pulls=f"coalesce(sum(pulls) FILTER (WHERE minute_ts >= {when.first_ts}), 0)",
     )
 
 
@@ -242,54 +225,46 @@ def no_commits(seen: DataFrame, offsets: DataFrame, minute_ts: int) -> DataFrame
     """Queues of groups whose offsets are unknown, because their commits are far away from the window."""
     queues = offsets.join(seen.where("offset is not null").select(*_KEYS).distinct(), [*_KEYS], "left_anti")
     queues = queues.where(is_of_clients(F.col("topic")))
-    one = F.lit(1).cast("long")
-    return reason(
-        queues.select(*_KEYS, F.lit(minute_ts).cast("long").alias("minute_ts"), one.alias("samples")), "no_commit"
-    )
+    return reason(queues.withColumns({"minute_ts": F.lit(minute_ts), "samples": F.lit(1)}), "no_commit")
 
 
-def by_step(states: DataFrame, timeline: DataFrame) -> DataFrame:
+def by_step(states: DataFrame, when: Timeline) -> DataFrame:
     """A row for each group, queue and step up to the last: the lag at the step's end."""
-    step, last = F.col("step_ms"), F.col("last_ts")
-    last_step = last - F.pmod(last, step)
-    until = F.coalesce(F.col("until_ts") - step, last_step)
-    age = F.least(F.col("minute_ts") + step, last) - F.col("oldest_ts")
+    last_step = F.lit(when.last_ts - when.last_ts % when.step_ms)
+    until = F.coalesce(F.col("until_ts") - when.step_ms, last_step)
+    steps = F.sequence(F.col("step_ts"), until.cast("long"), F.lit(when.step_ms).cast("long"))
+    age = F.least(F.col("minute_ts") + when.step_ms, F.lit(when.last_ts)) - F.col("oldest_ts")
     is_first = F.col("minute_ts") == F.col("step_ts")
-    return (
-        states.crossJoin(F.broadcast(timeline))
-        .withColumn("minute_ts", F.explode(F.sequence(F.col("step_ts"), until, step)))
-        .select(
-            *_KEYS,
-            F.col("broker").alias("home"),
-            "minute_ts",
-            *(F.when(is_first, F.col(name)).otherwise(0).alias(name) for name in ("commits", "pulls")),
-            "offset",
-            "end_offset",
-            "lag",
-            F.when(F.col("lag") == 0, 0).otherwise(F.greatest(age, F.when(age.isNotNull(), 0))).alias("lag_ms"),
-        )
+    return states.withColumn("minute_ts", F.explode(steps)).select(
+        *_KEYS,
+        F.col("broker").alias("home"),
+        "minute_ts",
+        *(F.when(is_first, F.col(name)).otherwise(0).alias(name) for name in ("commits", "pulls")),
+        "offset",
+        "end_offset",
+        "lag",
+        F.when(F.col("lag") == 0, 0).otherwise(F.greatest(age, F.when(age.isNotNull(), 0))).alias("lag_ms"),
     )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     def read(part: int, **facts: DataFrame) -> dict[str, DataFrame]:
         """Later steps read these facts several times. In a single plan Spark would compute them each time."""
-        return inputs.read(facts, part, 5) if inputs.read else facts
+        return inputs.read(facts, part, 4) if inputs.read else facts
 
     since_ms = inputs.since_ms
-    scanned = read(0, stored=stored(inputs.messages), seen=seen(inputs.polls))
+    scanned = read(0, stored=on_queues(inputs.messages), seen=seen(inputs.polls))
     of_the_log, offsets = scanned["stored"], inputs.table("offsets")
     given = offsets if inputs.is_current else offsets.limit(0)
     everything = read(1, seen=with_offsets(scanned["seen"], given, of_the_log, since_ms))["seen"]
     known = existing(existing(everything, inputs.table("topics"), "topic"), inputs.table("groups"), "group")
     known = known.where(is_of_clients(F.col("topic")))
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
-    when = read(2, steps=when)["steps"]
     before = None
     if since_ms is not None:
         now = inputs.table("queue_ends") if inputs.is_current else None
         before = ends_before(of_the_log, everything, now, since_ms)
-    changed = read(3, states=states(changes(known, of_the_log, when, before)))["states"]
+    changed = read(2, states=states(changes(known, of_the_log, when, before)))["states"]
     aged, missing = with_oldest(changed, inputs.messages), left_out(everything, known)
     if since_ms is not None and inputs.stored_at:
         earlier = inputs.stored_at(unread(changed, of_the_log)).withColumnRenamed("oldest_ts", "earlier_ts")

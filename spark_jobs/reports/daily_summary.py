@@ -44,8 +44,9 @@ COUNTS = (
     *("retries", "dead_letters", "slow_clients"),
 )
 """Those that are 0, not null, without any data."""
-ALL_TOPICS, ALL_DAYS, TOTAL = "*", -1, ""
-"""These stand for a topic, a day and a broker. No topic and no broker has such a name, and no day begins then."""
+ALL_TOPICS, ALL_DAYS = "*", -1
+"""These stand for a topic and a day. No topic has such a name, and no day begins then."""
+_IS_TOTAL = f"broker = '{ALL_BROKERS}' AND about = '{ALL_TOPICS}' AND day_ts = {ALL_DAYS}"
 
 
 def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
@@ -64,12 +65,6 @@ def by_day_and_topic(facts: DataFrame, bounds: tuple[int, ...]) -> DataFrame:
     )
 
 
-def by_broker(facts: DataFrame, brokers: int) -> DataFrame:
-    """Each fact for its broker, for the total, and for all brokers if there are several."""
-    others = [F.lit(ALL_BROKERS)] if brokers > 1 else []
-    return facts.withColumn("broker", F.explode(F.array("broker", F.lit(TOTAL), *others)))
-
-
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """Every figure by day and topic. Each report has a plan of its own, because a single plan of all takes too long."""
 
@@ -85,9 +80,12 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     for (name, fact), wanted in DAILY.items():
         inside = in_window(known[name][fact], inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
         inside = about(inside, inputs.topic, inputs.group)
-        inside = by_broker(by_day_and_topic(inside, inputs.bounds), inputs.brokers)
+        inside = inside.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))
+        inside = by_day_and_topic(inside, inputs.bounds)
         figures.append(PARTS[name].figures[fact](inside, *_KEYS).select(*_KEYS, *wanted))
     together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), figures)
+    if inputs.brokers == 1:
+        together = together.where(f"broker != '{ALL_BROKERS}' OR {_IS_TOTAL}")
     return {
         "stored": known["throughput"]["stored"],
         "figures": together.withColumnRenamed("since_ts", "minute_ts"),
@@ -101,20 +99,19 @@ def _merged(figures: DataFrame, *keys: str) -> DataFrame:
 
 def by_topic(figures: DataFrame) -> DataFrame:
     """One row per day and topic with any figure."""
-    days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
+    days = figures.where((F.col("about") != ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS))
     return _merged(days, "broker", "day_ts", "about").withColumnRenamed("about", "topic")
 
 
 def by_day(figures: DataFrame) -> DataFrame:
     """One row per day, all topics together."""
-    days = figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS) & (F.col("broker") != TOTAL))
+    days = figures.where((F.col("about") == ALL_TOPICS) & (F.col("day_ts") != ALL_DAYS))
     return _merged(days, "broker", "day_ts")
 
 
 def total(figures: DataFrame, *keys: str) -> DataFrame:
     """All days and topics together."""
-    everything = (F.col("about") == ALL_TOPICS) & (F.col("day_ts") == ALL_DAYS) & (F.col("broker") == TOTAL)
-    return _merged(figures.where(everything), *keys).fillna(0, COUNTS)
+    return _merged(figures.where(_IS_TOTAL), *keys).fillna(0, COUNTS)
 
 
 def headlines() -> tuple[Figure, ...]:

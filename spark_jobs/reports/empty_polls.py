@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
-from spark_jobs.reports.spreads import grouped, share, totals
+from spark_jobs.reports.spreads import grouped, share, sums, totals
 from spark_jobs.reports.steps import floored
 
 POLLS = ("at_ms", "kind", "cause", "status", "protocol", "topic", "group", "messages")
@@ -23,25 +23,15 @@ def answers(polls: DataFrame) -> DataFrame:
 
     A hold that nobody waits for any more is not answered, and not counted.
     """
-    messages = F.greatest(F.col("messages"), F.lit(0)).cast("long")
-    return (
-        polls.where("kind in ('answered_at_once', 'woken')")
-        .select(
-            "broker",
-            "topic",
-            "group",
-            "protocol",
-            "status",
-            F.when(F.col("kind") == "woken", F.col("cause")).otherwise("at once").alias("how"),
-            floored(F.col("at_ms")).alias("minute_ts"),
-            messages.alias("messages"),
-        )
-        .groupBy(*KEYS)
-        .agg(
-            F.count("*").alias("answers"),
-            F.count_if(F.col("messages") == 0).alias("empty"),
-            F.sum("messages").alias("messages"),
-        )
+    how = F.expr("if(kind = 'woken', cause, 'at once')")
+    return sums(
+        polls.where("kind in ('answered_at_once', 'woken')").withColumns(
+            {"how": how, "minute_ts": floored(F.col("at_ms")), "given": F.expr("greatest(messages, 0L)")}
+        ),
+        *KEYS,
+        answers="count(*)",
+        empty="count_if(given = 0)",
+        messages="sum(given)",
     )
 
 

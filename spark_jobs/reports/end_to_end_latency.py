@@ -8,9 +8,9 @@ message has the time of birth of the first one.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.histograms import SAMPLES, bucket_of, sampled
+from spark_jobs.reports.histograms import SAMPLES, sampled
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
-from spark_jobs.reports.spreads import bars_table, chosen, spread_table
+from spark_jobs.reports.spreads import bars_table, chosen, spread_table, sums
 from spark_jobs.reports.steps import floored, reason, stored_since
 
 READS = ("physical_offset", "segment", "topic", "queue_id", "queue_offset", "total_size", "born_ts", "store_ts")
@@ -21,56 +21,31 @@ _MESSAGE = ("broker", "topic", "queue_id", "queue_offset")
 
 def on_their_way_in(messages: DataFrame) -> DataFrame:
     """Samples of born to stored (ms), by segment as well; their group is ''."""
-    took = messages.select(
-        "*",
-        floored(F.col("store_ts")).alias("minute_ts"),
-        F.lit("").alias("group"),
-        F.lit("born_to_stored").alias("stage"),
-        (F.col("store_ts") - F.col("born_ts")).alias("value"),
+    took = messages.withColumns(
+        {
+            "minute_ts": floored(F.col("store_ts")),
+            "group": F.lit(""),
+            "stage": F.lit("born_to_stored"),
+            "value": F.col("store_ts") - F.col("born_ts"),
+        }
     )
-    return took.groupBy("segment", *KEYS, bucket_of(F.col("value")).alias("bucket")).agg(
-        F.count("*").alias("samples"),
-        F.sum("value").alias("total"),
-        F.min("value").alias("least"),
-        F.max("value").alias("most"),
-        F.count("*").alias("messages"),
-        F.sum("total_size").alias("bytes"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
-    )
+    stored = {"messages": "count(*)", "bytes": "sum(total_size)", "end": "max(physical_offset + total_size)"}
+    return sampled(took, "segment", *KEYS, value="value", **stored)
 
 
 def ranges(polls: DataFrame) -> DataFrame:
     """Pulls that were given messages; ``whole``: all of the range that they passed over."""
-    given = polls.where("kind in ('answered_at_once', 'woken') and messages > 0")
-    return given.select(
-        "broker",
-        "topic",
-        "queue_id",
-        "group",
-        "at_ms",
-        "from_offset",
-        "next_offset",
-        "messages",
-        floored(F.col("at_ms")).alias("minute_ts"),
-        (F.col("next_offset") - F.col("from_offset") == F.col("messages")).alias("whole"),
+    whole = F.col("next_offset") - F.col("from_offset") == F.col("messages")
+    return polls.where("kind in ('answered_at_once', 'woken') and messages > 0").withColumns(
+        {"minute_ts": floored(F.col("at_ms")), "whole": whole}
     )
 
 
 def first_deliveries(ranges: DataFrame) -> DataFrame:
     """When each message of the whole ranges was first given to each group."""
-    return (
-        ranges.where("whole")
-        .select(
-            "broker",
-            "topic",
-            "queue_id",
-            "group",
-            "at_ms",
-            F.explode(F.sequence(F.col("from_offset"), F.col("next_offset") - 1)).alias("queue_offset"),
-        )
-        .groupBy(*_MESSAGE, "group")
-        .agg(F.min("at_ms").alias("at_ms"))
-    )
+    offsets = F.sequence(F.col("from_offset"), F.col("next_offset") - 1)
+    given = ranges.where("whole").withColumn("queue_offset", F.explode(offsets))
+    return sums(given, *_MESSAGE, "group", at_ms="min(at_ms)")
 
 
 def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
@@ -78,13 +53,9 @@ def with_times(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
 
     Of a topic that was deleted and made again an offset may be there twice: the newer message counts.
     """
-    times = messages.select(*_MESSAGE, "born_ts", "store_ts", "physical_offset")
-    newest = (
-        deliveries.join(times, [*_MESSAGE], "left")
-        .groupBy(*_MESSAGE, "group", "at_ms")
-        .agg(*(F.max_by(name, "physical_offset").alias(name) for name in ("born_ts", "store_ts")))
-    )
-    return newest.withColumn("minute_ts", floored(F.col("at_ms")))
+    found = deliveries.join(messages, [*_MESSAGE], "left").withColumn("minute_ts", floored(F.col("at_ms")))
+    newest = {name: f"max_by({name}, physical_offset)" for name in ("born_ts", "store_ts")}
+    return sums(found, *_MESSAGE, "group", "at_ms", "minute_ts", **newest)
 
 
 def on_their_way_out(deliveries: DataFrame) -> DataFrame:

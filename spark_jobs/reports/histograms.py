@@ -52,8 +52,8 @@ def _down(value: Column, by: Column) -> Column:
     return F.call_function("shiftright", value, by)
 
 
-def sampled(values: DataFrame, *keys: str, value: str) -> DataFrame:
-    """The values of a column by keys and bucket."""
+def sampled(values: DataFrame, *keys: str, value: str, **sql: str) -> DataFrame:
+    """The values of a column by keys and bucket. ``sql``: each further column as an aggregate in SQL."""
     return (
         values.groupBy(*keys, bucket_of(F.col(value)).alias("bucket"))
         .agg(
@@ -61,8 +61,9 @@ def sampled(values: DataFrame, *keys: str, value: str) -> DataFrame:
             F.sum(value).cast("long").alias("total"),
             F.min(value).cast("long").alias("least"),
             F.max(value).cast("long").alias("most"),
+            *(F.expr(aggregate).alias(name) for name, aggregate in sql.items()),
         )
-        .select(*keys, *SAMPLES)
+        .select(*keys, *SAMPLES, *sql)
     )
 
 

@@ -18,13 +18,9 @@ _IDS = ("broker", "topic", "group", "cause", "minute_ts")
 def measures(polls: DataFrame) -> DataFrame:
     """For each hold, its length (us), and if it timed out how much longer than granted it was: a row for each."""
     held, granted = F.col("held_us").cast("long"), F.col("granted_ms") * 1000
-    holds = polls.where("kind in ('woken', 'released')").select(
-        *("broker", "topic", "group", "cause"),
-        floored(F.col("at_ms")).alias("minute_ts"),
-        held.alias("held"),
-        F.when(F.col("cause") == "timeout", held - granted).alias("late"),
-    )
-    return holds.unpivot(_IDS, ("held", "late"), "measure", "value").where("value is not null")
+    values = {"held": held, "late": F.when(F.col("cause") == "timeout", held - granted)}
+    holds = polls.where("kind in ('woken', 'released')").withColumn("minute_ts", floored(F.col("at_ms")))
+    return holds.withColumns(values).unpivot(_IDS, tuple(values), "measure", "value").where("value is not null")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:

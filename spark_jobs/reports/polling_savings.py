@@ -14,10 +14,10 @@ is known; what was there already when it was asked for waits for nobody.
 The requests of short polling are the most that it takes, because one answer may have what several pulls were held for.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.histograms import bucket_of, spread, spread_columns
+from spark_jobs.reports.histograms import sampled, spread, spread_columns
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import bars_table, grouped, share, sums
 from spark_jobs.reports.steps import MINUTE_MS, floored
@@ -30,69 +30,30 @@ INTERVALS_US = {"short polling, 1 s": 1_000_000, "short polling, 100 ms": 100_00
 
 def pulls(polls: DataFrame) -> DataFrame:
     """A row for each pull: how long it was held and meant to wait, whether and after how long messages arrived."""
-    held, wake = F.greatest(F.col("held_us"), F.lit(0)).cast("long"), F.col("wake_us").cast("long")
-    found = F.col("messages") > 0
-    waited = F.when(F.col("cause") == "timeout", F.col("granted_ms").cast("long") * 1000).otherwise(held)
+    waited = "if(cause = 'timeout', granted_ms * 1000L, held)"
     return (
         polls.where("kind != 'committed'")
-        .select(
-            "broker",
-            "topic",
-            "group",
-            floored(F.col("at_ms")).alias("minute_ts"),
-            held.alias("held"),
-            waited.alias("waited"),
-            found.alias("found"),
-            F.when(found & (F.col("kind") == "woken"), wake).alias("wake"),
-        )
-        .select("*", F.greatest(F.col("held") - F.coalesce("wake", F.lit(0)), F.lit(0)).alias("arrived"))
+        .selectExpr("*", "messages > 0 AS found", "greatest(held_us, 0L) AS held")
+        .selectExpr("*", f"{waited} AS waited", "if(found and kind = 'woken', bigint(wake_us), null) AS wake")
+        .selectExpr("*", "greatest(held - coalesce(wake, 0L), 0L) AS arrived")
+        .withColumn("minute_ts", floored(F.col("at_ms")))
     )
 
 
 def asked(pulls: DataFrame) -> DataFrame:
     """A row for each pull and method: requests that it takes, and how late the messages are given (us), if known."""
-    methods = [
-        F.struct(
-            F.lit(LONG).alias("method"),
-            F.lit(1).cast("long").alias("requests"),
-            F.col("wake").alias("delay"),
-            F.col("held").alias("open"),
-        )
-    ]
+    methods = [f"'{LONG}', 1L, wake, held"]
     for method, interval in INTERVALS_US.items():
-        polls_before = _ceil(F.col("arrived"), interval)
-        delay = F.when(F.col("wake").isNotNull(), polls_before * interval - F.col("arrived"))
-        requests = F.when(F.col("found"), polls_before + 1).otherwise(
-            F.greatest(_ceil(F.col("waited"), interval), F.lit(1))
-        )
-        methods.append(
-            F.struct(
-                F.lit(method).alias("method"),
-                requests.alias("requests"),
-                delay.alias("delay"),
-                F.lit(0).cast("long").alias("open"),
-            )
-        )
-    return pulls.select("broker", "topic", "group", "minute_ts", F.inline(F.array(*methods)))
-
-
-def _ceil(value: Column, by: int) -> Column:
-    return F.floor((value + (by - 1)) / by)
+        before, in_vain = (f"({us} + {interval - 1}) div {interval}" for us in ("arrived", "waited"))
+        requests = f"if(found, {before} + 1, greatest({in_vain}, 1))"
+        methods.append(f"'{method}', {requests}, if(wake is null, null, {before} * {interval} - arrived), 0L")
+    rows = f"stack({len(methods)}, {', '.join(methods)}) AS (method, requests, delay, open)"
+    return pulls.selectExpr("broker", "topic", "`group`", "minute_ts", rows)
 
 
 def counted(asked: DataFrame) -> DataFrame:
-    """Requests, samples of the delays, and the time that pulls were held open, by method, topic, group and minute.
-
-    Pulls without a known delay have no bucket.
-    """
-    return asked.groupBy(*KEYS, bucket_of(F.col("delay")).alias("bucket")).agg(
-        F.sum("requests").alias("requests"),
-        F.sum("open").alias("open_us"),
-        F.count("delay").alias("samples"),
-        F.sum("delay").alias("total"),
-        F.min("delay").alias("least"),
-        F.max("delay").alias("most"),
-    )
+    """Requests, samples of the delays, and the time that pulls were held open, by method, topic, group and minute."""
+    return sampled(asked, *KEYS, value="delay", requests="sum(requests)", open_us="sum(open)")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:

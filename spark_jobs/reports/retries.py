@@ -43,67 +43,50 @@ def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
     name = F.col("topic")
     is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
     prefix = F.when(is_retry, len(RETRY)).when(is_dead, len(DEAD))
-    return messages.join(F.broadcast(pop_retries), ["broker", "topic"], "left").select(
-        "broker",
-        "segment",
-        "physical_offset",
-        "total_size",
-        F.when(is_retry, "retry").when(is_dead, "dead letter").alias("fate"),
-        F.when(prefix.isNotNull(), F.coalesce("pop_topic", "retry_topic", "topic")).otherwise(name).alias("topic"),
-        F.when(prefix.isNotNull(), F.coalesce("pop_group", F.substr(name, prefix + 1))).otherwise("").alias("group"),
-        F.when(prefix.isNotNull(), F.col("reconsume_times")).alias("attempt"),
-        floored(F.col("store_ts")).alias("minute_ts"),
+    sent_back = prefix.isNotNull()
+    origin, group = F.coalesce("pop_topic", "retry_topic", "topic"), F.coalesce("pop_group", F.substr(name, prefix + 1))
+    return messages.join(F.broadcast(pop_retries), ["broker", "topic"], "left").withColumns(
+        {
+            "fate": F.when(is_retry, "retry").when(is_dead, "dead letter"),
+            "topic": F.when(sent_back, origin).otherwise(name),
+            "group": F.when(sent_back, group).otherwise(""),
+            "attempt": F.when(sent_back, F.col("reconsume_times")),
+            "minute_ts": floored(F.col("store_ts")),
+        }
     )
 
 
 def delayed(messages: DataFrame) -> DataFrame:
     """The delayed messages: their own topic, their level, and when they are due."""
-    return messages.where(F.col("topic") == SCHEDULE_TOPIC).select(
-        "broker",
-        F.coalesce("real_topic", F.lit("")).alias("topic"),
-        (F.col("queue_id") + 1).alias("level"),
-        "uniq_key",
-        "reconsume_times",
-        "due_ts",
-        "store_ts",
+    return messages.where(F.col("topic") == SCHEDULE_TOPIC).withColumns(
+        {"topic": F.coalesce("real_topic", F.lit("")), "level": F.col("queue_id") + 1}
     )
 
 
 def copies(messages: DataFrame, delayed: DataFrame) -> DataFrame:
     """When the copies of the delayed messages were stored in their own topics."""
-    wanted = delayed.select(*_COPY).distinct()
-    return (
-        messages.where(F.col("topic") != SCHEDULE_TOPIC)
-        .join(wanted, [*_COPY], "left_semi")
-        .groupBy(*_COPY)
-        .agg(F.min("store_ts").alias("delivered_ts"))
-    )
+    others = messages.where(F.col("topic") != SCHEDULE_TOPIC)
+    found = others.join(delayed.select(*_COPY).distinct(), [*_COPY], "left_semi")
+    return sums(found, *_COPY, delivered_ts="min(store_ts)")
 
 
 def lateness(delayed: DataFrame, copies: DataFrame) -> DataFrame:
     """Each delayed message and how late its copy was stored (ms); null without a copy or a known due time."""
-    return delayed.join(copies, [*_COPY], "left").select(
-        "broker",
-        "topic",
-        "level",
-        floored(F.coalesce("delivered_ts", "store_ts")).alias("minute_ts"),
-        F.col("due_ts").isNull().alias("no_due"),
-        F.col("uniq_key").isNull().alias("no_key"),
-        F.col("delivered_ts").isNotNull().alias("is_delivered"),
-        (F.col("delivered_ts") - F.col("due_ts")).alias("value"),
+    return delayed.join(copies, [*_COPY], "left").withColumns(
+        {
+            "minute_ts": floored(F.coalesce("delivered_ts", "store_ts")),
+            "no_due": F.col("due_ts").isNull(),
+            "no_key": F.col("uniq_key").isNull(),
+            "is_delivered": F.col("delivered_ts").isNotNull(),
+            "value": F.col("delivered_ts") - F.col("due_ts"),
+        }
     )
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     put_aside = delayed(stored_since(inputs.messages, inputs.since_ms))
-    late = sampled(
-        lateness(put_aside, copies(inputs.messages, put_aside)),
-        *_LATE,
-        "no_due",
-        "no_key",
-        "is_delivered",
-        value="value",
-    )
+    delays = lateness(put_aside, copies(inputs.messages, put_aside))
+    late = sampled(delays, *_LATE, "no_due", "no_key", "is_delivered", value="value")
     return {
         "stored": stored(with_fates(inputs.messages, inputs.table("pop_retries")), *_TRIES),
         "late": late,

@@ -16,7 +16,7 @@ from spark_jobs.reports.topics import is_of_clients
 READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "messages", "bytes")
 _HAS_QUEUE = "coalesce(queue_id < known_queues, true)"
-_WORST = "max(imbalance) FILTER (WHERE parts > 1)"
+_WORST = "max(imbalance) FILTER (WHERE {} > 1)"
 
 
 def on_queues(messages: DataFrame) -> DataFrame:
@@ -93,25 +93,25 @@ def with_shares(amounts: DataFrame, *keys: str) -> DataFrame:
     return amounts.withColumn("of", of).withColumn("messages_share", F.expr(share("messages", "of")))
 
 
-def uneven(amounts: DataFrame, *keys: str, **sql: str) -> DataFrame:
+def uneven(amounts: DataFrame, *keys: str, part: str, **sql: str) -> DataFrame:
     """How unevenly messages are distributed over the amounts with the same keys. ``sql``: more columns.
 
-    ``parts`` and ``idle``: the numbers of the amounts, and of those that are 0. ``imbalance``: the largest amount
-    divided by the mean, 1 if all are equal. ``gini``: 0 if all are equal, and near 1 if one has everything.
+    ``queues`` and ``idle_queues``, if the ``part`` is called ``queue``: the numbers of the amounts, and of those that
+    are 0. ``imbalance``: the largest amount divided by the mean, 1 if all are equal. ``gini``: 0 if all are equal, and
+    near 1 if one has everything.
     """
     rank = F.row_number().over(Window.partitionBy(*keys).orderBy("messages"))
-    return sums(
-        amounts.withColumn("rank", rank).withColumnRenamed("messages", "amount"),
-        *keys,
-        parts="count(*)",
-        messages="sum(amount)",
-        bytes="sum(bytes)",
-        most_share=share("max(amount)", "sum(amount)"),
-        imbalance="round(try_divide(max(amount) * count(*), sum(amount)), 3)",
-        gini="round(try_divide(2 * sum(rank * amount), count(*) * sum(amount)) - (count(*) + 1) / count(*), 4)",
-        idle="count_if(amount = 0)",
+    columns = {
+        f"{part}s": "count(*)",
+        "messages": "sum(amount)",
+        "bytes": "sum(bytes)",
         **sql,
-    )
+        "most_share": share("max(amount)", "sum(amount)"),
+        "imbalance": "round(try_divide(max(amount) * count(*), sum(amount)), 3)",
+        "gini": "round(try_divide(2 * sum(rank * amount), count(*) * sum(amount)) - (count(*) + 1) / count(*), 4)",
+        f"idle_{part}s": "count_if(amount = 0)",
+    }
+    return sums(amounts.withColumn("rank", rank).withColumnRenamed("messages", "amount"), *keys, **columns)
 
 
 def by_topic(stored: DataFrame) -> DataFrame:
@@ -120,19 +120,8 @@ def by_topic(stored: DataFrame) -> DataFrame:
     It is null in a row of several brokers, whose queues have the same numbers.
     """
     fullest = "CASE WHEN min(home) = max(home) THEN max_by(queue_id, struct(amount, -queue_id)) END"
-    amounts = queue_amounts(stored.where(is_of_clients(F.col("topic"))), "broker")
-    return uneven(amounts, "broker", "topic", queue_id=fullest).selectExpr(
-        "broker",
-        "topic",
-        "parts AS queues",
-        "messages",
-        "bytes",
-        "queue_id",
-        "most_share",
-        "imbalance",
-        "gini",
-        "idle AS idle_queues",
-    )
+    queues = queue_amounts(stored.where(is_of_clients(F.col("topic"))), "broker")
+    return uneven(queues, "broker", "topic", part="queue", queue_id=fullest)
 
 
 def by_queue(stored: DataFrame) -> DataFrame:
@@ -145,18 +134,8 @@ def by_queue(stored: DataFrame) -> DataFrame:
 def by_group(given: DataFrame) -> DataFrame:
     """One row per topic and group: how unevenly its clients were given messages; ``client_id`` is the busiest one."""
     busiest = "max_by(client_id, struct(amount, client_id))"
-    return uneven(client_amounts(given, "broker"), "broker", "topic", "group", client_id=busiest).selectExpr(
-        "broker",
-        "topic",
-        "group",
-        "parts AS clients",
-        "messages",
-        "client_id",
-        "most_share",
-        "imbalance",
-        "gini",
-        "idle AS idle_clients",
-    )
+    clients = client_amounts(given, "broker")
+    return uneven(clients, "broker", "topic", "group", part="client", client_id=busiest).drop("bytes")
 
 
 def by_client(given: DataFrame) -> DataFrame:
@@ -168,14 +147,15 @@ def by_client(given: DataFrame) -> DataFrame:
 
 def queue_figures(stored: DataFrame, *keys: str) -> DataFrame:
     """The imbalance of the worst topic."""
-    topics = uneven(queue_amounts(stored.where(is_of_clients(F.col("topic"))), *keys), *keys, "topic")
-    return sums(topics, *keys, queue_imbalance=_WORST)
+    queues = queue_amounts(stored.where(is_of_clients(F.col("topic"))), *keys)
+    return sums(uneven(queues, *keys, "topic", part="queue"), *keys, queue_imbalance=_WORST.format("queues"))
 
 
 def client_figures(given: DataFrame, *keys: str) -> DataFrame:
     """The imbalance of the worst group."""
-    groups = uneven(client_amounts(given, *keys), *keys, "topic", "group")
-    return sums(groups, *keys, client_imbalance=_WORST)
+    clients = client_amounts(given, *keys)
+    groups = uneven(clients, *keys, "topic", "group", part="client")
+    return sums(groups, *keys, client_imbalance=_WORST.format("clients"))
 
 
 REPORT = Report(

@@ -34,18 +34,10 @@ _QUEUE = ("broker", "topic", "queue_id", "group")
 
 def away(polls: DataFrame) -> DataFrame:
     """For each answer with messages, how long the client was away (ms); null if it has not come back."""
-    pulls = polls.where("kind != 'committed'")
     order = Window.partitionBy(*_QUEUE, "client_id").orderBy("at_ms", "from_offset")
     begun = F.col("at_ms") - F.floor(F.coalesce("held_us", F.lit(0)) / 1000)
-    took = F.col("next_begun") - F.col("at_ms")
-    return (
-        pulls.withColumn("next_begun", F.lead(begun).over(order))
-        .where("messages > 0")
-        .withColumn("value", F.when(took < 0, -1).otherwise(took))
-        .withColumn("measure", F.lit("away"))
-        .withColumn("minute_ts", floored(F.col("at_ms")))
-        .select(*KEYS, "value")
-    )
+    pulls = polls.where("kind != 'committed'").withColumn("took", F.lead(begun).over(order) - F.col("at_ms"))
+    return _measured(pulls.where("messages > 0"), "away", "if(took < 0, -1L, took)")
 
 
 def committed(polls: DataFrame) -> DataFrame:
@@ -61,13 +53,13 @@ def committed(polls: DataFrame) -> DataFrame:
     )
     ends = polls.where("kind = 'committed' or messages > 0").withColumn("is_commit", F.col("kind") == "committed")
     took = F.last(F.when(F.col("is_commit"), F.col("at_ms")), ignorenulls=True).over(seen) - F.col("at_ms")
-    return (
-        ends.withColumn("took", took)
-        .where("not is_commit")
-        .withColumn("value", F.when(F.col("took") >= 0, F.col("took")))
-        .withColumn("measure", F.lit("committed"))
-        .withColumn("minute_ts", floored(F.col("at_ms")))
-        .select(*KEYS, "value")
+    return _measured(ends.withColumn("took", took).where("not is_commit"), "committed", "if(took >= 0, took, null)")
+
+
+def _measured(answers: DataFrame, measure: str, value: str) -> DataFrame:
+    minute = floored(F.col("at_ms"))
+    return answers.withColumns({"measure": F.lit(measure), "minute_ts": minute, "value": F.expr(value)}).select(
+        *KEYS, "value"
     )
 
 

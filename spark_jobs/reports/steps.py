@@ -49,12 +49,16 @@ def step_for(span_ms: int, most: int = MOST_STEPS) -> int:
     return -(-span_ms // most // DAY_MS) * DAY_MS
 
 
-def stored(messages: DataFrame, *keys: str) -> DataFrame:
-    """By broker, segment and keys: the number of messages, their bytes, and the end of the last one."""
+def stored(messages: DataFrame, *keys: str, **sql: str) -> DataFrame:
+    """By broker, segment and keys: the number of messages, their bytes, and the end of the last one.
+
+    ``sql``: each further column as an aggregate in SQL.
+    """
     return messages.groupBy("broker", "segment", *keys).agg(
         F.count("*").alias("messages"),
         F.sum("total_size").alias("bytes"),
         F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+        *(F.expr(aggregate).alias(name) for name, aggregate in sql.items()),
     )
 
 

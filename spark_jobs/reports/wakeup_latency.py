@@ -23,25 +23,12 @@ def with_stages(polls: DataFrame) -> DataFrame:
     in the turn that stored its message, its time is the time that waking took. A negative time shows that a clock was
     set back.
     """
-    woken = polls.where("kind = 'woken' and messages > 0").select(
-        "broker",
-        "topic",
-        "group",
-        "cause",
-        floored(F.col("at_ms")).alias("minute_ts"),
-        F.col("wake_us").cast("long").alias("wake_us"),
-        ((F.col("at_ms") - F.col("oldest_store_ms")) * 1000).alias("stored_us"),
-    )
-    stored, wake = F.col("stored_us"), F.col("wake_us")
+    wake, stored = F.col("wake_us").cast("long"), (F.col("at_ms") - F.col("oldest_store_ms")) * 1000
     until_woken = F.when(wake.isNotNull(), F.when(stored < 0, stored).otherwise(F.greatest(stored - wake, F.lit(0))))
     until_answered = F.when(stored < 0, stored).otherwise(F.greatest(stored, wake))
-    return (
-        woken.withColumns(
-            {"stored_to_woken": until_woken, "woken_to_answered": wake, "stored_to_answered": until_answered}
-        )
-        .unpivot(_IDS, ("stored_to_woken", "woken_to_answered", "stored_to_answered"), "stage", "value")
-        .where("value is not null")
-    )
+    stages = {"stored_to_woken": until_woken, "woken_to_answered": wake, "stored_to_answered": until_answered}
+    woken = polls.where("kind = 'woken' and messages > 0").withColumn("minute_ts", floored(F.col("at_ms")))
+    return woken.withColumns(stages).unpivot(_IDS, tuple(stages), "stage", "value").where("value is not null")
 
 
 def facts(inputs: Inputs) -> dict[str, DataFrame]:

@@ -1,8 +1,6 @@
 """How far groups are behind."""
 
 import random
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from spark_jobs.reports import consumer_lag
 from spark_jobs.reports.shape import SCHEMAS, STORED_AT, Inputs
 from spark_jobs.reports.steps import in_window
-from tests.fakes import golden_store
 from tests.spark_jobs.frames import MINUTE, inputs, read, rows
 
 if TYPE_CHECKING:
@@ -273,22 +270,3 @@ def test_ten_thousand_queues(spark: "SparkSession") -> None:
     journal = [committed(at, at, 3, queue_id=queue) for queue in range(10_000) for at in (1, 2)]
     lag = lag_of(spark, journal=journal)
     assert rows(consumer_lag.by_group(lag), "queues", "lag", "commits") == [(10_000, 10_000, 20_000)]
-
-
-def test_the_golden_store_has_the_offsets_that_were_stored(finished_report: Callable[..., Any], golden: Path) -> None:
-    store = golden / "clean-shutdown"
-    report = finished_report("consumer_lag", store)
-    ends: dict[tuple[str, int], int] = {}
-    for record in golden_store.records(store):
-        ends[record.topic, record.queue_id] = record.queue_offset + 1
-    found = {
-        (row["topic"], row["group"], row["queue_id"]): (row["offset"], row["end_offset"], row["lag"])
-        for row in report.table("by_queue")
-    }
-    assert found["debian-packages", "golden_sql_group", 0] == (810, 810, 0)
-    # Two queues are RocketMQ's own, of half messages. A queue of %RETRY%golden_sql_group was never written to.
-    assert len(found) == 7
-    assert all(
-        end == ends[topic, queue] and lag == end - offset for (topic, _, queue), (offset, end, lag) in found.items()
-    )
-    assert "no poll journal" in report.summary["notes"][0]

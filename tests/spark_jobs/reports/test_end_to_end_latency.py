@@ -1,13 +1,9 @@
 """Latency from birth to storage, and from storage to delivery."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.reports import end_to_end_latency
-from spark_jobs.reports.histograms import ERROR
 from spark_jobs.reports.steps import about
-from tests.fakes import golden_store
 from tests.spark_jobs.frames import inputs, rows
 
 if TYPE_CHECKING:
@@ -95,20 +91,3 @@ def test_messages_with_an_unknown_delivery_are_left_out_and_counted(spark: "Spar
     ]
     ((born_to_stored, deliveries, *_),) = rows(end_to_end_latency.figures(facts["stages"]))
     assert (born_to_stored, deliveries) == (0, 2)
-
-
-def test_the_golden_store_agrees_with_an_independent_count(finished_report: Callable[..., Any], golden: Path) -> None:
-    store = golden / "clean-shutdown"
-    report = finished_report("end_to_end_latency", store)
-    took: dict[str, list[int]] = {}
-    for record in golden_store.records(store):
-        took.setdefault(record.topic, []).append(record.store_timestamp - record.born_timestamp)
-    assert {row["topic"]: row["samples"] for row in report.summary["rows"]} == {
-        topic: len(times) for topic, times in took.items()
-    }
-    for row in report.summary["rows"]:
-        times = sorted(took[row["topic"]])
-        assert (row["min_ms"], row["max_ms"]) == (times[0], times[-1])
-        for name, share in (("p50_ms", 50), ("p99_ms", 99)):
-            exact = times[max(-(-len(times) * share // 100), 1) - 1]
-            assert abs(row[name] - exact) <= exact * ERROR

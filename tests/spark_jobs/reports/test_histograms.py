@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 from spark_jobs.reports import histograms
 from spark_jobs.reports.histograms import ERROR, QUANTILES, bars, bucket_of, lowest, merged, sampled, spread, width
 from spark_jobs.spark.small_tables import small_table
+from tests.spark_jobs.frames import one
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 EDGES = sorted({0, 1, 2, *(value for power in range(1, 62) for value in (2**power - 1, 2**power, 2**power + 1))})
 
@@ -25,11 +26,6 @@ def bucket(value: int, bits: int) -> int:
 def exact(values: list[int], share: float) -> int:
     """The nearest rank."""
     return sorted(values)[max(-(-len(values) * int(share * 1000) // 1000), 1) - 1]
-
-
-def one(table: "DataFrame") -> dict[str, Any]:
-    (row,) = table.collect()
-    return dict(row.asDict())
 
 
 @pytest.mark.parametrize("bits", [histograms.BITS, histograms.BAR_BITS])

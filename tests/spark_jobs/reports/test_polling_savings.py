@@ -3,8 +3,6 @@
 import math
 from typing import TYPE_CHECKING
 
-import pytest
-
 from spark_jobs.reports import polling_savings
 from spark_jobs.reports.polling_savings import INTERVALS_US, LONG
 from tests.spark_jobs.frames import inputs, polls, rows, table
@@ -25,51 +23,32 @@ def expected(held: int, wake: int | None, interval: int) -> tuple[int, int | Non
     return requests, None if wake is None else at - arrived
 
 
-@pytest.mark.parametrize(
-    ("held", "wake"),
-    [(1_500_000, 0), (1_500_000, 200), (1_000_000, 0), (1_000_200, 200), (999_999, 5), (3, 3), (100_000, None)],
-)
-def test_a_hold_that_found_messages(spark: "SparkSession", held: int, wake: int | None) -> None:
-    found = polling_savings.asked(
-        polling_savings.pulls(
-            polls(spark, polling_savings.POLLS, [WOKEN | {"messages": 1, "held_us": held, "wake_us": wake}])
-        )
-    )
-    assert {row[0]: row[1:] for row in rows(found, "method", "requests", "delay")} == {
-        LONG: (1, wake),
-        SHORT: expected(held, wake, 1_000_000),
-        SHORTER: expected(held, wake, 100_000),
-    }
-
-
-@pytest.mark.parametrize("held", [0, 1, 99_999, 100_000, 100_001, 15_000_000, 15_000_001])
-def test_a_hold_that_found_nothing(spark: "SparkSession", held: int) -> None:
-    found = polling_savings.asked(
-        polling_savings.pulls(
-            polls(spark, polling_savings.POLLS, [{"kind": "released", "at_ms": 1, "messages": 0, "held_us": held}])
-        )
-    )
-    for method, requests, delay in rows(found, "method", "requests", "delay"):
-        assert delay is None
-        assert requests == (1 if method == LONG else max(1, math.ceil(held / INTERVALS_US[method])))
-
-
-@pytest.mark.parametrize(("held", "requests"), [(15_004_000, 15), (14_999_000, 15), (15_000_000, 15)])
-def test_a_time_out_that_came_late_was_not_granted_more(spark: "SparkSession", held: int, requests: int) -> None:
-    found = polling_savings.asked(
-        polling_savings.pulls(
-            polls(
-                spark,
-                polling_savings.POLLS,
-                [WOKEN | {"cause": "timeout", "messages": 0, "held_us": held, "granted_ms": 15_000}],
-            )
-        )
-    )
-    assert {row[0]: row[1:] for row in rows(found, "method", "requests", "open")} == {
-        LONG: (1, held),
-        SHORT: (requests, 0),
-        SHORTER: (150, 0),
-    }
+def test_a_hold_takes_as_many_requests_as_in_the_model(spark: "SparkSession") -> None:
+    """Each topic is named after its pull: ``found`` messages or ``nothing``, and after how long."""
+    journal, wanted = [], {}
+    for held, wake in (
+        *((1_500_000, 0), (1_500_000, 200), (1_000_000, 0), (1_000_200, 200), (999_999, 5), (3, 3)),
+        (100_000, None),
+    ):
+        topic = f"found {held} {wake}"
+        journal.append(WOKEN | {"topic": topic, "messages": 1, "held_us": held, "wake_us": wake})
+        wanted[topic, LONG] = (1, wake, held)
+        for method, interval in INTERVALS_US.items():
+            wanted[topic, method] = (*expected(held, wake, interval), 0)
+    for held in (0, 1, 99_999, 100_000, 100_001, 15_000_000, 15_000_001):
+        topic = f"nothing {held}"
+        journal.append({"topic": topic, "kind": "released", "at_ms": 1, "messages": 0, "held_us": held})
+        wanted[topic, LONG] = (1, None, held)
+        for method, interval in INTERVALS_US.items():
+            wanted[topic, method] = (max(1, math.ceil(held / interval)), None, 0)
+    for held in (15_004_000, 14_999_000, 15_000_000):  # one that came late was not granted more
+        topic = f"timeout {held}"
+        timeout = {"cause": "timeout", "messages": 0, "held_us": held, "granted_ms": 15_000}
+        journal.append(WOKEN | timeout | {"topic": topic})
+        wanted |= {(topic, LONG): (1, None, held), (topic, SHORT): (15, None, 0), (topic, SHORTER): (150, None, 0)}
+    asked = polling_savings.asked(polling_savings.pulls(polls(spark, polling_savings.POLLS, journal)))
+    found = rows(asked, "topic", "method", "requests", "delay", "open")
+    assert {row[:2]: row[2:] for row in found} == wanted
 
 
 def test_a_pull_answered_at_once_is_one_request_in_every_model(spark: "SparkSession") -> None:

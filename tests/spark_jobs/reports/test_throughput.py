@@ -45,59 +45,55 @@ def facts(spark: "SparkSession") -> "DataFrame":
     return throughput.facts(inputs(spark, throughput.REPORT, log=MESSAGES))["stored"].persist()
 
 
-def test_by_topic(facts: "DataFrame") -> None:
-    assert rows(table(throughput.REPORT, "by_topic", facts)) == [
-        ("a", "messages", 5, 1800, 517, 2, 100, 360.0, 600, 10, 3 * MINUTE),
-        ("b", "messages", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE),
-    ]
-    assert rows(throughput.figures(facts)) == [(6, 2100, 519)]
+@pytest.mark.parametrize(
+    ("name", "columns", "expected"),
+    [
+        (
+            "by_topic",
+            (),
+            [
+                ("a", "messages", 5, 1800, 517, 2, 100, 360.0, 600, 10, 3 * MINUTE),
+                ("b", "messages", 1, 300, 2, 1, 300, 300.0, 300, MINUTE, MINUTE),
+            ],
+        ),
+        (
+            "by_queue",
+            ("topic", "queue_id", "messages", "min_queue_offset", "max_queue_offset"),
+            [("a", 0, 4, 5, 8), ("a", 1, 1, 7, 7), ("b", 0, 1, 0, 0)],
+        ),
+        (
+            "by_producer",
+            ("topic", "born_host", "producer_group", "messages"),
+            [("a", "10.0.0.1", None, 2), ("a", "10.0.0.2", None, 3), ("b", "10.0.0.1", "tx", 1)],
+        ),
+        (
+            "by_minute",
+            (),
+            [
+                (0, "a", 2, 300, 1),
+                (MINUTE, "a", 1, 400, 3),
+                (MINUTE, "b", 1, 300, 2),
+                (2 * MINUTE, "a", 1, 500, 256),
+                (3 * MINUTE, "a", 1, 600, 257),
+            ],
+        ),
+        (
+            "by_size",
+            ("topic", "size_class", "messages"),
+            [("a", 1, 2), ("a", 4, 1), ("a", 256, 1), ("a", 512, 1), ("b", 2, 1)],
+        ),
+    ],
+)
+def test_tables(facts: "DataFrame", name: str, columns: tuple[str, ...], expected: list[tuple[Any, ...]]) -> None:
+    assert rows(table(throughput.REPORT, name, facts), *columns) == expected
 
 
 def test_by_kind(spark: "SparkSession", facts: "DataFrame") -> None:
     log = [message | {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"} for message in MESSAGES]
     own = throughput.facts(inputs(spark, throughput.REPORT, log=log))["stored"]
     by_kind = table(throughput.REPORT, "by_kind", facts.unionAll(own))
-    assert rows(by_kind, "kind", "messages", "bytes") == [
-        ("messages", 6, 2100),
-        ("transaction", 6, 2100),
-    ]
-
-
-def test_by_queue(facts: "DataFrame") -> None:
-    columns = ("topic", "queue_id", "messages", "min_queue_offset", "max_queue_offset")
-    assert rows(table(throughput.REPORT, "by_queue", facts), *columns) == [
-        ("a", 0, 4, 5, 8),
-        ("a", 1, 1, 7, 7),
-        ("b", 0, 1, 0, 0),
-    ]
-
-
-def test_by_producer(facts: "DataFrame") -> None:
-    assert rows(table(throughput.REPORT, "by_producer", facts), "topic", "born_host", "producer_group", "messages") == [
-        ("a", "10.0.0.1", None, 2),
-        ("a", "10.0.0.2", None, 3),
-        ("b", "10.0.0.1", "tx", 1),
-    ]
-
-
-def test_by_minute(facts: "DataFrame") -> None:
-    assert rows(table(throughput.REPORT, "by_minute", facts)) == [
-        (0, "a", 2, 300, 1),
-        (MINUTE, "a", 1, 400, 3),
-        (MINUTE, "b", 1, 300, 2),
-        (2 * MINUTE, "a", 1, 500, 256),
-        (3 * MINUTE, "a", 1, 600, 257),
-    ]
-
-
-def test_sizes_are_classed_by_the_next_power_of_two(facts: "DataFrame") -> None:
-    assert rows(table(throughput.REPORT, "by_size", facts), "topic", "size_class", "messages") == [
-        ("a", 1, 2),
-        ("a", 4, 1),
-        ("a", 256, 1),
-        ("a", 512, 1),
-        ("b", 2, 1),
-    ]
+    assert rows(by_kind, "kind", "messages", "bytes") == [("messages", 6, 2100), ("transaction", 6, 2100)]
+    assert rows(throughput.figures(facts)) == [(6, 2100, 519)]
 
 
 def test_the_golden_store_agrees_with_an_independent_count(finished_report: Callable[..., Any], golden: Path) -> None:

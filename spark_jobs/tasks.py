@@ -1,6 +1,7 @@
 """Celery's tasks: runs of reports, fills of the lake, and the runs that schedules start."""
 
 import logging
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -38,7 +39,7 @@ def start(task: Any, name: str, parameters: dict[str, Any]) -> None:
         return
     try:
         runs.start_run(name, parameters, requested_by="schedule")
-    except (runs.RunActiveError, runs.UnknownReportError, runs.UnknownBrokerError, runs.NoWorkerError) as error:
+    except (runs.RunActiveError, runs.UnknownReportError, runs.UnknownBrokerError) as error:
         logger.warning("The schedule's run of %s did not start: %s", name, error)
 
 
@@ -46,10 +47,10 @@ def start(task: Any, name: str, parameters: dict[str, Any]) -> None:
 def on_worker_ready(**_: Any) -> None:
     """Enqueue the runs whose messages a killed worker took with it, and begin the housekeeping."""
     runs.take_up_lost_runs(waited=timedelta(0))
-    worker.keep_house()
+    threading.Thread(target=worker.keep_house, args=[threading.Event()], name="housekeeping", daemon=True).start()
 
 
 @worker_shutdown.connect  # type: ignore[untyped-decorator, unused-ignore]
 def on_worker_shutdown(**_: Any) -> None:
     """End Spark with the worker."""
-    worker.spark().end()
+    worker.spark.end()

@@ -64,7 +64,7 @@ class LakeView(Model, frozen=True, kw_only=True, gc=False):
     segments_unread: int
     problem: str
     under_way: bool
-    status: Literal["", "queued", "running", "done", "failed", "cancelled"]
+    status: Literal["", "queued", "waiting", "running", "done", "failed", "cancelled"]
     percent: int
     doing: str
     cancel_requested: bool
@@ -116,23 +116,24 @@ async def _read_view(broker: str) -> LakeView:
         stored = await sync_to_async(lake_state.read_stored, thread_sensitive=False, executor=_reader)(broker)
     except runs.UnknownBrokerError as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker") from error
-    return await ask(lambda: _view(lake_state.lake_state(stored)))
+    return await ask(lambda: _view(stored))
 
 
 def _table(files: "Sequence[LakeFile]") -> LakeTable:
     return LakeTable(rows=sum(file.rows for file in files), files=len(files), size=sum(file.size for file in files))
 
 
-def _view(state: lake_state.LakeState) -> LakeView:
-    stored, lake, active, ended = state.stored, state.stored.lake, state.active, state.ended
+def _view(stored: lake_state.StoredLake) -> LakeView:
+    lake, active, ended = stored.lake, lake_state.find_active(), lake_state.find_ended()
+    shown, schedule = active or ended, lake_state.read_schedule()
     end = ended.result.get(stored.broker, {}) if ended else {}
     return LakeView(
         broker=stored.broker,
-        brokers=state.brokers,
+        brokers=[broker for broker, _ in runs.stores()],
         folder=lake.folder if lake else "",
         position=lake.position or 0 if lake else 0,
-        behind_bytes=state.behind_bytes,
-        synced_ms=state.synced_ms or None,
+        behind_bytes=lake_state.behind_bytes(stored),
+        synced_ms=lake_state.synced_ms(stored),
         messages=_table(lake.messages if lake else ()),
         polls=_table(lake.polls if lake else ()),
         gap_bytes=lake.deleted_bytes if lake else 0,
@@ -144,13 +145,13 @@ def _view(state: lake_state.LakeState) -> LakeView:
         segments_unread=end.get("segments_unread", 0),
         problem=stored.problem,
         under_way=active is not None,
-        status=state.status,  # type: ignore[arg-type]
+        status=shown.status if shown else "",  # type: ignore[arg-type]
         percent=active.percent if active else 0,
         doing=active.doing if active else "",
         cancel_requested=active is not None and active.cancel_requested,
         last_try_ms=int(ended.finished.timestamp() * 1000) if ended and ended.finished else None,
         last_failure=ended.error if ended else "",
-        schedule=None if state.schedule is None else schedule_view(state.schedule),
+        schedule=None if schedule is None else schedule_view(schedule),
     )
 
 
@@ -174,7 +175,7 @@ ROUTES = (
         bodies=(NewSync,),
         body_optional=True,
         status=202,
-        problems=(404, 409, 503),
+        problems=(404, 409),
         needs_broker=False,
     ),
     Route(

@@ -268,7 +268,7 @@ async def ask(question: Callable[[], T]) -> T:
     """The result of ``question``, asked in Django's thread. Its errors become problems."""
     try:
         return await sync_to_async(question)()
-    except (runs.UnknownReportError, schedules.NoScheduleError) as error:
+    except runs.UnknownReportError as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND) from error
     except runs.UnknownBrokerError as error:
         raise Problem(404, str(error), code=ResponseCode.QUERY_NOT_FOUND, pointer="/broker") from error
@@ -276,8 +276,6 @@ async def ask(question: Callable[[], T]) -> T:
         raise Problem(400, str(error), pointer="/cron") from error
     except (runs.RunActiveError, schedules.ScheduleExistsError) as error:
         raise Problem(409, str(error), code=ResponseCode.SYSTEM_BUSY) from error
-    except runs.NoWorkerError as error:
-        raise Problem(503, str(error), code=ResponseCode.SERVICE_NOT_AVAILABLE, retry_after_s=10) from error
 
 
 def _ms(when: datetime | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The state of the lake of a broker for the page, and the runs and the schedule that fill it.
+"""What the lake has of a broker, for the page, and the runs and the schedule that fill it.
 
 Does not import pyspark. Imports what reads the lake, which comes with Spark's packages, only where there is a lake.
 """
@@ -15,7 +15,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.hosting import runs
 from spark_jobs.hosting.schedules import change_entry, crontab_of
 from spark_jobs.lake.storage import is_local
-from spark_jobs.models import ACTIVE, ReportRun, Status
+from spark_jobs.models import ACTIVE, ReportRun
 
 if TYPE_CHECKING:
     from spark_jobs.lake.lake import Lake
@@ -36,30 +36,6 @@ class StoredLake(NamedTuple):
     """None if the lake has nothing of the broker, or cannot be read."""
     problem: str
     """Why the lake cannot be read; empty if it can."""
-
-
-class LakeState(NamedTuple):
-    """The lake of a broker, and what the report worker does about it."""
-
-    stored: StoredLake
-    brokers: list[str]
-    """All brokers with a store here."""
-    behind_bytes: int | None
-    """Bytes of the log that the lake has not read; None if the store has no file with the end of its log."""
-    synced_ms: int
-    """When the lake was filled last, as the store's ``lakePosition`` says, or when files were written; 0: never."""
-    active: ReportRun | None
-    """The fill that runs or waits."""
-    ended: ReportRun | None
-    """The last fill that has ended."""
-    schedule: PeriodicTask | None
-
-    @property
-    def status(self) -> str:
-        """The status of the fill under way, otherwise of the last one; empty without any fill."""
-        shown = self.active or self.ended
-        status = shown.status if shown else ""
-        return str(Status.QUEUED if status == Status.WAITING else status)
 
 
 _kept: dict[tuple[str, Path], tuple[float, StoredLake]] = {}
@@ -100,28 +76,31 @@ def _read_stored(broker: str, store: Path) -> StoredLake:
     return StoredLake(broker, store, found, problem)
 
 
-def lake_state(stored: StoredLake) -> LakeState:
-    """The state of a lake, with the current fill and schedule from the database."""
-    end, told = safe_end.decode(_read(stored.store / safe_end.FILE_NAME)), stored.lake
-    position = told.position or 0 if told else 0
+def behind_bytes(stored: StoredLake) -> int | None:
+    """Bytes of the log that the lake has not read; None if the store has no file with the end of its log."""
+    end = safe_end.decode(_read(stored.store / safe_end.FILE_NAME))
+    position = stored.lake.position or 0 if stored.lake else 0
+    return None if end is None else max(0, end.flushed_offset - max(position, end.min_offset))
+
+
+def synced_ms(stored: StoredLake) -> int | None:
+    """When the lake was filled last, as the store's ``lakePosition`` says, or when files were written; None: never."""
     published = lake_position.decode(_read(stored.store / lake_position.FILE_NAME))
-    is_this = published is not None and told is not None and published.lake == told.folder
-    ended = ReportRun.objects.filter(report=runs.LAKE).exclude(status__in=ACTIVE).first()
-    return LakeState(
-        stored,
-        [broker for broker, _ in runs.stores()],
-        None if end is None else max(0, end.flushed_offset - max(position, end.min_offset)),
-        max(told.written_ms if told else 0, published.wall_ms if published and is_this else 0),
-        find_active(),
-        ended,
-        read_schedule(),
-    )
+    if stored.lake is None:
+        return None
+    is_this = published is not None and published.lake == stored.lake.folder
+    return max(stored.lake.written_ms, published.wall_ms if published and is_this else 0) or None
 
 
 def find_active() -> ReportRun | None:
     """The fill that runs or waits, if any."""
     runs.take_up_lost_runs()
     return ReportRun.objects.filter(report=runs.LAKE, status__in=ACTIVE).first()
+
+
+def find_ended() -> ReportRun | None:
+    """The last fill that has ended, if any."""
+    return ReportRun.objects.filter(report=runs.LAKE).exclude(status__in=ACTIVE).first()
 
 
 def begin_sync(*, with_bodies: bool = False, broker: str = "") -> ReportRun:

@@ -39,7 +39,7 @@ _FILE_NAME = re.compile(r"[a-z0-9_]+\.(json|html|csv|parquet)")
 
 
 class UnknownReportError(LookupError):
-    """There is no such report, run or file of a run. The message is a sentence."""
+    """There is no such report, run, file of a run or schedule. The message is a sentence."""
 
 
 class UnknownBrokerError(LookupError):
@@ -48,10 +48,6 @@ class UnknownBrokerError(LookupError):
 
 class RunActiveError(RuntimeError):
     """A run of that report is under way. The message is a sentence."""
-
-
-class NoWorkerError(RuntimeError):
-    """The run could not be handed to the report worker. The message is a sentence."""
 
 
 def last_runs(name: str) -> list[ReportRun]:
@@ -104,7 +100,7 @@ def require_broker(broker: str) -> None:
 def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person") -> ReportRun:
     """Start a run by handing it to the report worker. RunActiveError while a run of the report is under way.
 
-    NoWorkerError; UnknownBrokerError if the ``broker`` of the parameters has no store here.
+    UnknownBrokerError if the ``broker`` of the parameters has no store here.
     """
     if name != LAKE:
         require_report(name)
@@ -122,23 +118,17 @@ def start_run(name: str, parameters: dict[str, Any], requested_by: str = "person
         active = ReportRun.objects.filter(report=name, status__in=ACTIVE).first()
         which = f"Run {active.pk} of {name}" if active else f"A run of {name}"
         raise RunActiveError(f"{which} is under way; cancel it, or wait for it.") from error
-    try:
-        enqueue(run.pk)
-    except (OperationalError, OSError) as error:
-        run.delete()
-        raise NoWorkerError(f"The run could not be handed to the report worker: {error}.") from error
+    enqueue(run.pk)
     return run
 
 
 def enqueue(run_id: int, delay_s: float = 0) -> None:
-    """Hand a run to the report worker. A run that is handed over twice is carried out once."""
-    current_app.send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
+    """Hand a run to the report worker. A run that is handed over twice is carried out once.
 
-
-def try_to_enqueue(run_id: int, delay_s: float = 0) -> None:
-    """``enqueue``. If that fails, the run is handed over again after SEND_AGAIN_AFTER, or when a worker starts."""
+    If this fails, the run is handed over again after SEND_AGAIN_AFTER, or when a worker starts.
+    """
     try:
-        enqueue(run_id, delay_s)
+        current_app.send_task(RUN_TASK, args=[run_id], countdown=delay_s or None, ignore_result=True, retry=False)
     except (OperationalError, OSError):
         logger.exception("Run %d could not be handed to the report worker; it waits.", run_id)
 
@@ -240,7 +230,7 @@ def take_up_lost_runs(waited: timedelta = SEND_AGAIN_AFTER) -> None:
     for run in ReportRun.objects.filter(status__in=NOT_BEGUN, heartbeat__lt=now - waited):
         still = ReportRun.objects.filter(pk=run.pk, status=run.status, heartbeat=run.heartbeat)
         if still.update(heartbeat=now):  # otherwise another process has taken it up
-            try_to_enqueue(run.pk)
+            enqueue(run.pk)
 
 
 def attempt_of(run: ReportRun) -> "QuerySet[ReportRun]":
@@ -266,7 +256,7 @@ def end_attempt(run: ReportRun, why: str, *, passing: bool) -> None:
             heartbeat=timezone.now(),
             doing=f"tried again in {delay_s} s: {why}",
         ):
-            try_to_enqueue(run.pk, delay_s)
+            enqueue(run.pk, delay_s)
         return
     many = f" (It was tried {run.attempt} times.)" if run.attempt > 1 else ""
     mine.update(status=Status.FAILED, error=why + many, finished=timezone.now(), doing="")

@@ -4,7 +4,6 @@ An entry has a cron expression of five fields, in UTC: minute, hour, day of the 
 """
 
 import json
-import logging
 import re
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,9 +16,8 @@ from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from spark_jobs.catalogue import REPORTS
+from spark_jobs.hosting.runs import UnknownReportError
 from spark_jobs.models import Claim
-
-logger = logging.getLogger(__name__)
 
 RUN_SCHEDULED_TASK = "spark_jobs.run_scheduled"
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -56,10 +54,6 @@ class Parameters(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 EVERYTHING = Parameters()
-
-
-class NoScheduleError(LookupError):
-    """The report has no such entry. The message is a sentence."""
 
 
 class BadCronError(ValueError):
@@ -106,11 +100,8 @@ def claim(name: str | None) -> bool:
         return False
     until = timezone.now() + CLOCKS_DIFFER
     last, is_first = Claim.objects.get_or_create(schedule=entry, defaults={"until": until})
-    if is_first:
-        return True
-    if had_its_run(entry, last.until):
-        logger.info("%s: all due times until now have had their run.", name)
-        return False
+    if is_first or had_its_run(entry, last.until):
+        return is_first
     return Claim.objects.filter(schedule=entry, until=last.until).update(until=until) == 1
 
 
@@ -165,7 +156,7 @@ def change(
 ) -> PeriodicTask:
     """Change the time of an entry, whether it runs, or its parameters; None leaves them unchanged.
 
-    It runs at its next time from now on. NoScheduleError, BadCronError, ScheduleExistsError.
+    It runs at its next time from now on. UnknownReportError, BadCronError, ScheduleExistsError.
     """
     with transaction.atomic():
         task = _find(report, number)
@@ -192,7 +183,7 @@ def change_entry(
 
 
 def remove(report: str, number: int) -> None:
-    """Remove an entry. NoScheduleError."""
+    """Remove an entry. UnknownReportError."""
     _find(report, number).delete()
 
 
@@ -217,7 +208,7 @@ def _find(report: str, number: int) -> PeriodicTask:
     for task in schedules_of(report):
         if task.pk == number:
             return task
-    raise NoScheduleError(f"{report} has no schedule {number}.")
+    raise UnknownReportError(f"{report} has no schedule {number}.")
 
 
 def _refuse_twice(report: str, others: list[PeriodicTask], task: PeriodicTask) -> None:

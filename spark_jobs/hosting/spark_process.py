@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "spark_jobs.hosting.spark_child")
-LOOK_S = 0.1
+LOOK_S = 0.5
 """The longest time between two calls of a job's ``Watch``."""
-END_GRACE_S = 5.0
+END_GRACE_S = 4.5
 """How long Java may take to remove its files, or the session at a Connect server to be closed."""
 LOG_BYTES = 1024 * 1024
 """The size of the beginning of a job's log that is kept."""
@@ -39,8 +39,7 @@ Watch = Callable[[int, str], bool]
 class SparkProcess:
     """Starts the child for the first job, and ends it when it has been idle. Carries out one job at a time."""
 
-    def __init__(self, idle: timedelta = timedelta(minutes=10), command: Sequence[str] = COMMAND) -> None:
-        self._idle = idle
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = command
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -70,11 +69,11 @@ class SparkProcess:
                 self._end()
             return answer
 
-    def end_if_idle(self) -> None:
-        """End a child that has been idle for too long."""
+    def end_if_idle(self, longest: timedelta) -> None:
+        """End a child that has been idle for so long."""
         if self._lock.acquire(blocking=False):
             try:
-                if timezone.now() - self._used >= self._idle:
+                if timezone.now() - self._used >= longest:
                     self._end()
             finally:
                 self._lock.release()

@@ -4,12 +4,11 @@ import logging
 import shutil
 import threading
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from spark_jobs.errors import NoJavaError, NoSparkError
@@ -28,14 +27,11 @@ START_LIMIT_S = 240
 KEPT_RUNS = 30
 """The number of ended runs of a report that are kept, with their files."""
 LOOK_AGAIN_S = 2.0
-HEARTBEAT_S = 0.5
 HOUSEKEEPING_S = 5.0
 
 
-@cache
-def spark() -> SparkProcess:
-    """The worker's only child process with a Spark session."""
-    return SparkProcess(timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES))
+spark = SparkProcess()
+"""The worker's only child process with a Spark session."""
 
 
 def carry_out(run_id: int) -> None:
@@ -46,7 +42,7 @@ def carry_out(run_id: int) -> None:
         return
     if problem := spark_problem():
         waiting.update(status=Status.WAITING, doing=problem, heartbeat=timezone.now())
-        runs.try_to_enqueue(run_id, LOOK_AGAIN_S)
+        runs.enqueue(run_id, LOOK_AGAIN_S)
         return
     now = timezone.now()
     if not waiting.filter(attempt=run.attempt).update(
@@ -57,12 +53,13 @@ def carry_out(run_id: int) -> None:
         shutil.rmtree(draft, ignore_errors=True)
     watch = RunWatch(run)
     try:
-        answer = spark().run(order_for(run), runs.log_of(run), watch)
+        answer = spark.run(order_for(run), runs.log_of(run), watch)
     except OSError as error:
         logger.exception("Spark's process cannot be started.")
         answer = {"failed": f"Spark's process cannot be started: {error}.", "passing": False}
     conclude(run, watch, answer)
-    remove_old_runs(run.report)
+    for old in ReportRun.objects.filter(report=run.report).exclude(status__in=ACTIVE)[KEPT_RUNS:]:
+        runs.remove(old)
 
 
 def spark_problem() -> str:
@@ -129,7 +126,7 @@ def conclude_done(run: ReportRun, done: dict[str, Any]) -> None:
     attempt.update(
         status=Status.DONE,
         percent=100,
-        folder="" if run.report == runs.LAKE else runs.folder_of(run),
+        folder=runs.folder_of(run),
         messages=messages,
         result=done.get("result", {}),
         finished=timezone.now(),
@@ -146,11 +143,12 @@ class RunWatch:
     def __init__(self, run: ReportRun) -> None:
         self.stopped_by = ""
         self._run = run
-        self._begun = self._written = timezone.now()
+        self._begun = timezone.now()
 
     def __call__(self, percent: int, doing: str) -> bool:
         """Whether the run may go on."""
-        seconds = (timezone.now() - self._begun).total_seconds()
+        now = timezone.now()
+        seconds = (now - self._begun).total_seconds()
         if seconds > TIME_LIMIT_S:
             self.stopped_by = f"It took longer than {TIME_LIMIT_S / 60:g} minutes and was stopped."
         elif percent == 0 and seconds > START_LIMIT_S:
@@ -160,42 +158,20 @@ class RunWatch:
             )
         else:
             try:
-                self._look(percent, doing)
+                wanted = runs.attempt_of(self._run).filter(cancel_requested=False)
+                if not wanted.update(heartbeat=now, percent=percent, doing=doing):
+                    self.stopped_by = "cancel"  # or another attempt has taken this one's place
             except DatabaseError:
                 logger.exception("Run %d could not be watched for a moment.", self._run.pk)
         return not self.stopped_by
 
-    def _look(self, percent: int, doing: str) -> None:
-        attempt = runs.attempt_of(self._run)
-        cancelled = attempt.values_list("cancel_requested", flat=True).first()
-        if cancelled is not False:  # cancelled, or another attempt has taken this one's place
-            self.stopped_by = "cancel"
-        elif timezone.now() - self._written > timedelta(seconds=HEARTBEAT_S):
-            self._written = timezone.now()
-            attempt.update(heartbeat=self._written, percent=percent, doing=doing)
 
-
-def remove_old_runs(report: str) -> None:
-    """Remove all but the newest ended runs of a report."""
-    for run in ReportRun.objects.filter(report=report).exclude(status__in=ACTIVE)[KEPT_RUNS:]:
-        runs.remove(run)
-
-
-def keep_house() -> threading.Event:
-    """Start a thread that takes up the runs of ended workers and ends an idle Spark, until the event is set."""
-    over = threading.Event()
-
-    def keep() -> None:
+def keep_house(over: threading.Event) -> None:
+    """Take up the runs of ended workers and end an idle Spark, until the event is set."""
+    while not over.wait(HOUSEKEEPING_S):
         try:
-            while not over.wait(HOUSEKEEPING_S):
-                try:
-                    close_old_connections()
-                    runs.take_up_lost_runs()
-                    spark().end_if_idle()
-                except Exception:
-                    logger.exception("The report worker's housekeeping failed; it is tried again.")
-        finally:
-            connection.close()
-
-    threading.Thread(target=keep, name="housekeeping", daemon=True).start()
-    return over
+            close_old_connections()
+            runs.take_up_lost_runs()
+            spark.end_if_idle(timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES))
+        except Exception:
+            logger.exception("The report worker's housekeeping failed; it is tried again.")

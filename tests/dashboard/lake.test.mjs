@@ -25,8 +25,8 @@ test("the figures of the lake", () => {
   assert.deepEqual([other["Behind the log"], other["Last filled"]], ["nothing", "never"]);
   assert.equal(Object.fromEntries(lakeFigures({ ...LAKE, behind_bytes: null }, formats))["Behind the log"], "unknown");
   assert.deepEqual(lakeFigures({ ...LAKE, folder: "" }, formats), [["State", "no lake yet"]]);
-  assert.deepEqual(lakeFigures({ ...LAKE, folder: "", under_way: true, status: "queued" }, formats), [["State", "no lake yet"]]);
-  assert.deepEqual(lakeFigures({ ...LAKE, folder: "", under_way: true }, formats), [["State", "being filled for the first time"]]);
+  assert.deepEqual(lakeFigures({ ...LAKE, folder: "", under_way: true, status: "waiting" }, formats), [["State", "no lake yet"]]);
+  assert.deepEqual(lakeFigures({ ...LAKE, folder: "", under_way: true, status: "running" }, formats), [["State", "being filled for the first time"]]);
 });
 
 test("problems and losses", () => {

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,13 +69,15 @@ def test_a_schedule_whose_run_cannot_start_says_why(
 def test_what_a_worker_does_from_its_start_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[Any] = []
     monkeypatch.setattr(runs, "take_up_lost_runs", lambda waited: done.append(waited.total_seconds()))
-    monkeypatch.setattr(worker, "keep_house", lambda: done.append("house"))
+    is_kept = threading.Event()
+    monkeypatch.setattr(worker, "keep_house", lambda over: is_kept.set())
     monkeypatch.setattr(worker, "carry_out", done.append)
-    monkeypatch.setattr(worker, "spark", lambda: SimpleNamespace(end=lambda: done.append("end of Spark")))
+    monkeypatch.setattr(worker.spark, "end", lambda: done.append("end of Spark"))
     tasks.on_worker_ready()
     tasks.run_report(5)
     tasks.on_worker_shutdown()
-    assert done == [0, "house", 5, "end of Spark"]
+    assert done == [0, 5, "end of Spark"]
+    assert is_kept.wait(30)
 
 
 class Workers:

@@ -21,7 +21,7 @@ export function bytes(size) {
 
 /** The lake's figures as [name, value]. */
 export function lakeFigures(lake, { count, ago, now }) {
-  if (!lake.folder) return [[t("State"), lake.under_way && lake.status !== "queued" ? t("being filled for the first time") : t("no lake yet")]];
+  if (!lake.folder) return [[t("State"), lake.status === "running" ? t("being filled for the first time") : t("no lake yet")]];
   const behind = lake.behind_bytes === null ? t("unknown") : Number(lake.behind_bytes) ? bytes(lake.behind_bytes) : t("nothing");
   return [
     [t("Messages"), t("{0} in {1}", count(lake.messages.rows), bytes(lake.messages.size))],

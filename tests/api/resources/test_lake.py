@@ -9,9 +9,9 @@ import httpx
 import pytest
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
-from spark_jobs.hosting import lake_state
-from spark_jobs.hosting.lake_state import LakeState, StoredLake
-from spark_jobs.hosting.runs import NoWorkerError, UnknownReportError
+from spark_jobs.hosting import lake_state, runs
+from spark_jobs.hosting.lake_state import StoredLake
+from spark_jobs.hosting.runs import UnknownReportError
 from spark_jobs.hosting.schedules import BadCronError
 from spark_jobs.lake.lake import Dropped, Lake
 from spark_jobs.lake.tasks import Gap, LakeFile
@@ -40,7 +40,13 @@ RUNNING = ReportRun(status=Status.RUNNING, percent=40, doing="writing")
 FAILED = ReportRun(
     status=Status.FAILED, finished=datetime(2026, 1, 1, tzinfo=UTC), error="The disk is full.", result=END
 )
-STATE = LakeState(STORED, ["broker-a", "broker-b"], 24, 5, RUNNING, FAILED, HOURLY)
+
+
+def state(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
+    """Has ``lake_state`` answer this."""
+    known = {"behind_bytes": 24, "synced_ms": 5, "find_active": RUNNING, "find_ended": FAILED, "read_schedule": HOURLY}
+    for name, answer in (known | answers).items():
+        monkeypatch.setattr(lake_state, name, lambda *_, answer=answer: answer)
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +67,8 @@ async def test_lakes_are_not_read_in_the_thread_of_django(
 ) -> None:
     """Storage that does not answer would stop every other request there."""
     django: list[str] = []
-
-    def state(stored: StoredLake) -> LakeState:
-        django.append(threading.current_thread().name)
-        return STATE
-
-    monkeypatch.setattr(lake_state, "lake_state", state)
+    state(monkeypatch)
+    monkeypatch.setattr(lake_state, "find_active", lambda: django.append(threading.current_thread().name))
     monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
     assert (await client.get("/api/v1/lake")).status_code == 200
     assert (await client.delete("/api/v1/lake/sync")).status_code == 202
@@ -75,16 +77,10 @@ async def test_lakes_are_not_read_in_the_thread_of_django(
 
 
 async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def state(stored: StoredLake) -> LakeState:
-        asked.append(stored.broker)
-        return STATE
-
-    monkeypatch.setattr(lake_state, "lake_state", state)
-    assert (await client.get("/api/v1/lake?broker=broker-b")).status_code == 200
-    assert asked == ["broker-b"]
-    assert (await client.get("/api/v1/lake")).json() == {
+    state(monkeypatch)
+    monkeypatch.setattr(runs, "stores", lambda broker="": [(name, Path(name)) for name in ("broker-a", "broker-b")])
+    assert (await client.get("/api/v1/lake?broker=broker-b")).json()["broker"] == "broker-b"
+    assert (await client.get("/api/v1/lake?broker=broker-a")).json() == {
         "broker": "broker-a",
         "brokers": ["broker-a", "broker-b"],
         "folder": "/data/lake",
@@ -118,7 +114,8 @@ async def test_get_shows_the_state_of_the_lake(client: httpx.AsyncClient, monkey
         | {"parameters": {"last_hours": None, "topic": None, "consumer_group": None, "broker": None}},
     }
     nothing = StoredLake("broker-a", Path("/data/store"), None, "The lake cannot be read.")
-    monkeypatch.setattr(lake_state, "lake_state", lambda stored: LakeState(nothing, [], None, 0, None, None, None))
+    monkeypatch.setattr(lake_state, "read_stored", lambda broker: nothing)
+    state(monkeypatch, synced_ms=None, find_active=None, find_ended=None, read_schedule=None)
     answer = (await client.get("/api/v1/lake")).json()
     assert all(answer[name] is None for name in ("schedule", "last_try_ms", "dropped_before_ms", "synced_ms"))
     assert all(answer[name] == "" for name in ("folder", "status", "doing", "last_failure"))
@@ -143,21 +140,14 @@ async def test_post_starts_a_fill(client: httpx.AsyncClient, monkeypatch: pytest
     empty = await client.post("/api/v1/lake/sync", content=b"", headers={"content-type": "application/json"})
     assert (empty.status_code, len(asked)) == (202, 4), "as curl sends it with a header for JSON and no body"
 
-    def nobody(**_: object) -> None:
-        raise NoWorkerError("The report worker could not be told.")
-
-    monkeypatch.setattr(lake_state, "begin_sync", nobody)
-    answer = await client.post("/api/v1/lake/sync", json={})
-    assert (answer.status_code, answer.json()["detail"]) == (503, "The report worker could not be told.")
-
 
 async def test_a_fill_is_cancelled(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ReportRun(status=Status.RUNNING, cancel_requested=True)
-    left = [STATE._replace(active=asked), STATE._replace(active=None, ended=ReportRun(status=Status.CANCELLED))]
-    monkeypatch.setattr(lake_state, "lake_state", lambda stored: left.pop(0))
+    state(monkeypatch, find_active=asked)
     monkeypatch.setattr(lake_state, "cancel_sync", lambda: None)
     answer = await client.delete("/api/v1/lake/sync")
     assert (answer.status_code, answer.json()["status"], answer.json()["cancel_requested"]) == (202, "running", True)
+    state(monkeypatch, find_active=None, find_ended=ReportRun(status=Status.CANCELLED))
     assert (await client.get("/api/v1/lake")).json()["status"] == "cancelled"
 
     def nothing() -> None:

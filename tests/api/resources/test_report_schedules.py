@@ -8,7 +8,7 @@ import pytest
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
 from spark_jobs.hosting import runs, schedules
-from spark_jobs.hosting.schedules import BadCronError, NoScheduleError, Parameters, ScheduleExistsError
+from spark_jobs.hosting.schedules import BadCronError, Parameters, ScheduleExistsError
 
 SCHEDULES = "/api/v1/reports/throughput/schedules"
 DAILY = PeriodicTask(id=4, crontab=CrontabSchedule(minute="30", hour="2", timezone="UTC"))
@@ -111,7 +111,7 @@ async def test_schedules_of_an_unknown_report_are_404(client: httpx.AsyncClient,
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (NoScheduleError("throughput has no schedule 4."), 404),
+        (runs.UnknownReportError("throughput has no schedule 4."), 404),
         (BadCronError("'x' is no cron expression."), 400),
         (ScheduleExistsError("throughput has that schedule already."), 409),
     ],

@@ -114,7 +114,6 @@ async def test_a_run_is_started(client: httpx.AsyncClient, monkeypatch: pytest.M
     [
         (runs.UnknownReportError("There is no report 'x'."), 404),
         (runs.RunActiveError("Run 3 is under way."), 409),
-        (runs.NoWorkerError("No queue."), 503),
     ],
 )
 async def test_refusals(

@@ -14,11 +14,15 @@ from django_celery_beat.models import PeriodicTask
 from broker_core.formats import lake_position
 from spark_jobs.hosting import lake_state, runs
 from spark_jobs.hosting.lake_state import (
-    LakeState,
     begin_sync,
+    behind_bytes,
     cancel_sync,
     change_schedule,
+    find_active,
+    find_ended,
+    read_schedule,
     read_stored,
+    synced_ms,
 )
 from spark_jobs.hosting.schedules import BadCronError, cron_of
 from spark_jobs.models import ReportRun, Status
@@ -42,15 +46,18 @@ def fill(root: Path, **more: Any) -> None:
     lakes.fill(root / "store", root / "lakes", broker="broker-a", **more)
 
 
-def state() -> LakeState:
-    return lake_state.lake_state(read_stored())
+def fills() -> tuple[str, ReportRun | None, ReportRun | None]:
+    """The status of the fill that is shown, the one under way, and the last one that has ended."""
+    active, ended = find_active(), find_ended()
+    shown = active or ended
+    return shown.status if shown else "", active, ended
 
 
 def test_a_store_without_a_lake(store: Written, tmp_path: Path) -> None:
     publish_end(tmp_path / "store", store.end)
     found = read_stored()
     assert (found.broker, found.lake, found.problem) == ("broker-a", None, "")
-    assert (state().synced_ms, state().behind_bytes, state().active, state().ended) == (0, store.end, None, None)
+    assert (synced_ms(found), behind_bytes(found), fills()) == (None, store.end, ("", None, None))
 
 
 def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +70,6 @@ def test_each_broker_has_a_state_of_its_own(store: Written, tmp_path: Path, monk
     mine, other = read_stored(), read_stored("broker-z")
     assert mine.lake is not None and (mine.broker, mine.lake.position) == (first, store.end)
     assert (other.broker, other.lake) == ("broker-z", None)
-    assert state().brokers == lake_state.lake_state(other).brokers == [first, "broker-z"]
     with pytest.raises(runs.UnknownBrokerError, match="no store of a broker 'nobody'"):
         read_stored("nobody")
     with pytest.raises(runs.UnknownBrokerError):
@@ -102,15 +108,15 @@ def test_the_state_shows_the_lakes_position_and_counts(store: Written, tmp_path:
     publish_end(tmp_path / "store", store.end)
     lake = read_stored().lake
     assert lake is not None and Path(lake.folder) == tmp_path / "lakes"
-    assert (lake.position, state().synced_ms) == (position, NOW)
-    assert state().behind_bytes == store.end - position
+    assert (lake.position, synced_ms(read_stored())) == (position, NOW)
+    assert behind_bytes(read_stored()) == store.end - position
     assert [sum(file.rows for file in files) for files in (lake.messages, lake.polls)] == [30, 20]
     fill(tmp_path, now_ms=NOW + 5)
     fill(tmp_path, now_ms=NOW + 9)
-    assert state().synced_ms == NOW + 9, "although nothing was new"
+    assert synced_ms(read_stored()) == NOW + 9, "although nothing was new"
     told = lake_position.LakePosition(7, NOW + 99, "/tmp/trial")
     (tmp_path / "store" / lake_position.FILE_NAME).write_bytes(lake_position.encode(told))
-    assert state().synced_ms == NOW + 5, "when another lake was filled is not known"
+    assert synced_ms(read_stored()) == NOW + 5, "when another lake was filled is not known"
 
 
 def test_a_lake_that_cannot_be_read_has_a_problem(
@@ -129,7 +135,7 @@ def test_a_lake_that_cannot_be_read_has_a_problem(
 
 
 def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:
-    first = state().schedule
+    first = read_schedule()
     assert first is not None and (cron_of(first), first.enabled) == ("15 * * * *", False)
     changed = change_schedule("30 2 * * *", True)
     assert (changed.id, cron_of(changed), changed.enabled) == (first.id, "30 2 * * *", True)
@@ -137,26 +143,26 @@ def test_the_schedule_exists_and_can_be_changed(store: Written) -> None:
     with pytest.raises(BadCronError):
         change_schedule("now", None)
     PeriodicTask.objects.all().delete()
-    assert state().schedule is None
+    assert read_schedule() is None
     assert cron_of(change_schedule(None, True)) == lake_state.FIRST_CRON
     assert PeriodicTask.objects.get().task == lake_state.SYNC_TASK
 
 
 @pytest.mark.usefixtures("store")
 def test_the_state_has_the_fill_under_way_and_the_last_one_that_has_ended(sent: list[tuple[int, float]]) -> None:
-    assert (state().status, state().active, state().ended) == ("", None, None)
+    assert fills() == ("", None, None)
     first = begin_sync(with_bodies=True)
     assert (first.report, first.parameters) == (runs.LAKE, {"with_bodies": True, "broker": None})
-    assert (state().status, state().active, state().ended) == ("queued", first, None)
+    assert fills() == ("queued", first, None)
     with pytest.raises(runs.RunActiveError, match=f"Run {first.pk} of lake is under way"):
         begin_sync()
     ReportRun.objects.update(status=Status.RUNNING, heartbeat=timezone.now())
-    assert (state().status, state().active, state().ended) == ("running", first, None)
+    assert fills() == ("running", first, None)
     ReportRun.objects.update(status=Status.FAILED)
-    assert (state().status, state().active, state().ended) == ("failed", None, first)
+    assert fills() == ("failed", None, first)
     second = begin_sync()
     ReportRun.objects.filter(pk=second.pk).update(status=Status.WAITING)
-    assert (state().status, state().ended) == ("queued", first)
+    assert fills() == (Status.WAITING, second, first)
     assert sent == [(first.pk, 0), (second.pk, 0)]
 
 
@@ -166,13 +172,13 @@ def test_a_fill_is_cancelled_whether_it_runs_or_waits() -> None:
         cancel_sync()
     begin_sync()
     cancel_sync()
-    assert (state().active, state().status) == (None, "cancelled")
+    assert find_active() is None and fills()[0] == "cancelled"
     run = begin_sync()
     ReportRun.objects.filter(pk=run.pk).update(status=Status.RUNNING, heartbeat=timezone.now())
     for _ in range(2):
         cancel_sync()
-        active = state().active
+        active = find_active()
         assert active is not None and active.cancel_requested
-        assert state().status == "running"
+        assert active.status == "running"
     ReportRun.objects.update(heartbeat=timezone.now() - 2 * runs.LOST_AFTER)
-    assert (state().active, state().status) == (None, "cancelled"), "its worker is gone"
+    assert find_active() is None and fills()[0] == "cancelled", "its worker is gone"

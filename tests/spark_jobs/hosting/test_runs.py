@@ -91,18 +91,16 @@ def test_what_becomes_of_a_run_whose_worker_is_gone(
         assert runs.start_run("throughput", {}).pk > run.pk
 
 
-def test_without_a_queue_no_new_run_is_left_behind_and_a_lost_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
+def test_without_a_queue_runs_wait(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise OperationalError("no queue")
 
-    monkeypatch.setattr(runs, "enqueue", refuse)
-    with pytest.raises(runs.NoWorkerError, match="no queue"):
-        runs.start_run("throughput", {})
-    assert not ReportRun.objects.exists()
-    run = lost()
+    monkeypatch.setattr(runs.current_app, "send_task", refuse)
+    runs.start_run("skew", {})
+    lost()
     runs.take_up_lost_runs()
-    run.refresh_from_db()
-    assert run.status == Status.QUEUED
+    assert set(ReportRun.objects.values_list("status", flat=True)) == {Status.QUEUED}
+    assert caplog.text.count("could not be handed to the report worker; it waits.") == 2
 
 
 @pytest.mark.parametrize("status", [Status.QUEUED, Status.WAITING])

@@ -14,7 +14,6 @@ from spark_jobs.hosting import lake_state, runs, schedules
 from spark_jobs.hosting.schedules import (
     RUN_SCHEDULED_TASK,
     BadCronError,
-    NoScheduleError,
     Parameters,
     ScheduleExistsError,
     add,
@@ -128,7 +127,7 @@ def test_only_a_reports_own_schedules_are_found() -> None:
         lambda: remove("hold_time", daily.pk),
         lambda: remove("throughput", 99_999),
     ):
-        with pytest.raises(NoScheduleError, match="has no schedule"):
+        with pytest.raises(runs.UnknownReportError, match="has no schedule"):
             act()
 
 

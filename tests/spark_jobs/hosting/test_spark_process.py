@@ -59,16 +59,16 @@ class Watching:
 
 
 @pytest.fixture
-def start(request: pytest.FixtureRequest) -> Callable[..., SparkProcess]:
-    def start(idle: timedelta = timedelta(hours=1)) -> SparkProcess:
-        process = SparkProcess(idle, [sys.executable, "-c", STAND_IN])
+def start(request: pytest.FixtureRequest) -> Callable[[], SparkProcess]:
+    def start() -> SparkProcess:
+        process = SparkProcess([sys.executable, "-c", STAND_IN])
         request.addfinalizer(process.end)
         return process
 
     return start
 
 
-Start = Callable[..., SparkProcess]
+Start = Callable[[], SparkProcess]
 
 
 def test_a_job_is_done_and_the_child_kept_for_the_next(start: Start, tmp_path: Path) -> None:
@@ -88,21 +88,19 @@ def test_a_child_with_a_broken_spark_is_replaced(start: Start, tmp_path: Path, o
 
 
 def test_a_child_is_ended_when_it_has_been_idle_and_not_at_work(start: Start, tmp_path: Path) -> None:
-    process = start(idle=timedelta(0))
+    process = start()
     pids: list[int | None] = []
 
     def keep_house() -> bool:
-        process.end_if_idle()
+        process.end_if_idle(timedelta(0))
         pids.append(process.pid)
         return True
 
     process.run({"job": "good"}, tmp_path / "log", Watching(keep_house))
     assert pids[0] is not None
-    process._idle = timedelta(hours=1)
-    process.end_if_idle()
+    process.end_if_idle(timedelta(hours=1))
     assert process.pid == pids[0]
-    process._used -= timedelta(hours=1)
-    process.end_if_idle()
+    process.end_if_idle(timedelta(0))
     assert process.pid is None
 
 

@@ -48,7 +48,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path, sent: A
     for what in ("require_packages", "find_java_home"):
         monkeypatch.setattr(worker, what, lambda *_: None)
     spark = FakeSpark()
-    monkeypatch.setattr(worker, "spark", lambda: spark)
+    monkeypatch.setattr(worker, "spark", spark)
     return spark
 
 
@@ -218,7 +218,6 @@ def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch
     def busy(_: Any) -> Any:
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr(worker, "HEARTBEAT_S", -1)
     run = queued(status=Status.RUNNING)
     watch = RunWatch(run)
     assert watch(40, "reading")
@@ -230,32 +229,23 @@ def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch
     assert watch(50, "reading"), "a database that is busy for a moment stops nothing"
 
 
-def test_housekeeping_continues_after_errors_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    twice = threading.Semaphore(0)
+def test_housekeeping_continues_after_errors_until_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    over, idle = threading.Event(), list[timedelta]()
 
-    def lost() -> None:
-        done.append("lost")
-        twice.release()
+    def end_if_idle(longest: timedelta) -> None:
+        idle.append(longest)
+        if len(idle) == 2:
+            over.set()
         raise OperationalError("not now")
 
+    settings.GLASSMQ_SPARK_IDLE_MINUTES = 7
     monkeypatch.setattr(worker, "HOUSEKEEPING_S", 0.001)
     monkeypatch.setattr(worker, "close_old_connections", lambda: None)
-    monkeypatch.setattr(runs, "take_up_lost_runs", lost)
-    over = worker.keep_house()
-    assert twice.acquire(timeout=30)
-    assert twice.acquire(timeout=30)
-    over.set()
-
-
-def test_spark_is_ended_when_it_has_been_idle_for_as_long_as_is_set(settings: Any) -> None:
-    settings.GLASSMQ_SPARK_IDLE_MINUTES = 7
-    worker.spark.cache_clear()
-    try:
-        assert worker.spark() is worker.spark()
-        assert worker.spark()._idle.total_seconds() == 420
-    finally:
-        worker.spark.cache_clear()
+    monkeypatch.setattr(worker.spark, "end_if_idle", end_if_idle)
+    worker.keep_house(over)
+    assert idle == [timedelta(minutes=7)] * 2
 
 
 def fill(fake: FakeSpark, *rounds: dict[str, Any]) -> ReportRun:
@@ -275,7 +265,7 @@ def test_the_lake_of_this_brokers_store_is_filled_in_rounds(
     assert (run.status, run.messages, sent) == (Status.QUEUED, 5, [(run.pk, 0)] * 2)
     fake.answer = {"done": {"messages": 4, "is_all": True}}
     carried_on(run)
-    assert (run.status, run.messages, run.folder) == (Status.DONE, 9, "")
+    assert (run.status, run.messages, runs.files_of(run)) == (Status.DONE, 9, [])
     assert not runs.has_log(run)
     assert [order["job"] for order in fake.orders] == ["lake", "lake"]
     assert fake.orders[0]["arguments"] == {

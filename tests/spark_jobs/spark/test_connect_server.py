@@ -58,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def process() -> Iterator[SparkProcess]:
     """Spark's process, that finds no Java: the server has its own."""
-    made = SparkProcess(command=["env", "JAVA_HOME=/nowhere", *COMMAND])
+    made = SparkProcess(["env", "JAVA_HOME=/nowhere", *COMMAND])
     yield made
     made.end()
 

@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module")
 def process(cluster: SparkCluster) -> Iterator[SparkProcess]:
-    made = SparkProcess(command=["env", *(f"{name}={value}" for name, value in cluster.environment.items()), *COMMAND])
+    made = SparkProcess(["env", *(f"{name}={value}" for name, value in cluster.environment.items()), *COMMAND])
     yield made
     made.end()
 

@@ -99,24 +99,25 @@ def test_a_run_that_succeeds(fake: FakeSpark, settings: Any) -> None:
     assert len(fake.orders) == 1, "a run is carried out once"
 
 
-def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark) -> None:
-    fake.answer = {"failed": "There is no Java.", "passing": False}
-    run = carried_out()
-    assert (run.status, run.error, run.folder) == (Status.FAILED, "There is no Java.", "")
-    assert runs.log_to_read("throughput", run.pk).read_text() == "what was said"
-
-
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"failed": "The master is away.", "passing": True}, "The master is away."),
-        (ended(-9), "Spark's process ended in the middle of this run (code -9)."),
+        ({"failed": "There is no Java.", "passing": False}, "There is no Java."),
+        ({"error": OSError("no more processes")}, "Spark's process cannot be started: no more processes."),
     ],
 )
+def test_a_run_that_fails_says_why_and_keeps_its_log(fake: FakeSpark, answer: dict[str, Any], why: str) -> None:
+    fake.answer = answer
+    run = carried_out()
+    assert (run.status, run.error, run.folder) == (Status.FAILED, why, "")
+    assert runs.log_to_read("throughput", run.pk).read_text() == "what was said"
+
+
 def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
-    fake: FakeSpark, sent: list[tuple[int, float]], answer: dict[str, Any], why: str
+    fake: FakeSpark, sent: list[tuple[int, float]]
 ) -> None:
-    done, fake.answer = fake.answer, answer
+    why = "Spark's process ended in the middle of this run (code -9)."
+    done, fake.answer = fake.answer, ended(-9)
     run = carried_out()
     assert (run.status, run.attempt, run.doing) == (Status.QUEUED, 2, f"tried again in 5 s: {why}")
     for _ in range(3):
@@ -128,12 +129,6 @@ def test_a_run_with_a_passing_failure_is_tried_again_a_few_times(
     fake.answer = done
     carried_on(again)
     assert (again.status, again.attempt, again.messages, again.error) == (Status.DONE, 2, 12, "")
-
-
-def test_a_process_that_cannot_be_started_fails_the_run(fake: FakeSpark) -> None:
-    fake.answer = {"error": OSError("no more processes")}
-    run = carried_out()
-    assert (run.status, run.error) == (Status.FAILED, "Spark's process cannot be started: no more processes.")
 
 
 def test_a_run_that_was_cancelled(fake: FakeSpark) -> None:
@@ -230,8 +225,9 @@ def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch
 
 
 def test_housekeeping_continues_after_errors_until_it_is_stopped(
-    monkeypatch: pytest.MonkeyPatch, settings: Any
+    monkeypatch: pytest.MonkeyPatch, settings: Any, sent: list[tuple[int, float]]
 ) -> None:
+    lost = queued(status=Status.RUNNING, heartbeat=timezone.now() - 2 * runs.LOST_AFTER)
     over, idle = threading.Event(), list[timedelta]()
 
     def end_if_idle(longest: timedelta) -> None:
@@ -246,6 +242,7 @@ def test_housekeeping_continues_after_errors_until_it_is_stopped(
     monkeypatch.setattr(worker.spark, "end_if_idle", end_if_idle)
     worker.keep_house(over)
     assert idle == [timedelta(minutes=7)] * 2
+    assert sent == [(lost.pk, 5)]
 
 
 def fill(fake: FakeSpark, *rounds: dict[str, Any]) -> ReportRun:

@@ -15,7 +15,8 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.delta import Table
 from spark_jobs.lake.state import State
 from spark_jobs.lake.storage import TABLES, Location
-from spark_jobs.lake.tasks import DELETED, UNREAD, Gap, LakeFile, digest_of
+from spark_jobs.lake.tasks import UNREAD, LakeFile, digest_of
+from spark_jobs.sources.commit_log_damage import DELETED, Gap
 from spark_jobs.sources.commit_log_files import find_segments, map_file
 from spark_jobs.sources.commit_log_segments import log_begin
 from spark_jobs.sources.poll_journal_files import JournalPosition

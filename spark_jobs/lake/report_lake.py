@@ -4,7 +4,6 @@ A report reads the lake, then the log and the journal from the lake's end on. So
 has, and what the broker has deleted since the lake was filled.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +13,9 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.lake import Lake, find_lake, require_same
 from spark_jobs.lake.storage import Location
 from spark_jobs.lake.sync import read_on
-from spark_jobs.lake.tasks import CUT_OFF, DAMAGED, DELETED, LOST, OF_JOURNAL, UNREAD, Gap, JournalDone
+from spark_jobs.lake.tasks import CUT_OFF, LOST, OF_JOURNAL, UNREAD, JournalDone
 from spark_jobs.sources.commit_log_bounds import first_store_ms
+from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED, Gap
 from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.commit_log_segments import LogPlan
 from spark_jobs.sources.poll_journal_files import JournalPosition, JournalSurvey, created_ms_of, files_after, find_files
@@ -94,14 +94,6 @@ def lake_gaps(lake: Lake, plan: LogPlan, window: tuple[int | None, int | None] =
         if (from_ms is None or gap.to_ms is None or gap.to_ms >= from_ms)
         and (to_ms is None or gap.from_ms is None or gap.from_ms < to_ms)
     ]
-
-
-def left_out_of(gaps: Sequence[Gap]) -> Counter[str]:
-    """How many records the lake left out by each implausible field."""
-    found = Counter[str]()
-    for gap in gaps:
-        found[gap.what] += 0 if gap.what in (DELETED, DAMAGED) else gap.amount
-    return +found
 
 
 def lake_described(lake: Lake, plan: LogPlan | None, store: Path, messages: int) -> dict[str, Any]:

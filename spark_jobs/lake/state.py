@@ -17,7 +17,7 @@ import msgspec
 
 from spark_jobs.errors import LakeError
 from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, remove_files, sync_files
-from spark_jobs.lake.tasks import Gap
+from spark_jobs.sources.commit_log_damage import Gap
 from spark_jobs.sources.poll_journal_files import JournalPosition
 
 FOLDER = "state"

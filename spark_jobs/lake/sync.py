@@ -28,12 +28,10 @@ from spark_jobs.lake.state import State
 from spark_jobs.lake.storage import TABLES, Location, is_local, write_whole
 from spark_jobs.lake.tasks import (
     CUT_OFF,
-    DELETED,
     LOST,
     OF_JOURNAL,
     UNREAD,
     Done,
-    Gap,
     JournalDone,
     JournalPart,
     LogDone,
@@ -41,6 +39,7 @@ from spark_jobs.lake.tasks import (
     Work,
     remove_drafts,
 )
+from spark_jobs.sources.commit_log_damage import Gap, gaps_of
 from spark_jobs.sources.commit_log_files import read_start
 from spark_jobs.sources.commit_log_segments import LogRange, log_begin, plan_log, share
 from spark_jobs.sources.poll_journal_files import JournalPosition, created_ms_of, files_after, find_files
@@ -137,23 +136,12 @@ class Filler:
         table.append([file for one in done for file in one.files], state, self.now_ms)
 
     def log_gaps(self, done: Sequence[LogDone]) -> list[Gap]:
-        """What these ranges lack, with the times of the records around it, where there are any.
-
-        LakeError if a task did not find bytes that exist.
-        """
-        position, last_ms, found = self.position, self.lake.last_ms, list[Gap]()
+        """What these ranges lack. LakeError if a task did not find bytes that exist."""
         for one in done:
             if one.gone:
                 require_deleted(self.store, one)
-            deleted_to = one.end if one.gone else one.start
-            if deleted_to > position:
-                found.append(Gap(DELETED, position, deleted_to, deleted_to - position, last_ms, one.first_ms))
-            if one.first_ms is not None:
-                found = [replace(gap, to_ms=one.first_ms) if gap.to_ms is None else gap for gap in found]
-            found += [replace(gap, from_ms=last_ms) if gap.from_ms is None else gap for gap in one.gaps]
-            last_ms = last_ms if one.last_ms is None else one.last_ms
-            position = one.end
-        return found
+        end = done[-1].end if done else self.position
+        return gaps_of([one for one in done if not one.gone], self.position, end, self.lake.last_ms)
 
     def compact(self, progress: Progress) -> int:
         """Compact days with many small files, then delete unused files. Returns the number of replaced files."""

@@ -7,7 +7,6 @@ it only when the driver commits them (see ``sync``).
 
 import hashlib
 import socket
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from spark_jobs.lake.storage import filesystem_of, is_local, joined, remove_file
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import LAST_MS, Bounds
 from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, record_batches
-from spark_jobs.sources.commit_log_records import RecordWalk
+from spark_jobs.sources.commit_log_damage import PlausibleRecords, Scanned
 from spark_jobs.sources.commit_log_segments import LogRange, open_segment
 from spark_jobs.sources.poll_journal_files import JournalPosition, read_file
 
@@ -48,11 +47,9 @@ GROUP_ROWS = 262_144
 """Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
 MOST_DATES = 64
 """Files that a task has open at once, because a log may have any number of days."""
-DELETED, DAMAGED, LOST, UNREAD, CUT_OFF = "deleted", "damaged", "lost", "unread", "cut off"
-"""Why something is missing: bytes of the log that were deleted before they were read; bytes that are neither a record
-nor a filler; entries that the broker could not write into its journal; files of it that were deleted or damaged before
-they were read to their end; files of it whose last entries a crash may have taken."""
-OF_JOURNAL = (LOST, UNREAD, CUT_OFF)
+OF_JOURNAL = LOST, UNREAD, CUT_OFF = "lost", "unread", "cut off"
+"""Why something of the poll journal is missing: the number of entries that the broker could not write; of files that
+were deleted or damaged before they were read to their end; of files whose last entries a crash may have taken."""
 SMALL_FILE = 8 << 20
 """Files in an S3 of at most so many bytes are fetched as a whole."""
 ROWS = 65_536
@@ -81,22 +78,6 @@ class JournalPart(NamedTuple):
     start: int
 
 
-class Gap(msgspec.Struct, frozen=True):
-    """What the lake lacks of bytes [start, end) of the log. Of a poll journal, both are 0.
-
-    ``amount`` is in bytes for ``DELETED`` and ``DAMAGED``, in entries for ``LOST``, in files for ``UNREAD`` and
-    ``CUT_OFF``. For any other ``what`` it is the number of records with an implausible value in this field.
-    ``from_ms`` and ``to_ms``: the store times of the records before and behind the gap; None if there is none.
-    """
-
-    what: str
-    start: int
-    end: int
-    amount: int
-    from_ms: int | None = None
-    to_ms: int | None = None
-
-
 class LakeFile(msgspec.Struct, frozen=True):
     """A Parquet file of a table: its path, day (UTC), rows, bytes, the smallest and largest time of its rows (ms).
 
@@ -115,17 +96,11 @@ class LakeFile(msgspec.Struct, frozen=True):
     written_ms: int = 0
 
 
-class LogDone(msgspec.Struct, frozen=True, tag="log"):
+class LogDone(Scanned, frozen=True, tag="log"):
     """What has become of a range of the log. ``gone``: its segment did not exist."""
 
-    start: int
-    end: int
-    files: list[LakeFile] = []
+    files: Sequence[LakeFile] = ()
     gone: bool = False
-    gaps: list[Gap] = []
-    first_ms: int | None = None
-    last_ms: int | None = None
-    """The store times of the first and the last record; None if there was none."""
     last_record: tuple[int, int, int] | None = None
     """Offset, size and digest of the last record; None if there was none."""
 
@@ -168,34 +143,14 @@ def write_log(target: Target, part: LogRange) -> LogDone:
     segment, (_, base, start, end, _) = open_segment(part), part
     if segment is None:
         return LogDone(start, end, gone=True)
-    walk = RecordWalk(segment, start - base, end - base)
-    gaps, left_out, last = list[Gap](), Counter[str](), slice(0)
-    first_ms: int | None = None
-    last_ms: int | None = None
-
-    def note_gaps(to_ms: int | None) -> None:
-        for at in walk.gaps[len(gaps) :]:
-            gaps.append(Gap(DAMAGED, base + at.start, base + at.stop, at.stop - at.start, last_ms, to_ms))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal last, first_ms, last_ms
-        for headers in walk:
-            last = slice(int(headers.at[-1]), int(headers.at[-1] + headers.size[-1]))
-            kept = target.bounds.plausible(segment, headers, left_out)
-            if len(kept.at):
-                times = int(kept.store_ts[0]), int(kept.store_ts[-1])
-                note_gaps(times[0])
-                first_ms, last_ms = times[0] if first_ms is None else first_ms, times[1]
-            for batch in record_batches(segment, kept, of_log):
-                yield in_lake(batch, schema)
-
+    records = PlausibleRecords(segment, part, target.bounds)
+    batches = (in_lake(batch, schema) for kept in records for batch in record_batches(segment, kept, of_log))
     name = f"range={start:020d}-{end:020d}"
-    drafts = write_files(target, "messages", name, schema, batches(), 0 if target.with_bodies else GROUP_ROWS)
-    note_gaps(None)
-    gaps += [Gap(field, start, end, count, first_ms, last_ms) for field, count in left_out.items()]
-    record = segment.buffer[last]
-    last_record = (base + last.start, len(record), digest_of(record)) if record else None
-    return LogDone(start, end, drafts, False, gaps, first_ms, last_ms, last_record)
+    drafts = write_files(target, "messages", name, schema, batches, 0 if target.with_bodies else GROUP_ROWS)
+    record = segment.buffer[records.last]
+    last_record = (base + records.last.start, len(record), digest_of(record)) if record else None
+    found = records.scanned
+    return LogDone(start, end, found.gaps, found.first_ms, found.last_ms, drafts, last_record=last_record)
 
 
 def digest_of(record: bytes) -> int:

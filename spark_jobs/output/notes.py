@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.inputs import StoreInputs
 from spark_jobs.job import NO_JOURNAL, Job, periods
-from spark_jobs.lake.report_lake import lake_gaps, lake_notes, left_out_of, unread_files
+from spark_jobs.lake.report_lake import lake_gaps, lake_notes, unread_files
 from spark_jobs.output.result import Result
 from spark_jobs.reports.shape import Report
 from spark_jobs.sources.commit_log_bounds import implausible_note
-from spark_jobs.sources.commit_log_damage import find_damage
+from spark_jobs.sources.commit_log_damage import find_damage, left_out_of
 from spark_jobs.sources.poll_journal_files import JournalSurvey
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.tasks import Gap
+    from spark_jobs.sources.commit_log_damage import Gap
     from spark_jobs.sources.commit_log_segments import LogPlan
 
 MOST_DAMAGE = 5
@@ -113,13 +113,11 @@ def damage_notes(plan: "LogPlan", source: dict[str, Any], gaps: "Sequence[Gap]" 
 
     ``source`` describes what was read of the store (``run.describe``); ``gaps`` is what its lake lacks.
     """
-    left_out = left_out_of(gaps)
-    places = [(gap.amount, gap.start, gap.end, gap.from_ms, gap.to_ms) for gap in gaps if gap.what not in left_out]
     is_short = plan.end - plan.start > sum(part.stop - part.start for part in plan.ranges)
     if is_short or source["torn_segments"]:
-        damaged, more = find_damage(plan, source["torn_segments"])
-        places += [(damage.end - damage.start, *damage) for damage in damaged]
-        left_out += more
+        gaps = [*gaps, *find_damage(plan, source["torn_segments"])]
+    left_out = left_out_of(gaps)
+    places = [(gap.amount, gap.start, gap.end, gap.from_ms, gap.to_ms) for gap in gaps if gap.what not in left_out]
     sentences = []
     for size, start, end, from_ms, to_ms in places[:MOST_DAMAGE]:
         about = round(size / source["mean_size"]) if source["mean_size"] else 0

@@ -110,8 +110,8 @@ class Command(BaseCommand):
 def said(done: "Synced", store: Path) -> Iterator[str]:
     """What a fill has done, as sentences."""
     from spark_jobs.lake.report_lake import CUT_SHORT
-    from spark_jobs.lake.tasks import DELETED
     from spark_jobs.output.words import many
+    from spark_jobs.sources.commit_log_damage import DELETED
 
     yield (
         f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which has "

@@ -14,8 +14,9 @@ from spark_jobs.hosting.lake_state import StoredLake
 from spark_jobs.hosting.runs import UnknownReportError
 from spark_jobs.hosting.schedules import BadCronError
 from spark_jobs.lake.lake import Dropped, Lake
-from spark_jobs.lake.tasks import Gap, LakeFile
+from spark_jobs.lake.tasks import LakeFile
 from spark_jobs.models import ReportRun, Status
+from spark_jobs.sources.commit_log_damage import Gap
 
 HOURLY = PeriodicTask(id=4, enabled=False, crontab=CrontabSchedule(minute="15", timezone="UTC"))
 DAY = date(2026, 1, 1)

@@ -17,7 +17,8 @@ from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake import delta, storage
 from spark_jobs.lake.delta import DAY_MS, PARTITIONS, READ_ON_HOURS, Table, begin_of, first_kept
 from spark_jobs.lake.state import State, write_state
-from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, Gap, LakeFile
+from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, LakeFile
+from spark_jobs.sources.commit_log_damage import Gap
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal
 from tests.spark_jobs.stores import make_store

@@ -12,7 +12,8 @@ from spark_jobs.errors import LakeBusyError
 from spark_jobs.lake.delta import Table
 from spark_jobs.lake.state import State
 from spark_jobs.lake.sync import Filler, Progress
-from spark_jobs.lake.tasks import DAMAGED, Done, Gap, LakeFile, Target, Work
+from spark_jobs.lake.tasks import Done, LakeFile, Target, Work
+from spark_jobs.sources.commit_log_damage import DAMAGED, Gap
 from tests.spark_jobs import lakes
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lake.test_sync import active, files_of, fill, lake_of, rows, written

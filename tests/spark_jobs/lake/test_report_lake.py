@@ -24,9 +24,10 @@ from spark_jobs.lake.report_lake import (
     with_lake,
 )
 from spark_jobs.lake.tables import lake_messages
-from spark_jobs.lake.tasks import DELETED, LOST, MESSAGE_COLUMNS, UNREAD, Gap
+from spark_jobs.lake.tasks import LOST, MESSAGE_COLUMNS, UNREAD
 from spark_jobs.output.notes import damage_notes
 from spark_jobs.reports import load
+from spark_jobs.sources.commit_log_damage import DELETED, Gap
 from spark_jobs.sources.commit_log_segments import LogPlan, plan_log
 from spark_jobs.sources.commit_log_source import pruned
 from spark_jobs.sources.poll_journal_files import find_files, survey

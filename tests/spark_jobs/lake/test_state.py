@@ -8,7 +8,8 @@ import pytest
 from spark_jobs.errors import LakeError
 from spark_jobs.lake import state as lake_state
 from spark_jobs.lake.state import State, path_of, read_state, remove_states, thinned, write_state
-from spark_jobs.lake.tasks import DAMAGED, DELETED, LOST, Gap
+from spark_jobs.lake.tasks import LOST
+from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED, Gap
 from spark_jobs.sources.poll_journal_files import JournalPosition
 
 LOG = State(900, (880, 20, 1 << 62), None, [Gap(DAMAGED, 0, 50, 50, None, 7), Gap(DELETED, 90, 100, 10, 7, 8)], 3, 5)

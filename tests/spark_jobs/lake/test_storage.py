@@ -16,8 +16,9 @@ from spark_jobs.errors import LakeBusyError, LakeError, UnsupportedUrlError
 from spark_jobs.lake import delta
 from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.storage import filesystem_of, lake_location, remove_files, write_whole
-from spark_jobs.lake.tasks import DAMAGED, DELETED, read_remote
+from spark_jobs.lake.tasks import read_remote
 from spark_jobs.sources.commit_log_columns import TABLE
+from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED
 from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lakes import NOW, fill, lake_of, run_here

@@ -20,20 +20,9 @@ from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.lake import Dropped, Lake, find_lake
 from spark_jobs.lake.storage import TABLES
 from spark_jobs.lake.sync import RunTasks, Synced, read_on
-from spark_jobs.lake.tasks import (
-    CUT_OFF,
-    DAMAGED,
-    DELETED,
-    LOST,
-    UNREAD,
-    Done,
-    Gap,
-    JournalDone,
-    LogDone,
-    Target,
-    Work,
-)
+from spark_jobs.lake.tasks import CUT_OFF, LOST, UNREAD, Done, JournalDone, LogDone, Target, Work
 from spark_jobs.sources import commit_log_segments
+from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED, Gap
 from spark_jobs.sources.commit_log_segments import LogRange
 from spark_jobs.sources.poll_journal_files import JournalPosition
 from tests.spark_jobs import lakes

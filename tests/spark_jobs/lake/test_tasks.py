@@ -15,12 +15,10 @@ from spark_jobs.errors import LakeError, NotAStoreError
 from spark_jobs.lake import tasks as lake_tasks
 from spark_jobs.lake.storage import joined
 from spark_jobs.lake.tasks import (
-    DAMAGED,
     MESSAGE_COLUMNS,
     POLL_COLUMNS,
     TIMESTAMP,
     TIMESTAMPS,
-    Gap,
     JournalDone,
     JournalPart,
     LakeFile,
@@ -37,6 +35,7 @@ from spark_jobs.lake.tasks import (
     write_log,
 )
 from spark_jobs.sources.commit_log_columns import NUMBERS
+from spark_jobs.sources.commit_log_damage import DAMAGED, Gap
 from spark_jobs.sources.commit_log_segments import LogRange
 from spark_jobs.sources.poll_journal_files import JournalPosition
 from tests.spark_jobs.journals import BEGIN_MS, entry, make_journal

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker_core.formats.commit_log_record import placeholders
-from spark_jobs.sources.commit_log_damage import Damage, find_damage
+from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED, Gap, find_damage
 from spark_jobs.sources.commit_log_segments import plan_log
 from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, tear
 
 
-def gap(written: Written, first: int, last: int) -> Damage:
-    """What is found in place of these records, up to the next one."""
+def gap(written: Written, what: str, first: int, last: int) -> Gap:
+    """What is found in place of these records, up to the next one. A record that opens a segment begins with it."""
+    start, end = (written.records[number][2] for number in (first, last + 1))
     times = (1_700_000_000_000 + 20_000 * number for number in (first - 1, last + 1))
-    return Damage(written.records[first][2], written.records[last + 1][2], *times)
+    return Gap(what, start, end, end - start, *times)
 
 
 def numbers(written: Written, segment: int) -> Iterator[int]:
@@ -23,10 +24,10 @@ def numbers(written: Written, segment: int) -> Iterator[int]:
 def test_damage_is_found_with_the_times_of_its_neighbours(tmp_path: Path) -> None:
     """Torn records, a placeholder of the broker's recovery, a segment that is cut off, and one that is missing."""
     written = make_store(tmp_path, 120)
-    assert find_damage(plan_log(tmp_path), [0, SEGMENT]) == ([], {})
+    assert find_damage(plan_log(tmp_path), [0, SEGMENT]) == []
     for index in (3, 4):
         tear(tmp_path, written.records[index][2], 30)
-    covered = gap(written, 10, 10)
+    covered = gap(written, DAMAGED, 10, 10)
     with segment_path(tmp_path, 0).open("r+b") as file:
         file.seek(covered.start)
         file.write(b"".join(placeholders(covered.start, covered.end, covered.to_ms or 0)))
@@ -35,11 +36,11 @@ def test_damage_is_found_with_the_times_of_its_neighbours(tmp_path: Path) -> Non
         file.truncate(written.records[second][2] - SEGMENT)
     (first, *_, gone) = numbers(written, 3)
     segment_path(tmp_path, 3).unlink()
-    assert find_damage(plan_log(tmp_path), [0]).places == [
-        gap(written, 3, 4),
+    assert find_damage(plan_log(tmp_path), [0]) == [
+        gap(written, DAMAGED, 3, 4),
         covered,
-        gap(written, second, last),
-        gap(written, first, gone)._replace(start=3 * SEGMENT),
+        gap(written, DELETED, second, last),
+        gap(written, DELETED, first, gone),
     ]
 
 
@@ -47,4 +48,4 @@ def test_a_segment_that_is_deleted_meanwhile_is_passed_over(tmp_path: Path) -> N
     make_store(tmp_path, 60)
     plan = plan_log(tmp_path)
     segment_path(tmp_path, 0).unlink()
-    assert find_damage(plan, [0]).places == []
+    assert find_damage(plan, [0]) == []

@@ -150,8 +150,8 @@ class Bench:
 
     def report(self, store: Path, *, of_lake: bool, from_ms: int | None = None, to_ms: int | None = None) -> int:
         """Compute ``throughput`` with all tables, page and files; returns the number of messages in it."""
-        source, broker = "lake" if of_lake else "log", BrokerStore("a", store)
-        job = Job("throughput", (broker,), self.folder / "report", from_ms, to_ms, lakes=self.lakes, source=source)
+        lakes, stores = self.lakes if of_lake else None, (BrokerStore("a", store),)
+        job = Job("throughput", stores, self.folder / "report", from_ms, to_ms, lakes=lakes, needs_lake=of_lake)
         summary = run_report(
             job, lambda _: nullcontext(self.spark), lambda: datetime.now(UTC), lambda percent, doing, until=0: None
         )

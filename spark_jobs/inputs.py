@@ -135,7 +135,7 @@ def reads_little(job: Job) -> bool:
     """
     size = 0
     for broker, store in job.stores:
-        if lake_for(broker, store, job.lakes, job.source)[0] is not None:
+        if lake_for(broker, store, job.lakes, job.needs_lake)[0] is not None:
             return False
         plan = plan_log(store)
         size += plan.log_end - plan.log_start + sum(file.size for file in find_files(store)[0])

@@ -44,11 +44,11 @@ class Job(NamedTuple):
     """Whether to compare with the period of the same length before; needs both ends."""
     lakes: str | os.PathLike[str] | None = None
     """The folder of lakes, which may contain lakes of the stores."""
-    source: str = "auto"
-    """What to read, one of ``report_lake.SOURCES``."""
+    needs_lake: bool = False
+    """Whether the run fails if a store has no lake there that can be read."""
 
 
-PARAMETERS = ("from_ms", "to_ms", "topic", "consumer_group", "compare", "source")
+PARAMETERS = ("from_ms", "to_ms", "topic", "consumer_group", "compare")
 """The fields of a job that users set, and that the summary shows."""
 
 

@@ -50,7 +50,7 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
         needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
         stores, lake_problems = [], []
         for broker, path in job.stores:
-            lake, problems = lake_for(broker, path, job.lakes, job.source)
+            lake, problems = lake_for(broker, path, job.lakes, job.needs_lake)
             lake_problems += problems
             stores.append(StoreInputs(spark, broker, path, report, lake, needed))
         now_ms = int(laps.started.timestamp() * 1000)
@@ -104,7 +104,7 @@ def without_journal(job: Job, report: Report, laps: Laps) -> dict[str, Any] | No
     notes, sources = [], []
     for broker, store in job.stores:
         find_segments(store)
-        lake, problems = lake_for(broker, store, job.lakes, job.source)
+        lake, problems = lake_for(broker, store, job.lakes, job.needs_lake)
         if find_files(store)[0] or (lake is not None and lake.polls):
             return None
         notes += problems

@@ -194,11 +194,11 @@ class Table:
             try:
                 self._replace(target, old, now_ms)
             except BaseException as error:
+                self._delta.update_incremental()  # the commit may have been made nevertheless
                 remove_drafts(target, self._name, self.files())
-                if not isinstance(error, CommitFailedError):
-                    raise
-                self._delta.update_incremental()
-                break
+                if isinstance(error, CommitFailedError):
+                    break
+                raise
             count += len(old)
         return count
 
@@ -225,8 +225,8 @@ class Table:
         with suppress(CommitFailedError):  # another process commits meanwhile; the next fill deletes them
             self._delta.vacuum(READ_ON_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
             self._committed()
-        before_ms = now_ms - READ_ON_HOURS * 3_600_000
-        remove_states(self._lakes, self._broker, self._name, self._number, before_ms)
+        number = self._version_of(f"{self._broker}/state")
+        remove_states(self._lakes, self._broker, self._name, number, now_ms - READ_ON_HOURS * 3_600_000)
 
     def _write(self, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties) -> None:
         schema = delta_schema(self._name)

@@ -20,23 +20,17 @@ from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.commit_log_segments import LogPlan
 from spark_jobs.sources.poll_journal_files import JournalPosition, JournalSurvey, created_ms_of, files_after, find_files
 
-SOURCES = ("auto", "lake", "log")
-"""What a report reads: the lake if there is one, always the lake, or only the log and the journal."""
 LAKE_SEGMENT = -1
 """The value of the column ``segment`` for messages from a lake."""
 CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
 """In words, the ends of a log behind which there may be more, by their names."""
 
 
-def lake_for(broker: str, store: Path, lakes: Location | None, source: str) -> tuple[Lake | None, list[str]]:
+def lake_for(broker: str, store: Path, lakes: Location | None, is_needed: bool) -> tuple[Lake | None, list[str]]:
     """The lake to read of a broker, or None for the log alone, and notes for the reader of the report.
 
-    There is a note if a lake exists but cannot be read. LakeError if ``source`` is ``lake`` and there is none.
+    There is a note if a lake exists but cannot be read. LakeError for that, or without a lake, if one ``is_needed``.
     """
-    if source not in SOURCES:
-        raise LakeError(f"A report reads {', '.join(SOURCES)}, not {source!r}.")
-    if source == "log" or (lakes is None and source == "auto"):
-        return None, []
     problem = ""
     try:
         found = find_lake(lakes, broker) if lakes else None
@@ -45,7 +39,7 @@ def lake_for(broker: str, store: Path, lakes: Location | None, source: str) -> t
             return found, []
     except LakeError as error:
         problem = str(error)
-    if source == "lake":
+    if is_needed:
         raise LakeError(
             problem or f"There is no lake of {broker} in {lakes}. `.venv/bin/python manage.py lake sync` fills one."
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from spark_jobs.errors import LakeError
-from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, remove_files, sync_files
+from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, sync_files
 from spark_jobs.sources.commit_log_damage import Gap
 from spark_jobs.sources.poll_journal_files import JournalPosition
 
@@ -75,16 +75,19 @@ def write_state(lakes: Location, broker: str, table: str, state: State) -> int:
 
 
 def remove_states(lakes: Location, broker: str, table: str, kept: int | None, before_ms: int) -> None:
-    """Remove states that were written before that time, except the one of the number ``kept``."""
+    """Remove states that were written before that time, except the one of the number ``kept``.
 
-    remove_files(
-        joined(lakes, FOLDER, broker),
-        lambda info: (
-            info.base_name.startswith(f"{table}-")
-            and info.base_name != f"{table}-{kept}.json"
-            and info.mtime_ns < before_ms * 1_000_000
-        ),
-    )
+    The newest of them stays as well: somebody may have found its number a moment ago.
+    """
+    from pyarrow.fs import FileSelector
+
+    filesystem, inside = filesystem_of(joined(lakes, FOLDER, broker))
+    listed = filesystem.get_file_info(FileSelector(inside, allow_not_found=True))
+    states = sorted((info.mtime_ns, info.base_name) for info in listed if info.base_name.startswith(f"{table}-"))
+    old = [name for written_ns, name in states if written_ns < before_ms * 1_000_000]
+    for name in old[:-1]:
+        if name != f"{table}-{kept}.json":
+            filesystem.delete_file(f"{inside}/{name}")
 
 
 def path_of(lakes: Location, broker: str, table: str, number: int) -> str:

@@ -138,7 +138,6 @@ def test_a_window_narrows_the_tables_and_not_what_was_read(spark: "SparkSession"
         "topic": None,
         "consumer_group": None,
         "compare": False,
-        "source": "auto",
     }
 
 

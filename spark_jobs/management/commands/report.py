@@ -93,7 +93,7 @@ class Command(BaseCommand):
 
         for store in jobs[0].stores:  # before Spark takes its seconds to start
             find_segments(store.path)
-            lake_for(*store, jobs[0].lakes, jobs[0].source)
+            lake_for(*store, jobs[0].lakes, jobs[0].needs_lake)
         require_writable(jobs[0].folder)
         for job in jobs:
             self._percent = 0
@@ -203,7 +203,7 @@ def jobs_for(options: dict[str, Any]) -> list[Job]:
             options["consumer_group"],
             options["compare"],
             lakes,
-            "lake" if lakes else "log",
+            lakes is not None,
         )
         for name in names or REPORTS
     ]

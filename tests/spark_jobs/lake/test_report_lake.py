@@ -251,23 +251,18 @@ def test_notes_name_damage_and_implausible_records_that_the_lake_has_passed_over
     assert notes(lake, plan, (end_ms + 1, None)) == []
 
 
-def test_the_lake_to_read_is_chosen_by_the_source(tmp_path: Path) -> None:
+def test_a_lake_is_read_if_it_is_there(tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
     make_store(store, 5)
-    assert lake_for("store", store, None, "auto") == lake_for("store", store, lakes, "auto") == (None, [])
+    assert lake_for("store", store, None, False) == lake_for("store", store, lakes, False) == (None, [])
     with pytest.raises(
         LakeError, match=r"There is no lake of store in .*lakes. `.venv/bin/python manage.py lake sync` fills one."
     ):
-        lake_for("store", store, lakes, "lake")
-    with pytest.raises(LakeError, match="There is no lake"):
-        lake_for("store", store, None, "lake")
-    with pytest.raises(LakeError, match="not 'river'"):
-        lake_for("store", store, lakes, "river")
+        lake_for("store", store, lakes, True)
     fill(store, lakes)
-    found, notes = lake_for("store", store, lakes, "auto")
-    assert found is not None and (found, notes) == lake_for("store", store, lakes, "lake")
-    assert notes == []
-    assert lake_for("store", store, lakes, "log") == (None, [])
+    assert (
+        lake_for("store", store, lakes, False) == lake_for("store", store, lakes, True) == (lake_of(store, lakes), [])
+    )
 
 
 @pytest.mark.parametrize("is_readable", [True, False])
@@ -282,10 +277,10 @@ def test_a_lake_that_is_of_another_store_or_unreadable_is_not_read(tmp_path: Pat
         for path in (lakes / "messages" / "_delta_log").iterdir():
             path.write_text("{")
     problem = "is not the one that the lake in" if is_readable else "is not a Delta table that can be read"
-    nothing, (note,) = lake_for("store", store, lakes, "auto")
+    nothing, (note,) = lake_for("store", store, lakes, False)
     assert nothing is None and note.startswith("The lake was not read") and problem in note
     with pytest.raises(LakeError, match=problem):
-        lake_for("store", store, lakes, "lake")
+        lake_for("store", store, lakes, True)
 
 
 @pytest.mark.parametrize(("closed", "lost"), [(True, 0), (False, 2)])

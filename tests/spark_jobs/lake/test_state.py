@@ -30,15 +30,16 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
         read_state(tmp_path, "b", "polls", numbers["polls"])
 
 
-def test_old_states_are_removed_except_the_one_that_counts(tmp_path: Path) -> None:
-    numbers = [write_state(tmp_path, "a", table, LOG) for table in ("messages", "messages", "messages", "polls")]
-    paths = [path_of(tmp_path, "a", "messages", number) for number in numbers[:3]]
-    for path in paths[:2]:
-        os.utime(path, (1000, 1000))
-    remove_states(tmp_path, "a", "messages", numbers[0], 1_000_001)
-    remove_states(tmp_path, "b", "messages", None, 1_000_001)
-    assert [Path(path).exists() for path in paths] == [True, False, True]
-    assert read_state(tmp_path, "a", "polls", numbers[3]) == LOG
+def test_old_states_are_removed_but_for_the_one_that_counts_and_the_newest(tmp_path: Path) -> None:
+    numbers = [write_state(tmp_path, "a", "messages", LOG) for _ in range(5)]
+    other = write_state(tmp_path, "a", "polls", JOURNAL)
+    paths = [Path(path_of(tmp_path, "a", "messages", number)) for number in numbers]
+    for written_s, path in enumerate(paths[:4], 1000):
+        os.utime(path, (written_s, written_s))
+    remove_states(tmp_path, "a", "messages", numbers[1], 1_004_000)
+    remove_states(tmp_path, "b", "messages", None, 1_004_000)
+    assert [path.exists() for path in paths] == [False, True, False, True, True]
+    assert read_state(tmp_path, "a", "polls", other) == JOURNAL
 
 
 def test_of_many_gaps_neighbours_of_a_kind_become_one(monkeypatch: pytest.MonkeyPatch) -> None:

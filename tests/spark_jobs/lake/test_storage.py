@@ -18,11 +18,10 @@ from spark_jobs.lake.lake import Lake, find_lake
 from spark_jobs.lake.storage import filesystem_of, lake_location, remove_files, write_whole
 from spark_jobs.lake.tasks import read_remote
 from spark_jobs.sources.commit_log_columns import TABLE
-from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED
 from tests.fakes.s3_server import s3_server
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.lakes import NOW, fill, lake_of, run_here
-from tests.spark_jobs.stores import Written, make_store, publish_end, segment_path, tear
+from tests.spark_jobs.stores import Written, make_store, publish_end
 
 pytestmark = pytest.mark.slow
 HOUR = 3_600_000
@@ -114,16 +113,6 @@ def test_a_lake_in_a_bucket_gets_each_message_once(
     assert files_of(url) > active, "what was compacted stays for six hours"
     remove_files(f"{url}/messages", lambda info: f"s3://{info.path}" in retired)
     assert files_of(url) == active
-
-
-def test_a_lake_in_a_bucket_has_its_gaps(url: str, tmp_path: Path, written: Written) -> None:
-    tear(tmp_path / "store", written.records[10][2], 20)
-    fill(tmp_path / "store", url)
-    segment_path(tmp_path / "store", 0).unlink()
-    segment_path(tmp_path / "store", 1).rename(segment_path(tmp_path / "store", 9))
-    publish_end(tmp_path / "store", 9 * 4096)
-    fill(tmp_path / "store", url)
-    assert [gap.what for gap in lake_of(tmp_path / "store", url).gaps] == [DAMAGED, DELETED]
 
 
 def test_the_slower_of_two_fills_of_a_bucket_fails(url: str, tmp_path: Path, written: Written) -> None:

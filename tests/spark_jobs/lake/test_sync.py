@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
-from spark_jobs.errors import LakeError, NotAStoreError
+from spark_jobs.errors import LakeError
 from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.lake import Dropped, Lake, find_lake
@@ -22,7 +22,7 @@ from spark_jobs.lake.storage import TABLES
 from spark_jobs.lake.sync import RunTasks, Synced, read_on
 from spark_jobs.lake.tasks import CUT_OFF, LOST, UNREAD, Done, JournalDone, LogDone, Target, Work
 from spark_jobs.sources import commit_log_segments
-from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED, Gap
+from spark_jobs.sources.commit_log_damage import DELETED, Gap
 from spark_jobs.sources.commit_log_segments import LogRange
 from spark_jobs.sources.poll_journal_files import JournalPosition
 from tests.spark_jobs import lakes
@@ -119,13 +119,6 @@ def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Wr
     assert position.lake == done.lake
 
 
-def test_nothing_is_written_into_a_store_of_rocketmq(tmp_path: Path) -> None:
-    make_store(tmp_path / "store", 60)
-    before = sorted((tmp_path / "store").rglob("*"))
-    assert fill(tmp_path).messages == 60
-    assert sorted((tmp_path / "store").rglob("*")) == before
-
-
 def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
     written = make_store(tmp_path / "store", 60)
     last = written.records[45][2]
@@ -150,18 +143,6 @@ def test_messages_that_are_not_dispatched_yet_wait_for_the_next_fill(tmp_path: P
     assert fill(tmp_path).position == dispatched
     publish_end(tmp_path / "store", written.end)
     assert fill(tmp_path).messages == 30
-
-
-def test_a_log_is_read_behind_its_damage(tmp_path: Path) -> None:
-    written = make_store(tmp_path / "store", 60)
-    torn = next(index for index, offset in enumerate(expected(written)) if offset > SEGMENT + 500)
-    tear(tmp_path / "store", expected(written)[torn], 20)
-    done = fill(tmp_path)
-    start, size = written.records[torn][2:]
-    assert done[2:8] == (59, 0, written.end, {DAMAGED: size}, "unwritten space", 0)
-    times = (NOW + 20_000 * (torn - 1), NOW + 20_000 * (torn + 1))
-    assert lake_of(tmp_path).gaps == [Gap(DAMAGED, start, start + size, size, *times)]
-    assert fill(tmp_path).missing == {}, "of this fill"
 
 
 def test_a_log_whose_last_record_is_damaged_is_read_on_when_it_grows(tmp_path: Path) -> None:
@@ -291,19 +272,6 @@ def test_what_is_missing_of_a_journal_is_counted_when_it_is_passed() -> None:
         position, found = read_on(position, files)
         assert found == missing, files
         assert position == files[-1].position
-
-
-def test_a_folder_that_is_no_store_gets_no_lake(tmp_path: Path) -> None:
-    with pytest.raises(NotAStoreError):
-        fill(tmp_path)
-    assert not (tmp_path / "lakes").exists()
-    (tmp_path / "store" / "commitlog").mkdir(parents=True)
-    assert fill(tmp_path).messages == 0
-    make_store(tmp_path / "made later", 5)
-    (tmp_path / "store" / "commitlog").rmdir()
-    (tmp_path / "made later" / "commitlog").rename(tmp_path / "store" / "commitlog")
-    done = fill(tmp_path)
-    assert (done.messages, done.broker) == (5, "store")
 
 
 def test_a_full_disk_keeps_nothing_and_spoils_nothing(tmp_path: Path, written: Written) -> None:

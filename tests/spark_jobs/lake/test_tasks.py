@@ -1,7 +1,7 @@
 """Parquet files against the records and entries that they were made of."""
 
 import shutil
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_a_range_becomes_a_file_with_its_records(tmp_path: Path, written: Writte
     record = segment_path(tmp_path, 0).read_bytes()[slice(*(written.records[index][2] for index in (49, 50)))]
     assert done.last_record == (written.records[49][2], len(record), digest_of(record))
     assert (draft.min_offset, draft.max_offset) == (start, written.records[49][2])
-    assert (done.gaps, done.gone, done.first_ms, done.last_ms) == ([], False, times[0], times[-1])
+    assert (done.gaps, done.first_ms, done.last_ms) == ([], times[0], times[-1])
 
 
 def test_bodies_come_when_they_are_wanted(tmp_path: Path, written: Written) -> None:
@@ -145,33 +145,27 @@ def store_at(root: Path, times: list[int]) -> None:
 DAY = 86_400_000
 
 
+def by_day(root: Path, times: list[int]) -> tuple[LogDone, dict[str, list[int]]]:
+    """What becomes of records of these store times, and the times by folder."""
+    store_at(root, times)
+    done, found = of_log(root, 0, segment_path(root, 0).stat().st_size), dict[str, list[int]]()
+    for draft in done.files:
+        found.setdefault(Path(draft.path).parts[0].removeprefix("date=1970-01-"), []).extend(times_of(root, draft))
+    return done, {day: sorted(times) for day, times in found.items()}
+
+
 def test_every_day_has_a_file_also_when_the_clock_goes_back(tmp_path: Path) -> None:
-    times = [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62]
-    store_at(tmp_path, times)
-    done = of_log(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size)
-    found = {Path(draft.path).parts[0]: sorted(times_of(tmp_path, draft)) for draft in done.files}
-    assert found == {
-        "date=1970-01-01": [5, DAY - 1],
-        "date=1970-01-02": [DAY, DAY + 1],
-        "date=1970-01-04": [3 * DAY],
-    }
-    end = segment_path(tmp_path, 0).stat().st_size
-    assert done.gaps == [Gap("store time", 0, end, 2, DAY - 1, DAY + 1)]
+    done, found = by_day(tmp_path, [DAY - 1, DAY, 5, 3 * DAY, DAY + 1, -7, 1 << 62])
+    assert found == {"01": [5, DAY - 1], "02": [DAY, DAY + 1], "04": [3 * DAY]}
+    assert done.gaps == [Gap("store time", 0, done.end, 2, DAY - 1, DAY + 1)]
 
 
 def test_more_days_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_tasks, "MOST_DATES", 2)
     monkeypatch.setattr("spark_jobs.sources.commit_log_records.ROWS", 2)
-    times = [day * DAY for day in (0, 1, 2, 3, 0, 1, 0, 3)]
-    store_at(tmp_path, times)
-    done = of_log(tmp_path, 0, segment_path(tmp_path, 0).stat().st_size)
-    assert sorted(time for draft in done.files for time in times_of(tmp_path, draft)) == sorted(times)
+    done, found = by_day(tmp_path, [day * DAY for day in (0, 1, 2, 3, 0, 1, 0, 3)])
+    assert found == {"01": [0, 0, 0], "02": [DAY, DAY], "03": [2 * DAY], "04": [3 * DAY, 3 * DAY]}
     assert len({draft.path for draft in done.files}) == len(done.files) >= 4  # more if a day was closed meanwhile
-    assert all(time // DAY == day_of(draft.path) for draft in done.files for time in times_of(tmp_path, draft))
-
-
-def day_of(path: str) -> int:
-    return int(datetime.fromisoformat(path.split("date=")[1][:10]).replace(tzinfo=UTC).timestamp() * 1000) // DAY
 
 
 def test_rows_are_written_in_groups(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_a_lake_is_filled_and_a_report_reads_the_lake_and_the_rest_of_the_log(do
     assert (done["messages"], done["is_all"]) == (30, True)
     assert done["result"]["a"]["ended_by"] == "safe end"
     publish_end(store, written.end)
-    answer = do("report", report="throughput", store=store, folder=tmp_path / "run", lakes=lakes, source="lake")
+    answer = do("report", report="throughput", store=store, folder=tmp_path / "run", lakes=lakes, needs_lake=True)
     assert answer["done"]["messages"] == 60
     summary = json.loads((tmp_path / "run" / SUMMARY).read_text())
     assert summary["inputs"][0]["lake"]["messages"] == 30

@@ -158,7 +158,7 @@ def read_properties(segment: Segment, headers: Headers, names: Sequence[str]) ->
     text += end + bytes(WORD)
     octets = np.frombuffer(text, np.uint8)
     octets[record_ends - lengths] = end[0]
-    if not any(key in text for key in keys):
+    if not any(key[:1] in text and key in text for key in keys):  # a single byte is found ten times faster
         return dict.fromkeys(names, pa.nulls(len(lengths), pa.string()))
     separators = np.flatnonzero(octets == end[0])
     begins, ends = separators[:-1] + 1, separators[1:]

@@ -7,6 +7,7 @@ many records at once. The record layout is pictured in ``broker_core.formats.com
 
 import mmap
 from collections.abc import Iterator
+from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,8 +17,6 @@ from numpy.typing import NDArray
 
 from broker_core.formats.commit_log_record import (
     BORN_HOST_V6,
-    HEADS,
-    INT,
     MAGIC_BYTES,
     MAGIC_V1,
     MAGIC_V2,
@@ -31,11 +30,19 @@ from broker_core.formats.commit_log_record import (
 from broker_core.formats.commit_log_record import topic_at as topic_in
 from spark_jobs.sources.commit_log_files import map_file
 
-ROWS, FEW_ROWS = 4096, 64
-"""Records that are read together at most, and right behind damage, where more damage may follow. The fields of more
-records would not stay in a processor's cache between the walk and their reading."""
+ROWS = 8192
+"""Records that are read together at most. The fields of more would not stay in a processor's cache."""
+FEW_ROWS, MORE = 64, 4
+"""Records that are followed at first and right behind damage, where more damage may follow, and at least in each lane;
+and how many times more the next time."""
+FIRST_SIZE = 256
+"""About the size of a record before one is known, bytes."""
+LANES_BYTES = 64 * 1024 * 1024
+"""Bytes of the log whose records are followed at once; a lane may have more."""
 SPAN_BYTES = 16 * 1024 * 1024
 """Bytes of the log whose records are read together; a single record may have more."""
+STORE_TIMESTAMP_AT, BODY_BEHIND = 56, 32
+"""Where a record has STORETIMESTAMP, and how far behind that its body begins, with IPv4 addresses."""
 V6_EXTRA = 12
 """By how many bytes an IPv6 address is longer."""
 LENGTHS_SIZE = 3
@@ -114,37 +121,39 @@ class Headers(NamedTuple):
         return Headers._make(column[chosen] for column in self)
 
 
-def read_headers(segment: Segment, at: Longs, stop: int) -> tuple[Headers, Bools]:
-    """The headers at these positions, and which of them are of valid records that end by ``stop``.
+def read_headers(segment: Segment, at: Longs, stop: int) -> Headers:
+    """The headers of the records at these positions, up to the first one that is not valid or does not end by ``stop``.
 
     Each position is at least RECORD_SIZE_MIN bytes before ``stop``. The rules are those of
     ``commit_log_record.measure``, without the body's checksum. Rolled back records without a topic are not valid: they
-    are placeholders for damage. A position that is read next is first replaced where the record is not valid.
+    are placeholders for damage. Nothing is read at a position that an invalid record tells.
     """
     front = items(segment.buffer, f"V{FRONT.itemsize}")[at].view(FRONT)
     size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ts = (
         front[name].astype(np.int64) for name in FRONT.names or ()
     )
-    last = at + size
-    born_extra = np.where(sys_flag & BORN_HOST_V6, V6_EXTRA, 0)
-    body_at = at + HEADS[0].size + born_extra + np.where(sys_flag & STORE_HOST_V6, V6_EXTRA, 0)
-    valid = (magic == MAGIC_V1) | (magic == MAGIC_V2)
-    valid &= (physical_offset == at + segment.base) & (last <= stop)
-    valid &= body_at <= last - LENGTHS_SIZE
-    born_extra, body_at = np.where(valid, born_extra, 0), np.where(valid, body_at, at + HEADS[0].size)
-    rear = items(segment.buffer, f"V{REAR.itemsize}")[body_at - REAR.itemsize].view(REAR)
+    last, is_v1 = at + size, magic == MAGIC_V1
+    store_at = at + STORE_TIMESTAMP_AT + np.where(sys_flag & BORN_HOST_V6, V6_EXTRA, 0)
+    body_at = store_at + BODY_BEHIND + np.where(sys_flag & STORE_HOST_V6, V6_EXTRA, 0)
+    count = true_until(
+        (is_v1 | (magic == MAGIC_V2))
+        & (physical_offset == at + segment.base)
+        & (last <= stop)
+        & (body_at <= last - LENGTHS_SIZE)
+    )
+    rear = items(segment.buffer, f"V{REAR.itemsize}")[body_at[:count] - REAR.itemsize].view(REAR)
     reconsume_times, prepared_offset, body_length = (rear[name].astype(np.int64) for name in REAR.names or ())
-    topic_at = body_at + body_length
-    valid &= (body_length >= 0) & (topic_at <= last - LENGTHS_SIZE)
-    topic_at = np.where(valid, topic_at, at)
-    two_bytes = segment.numbers(">u2", topic_at)
-    topic_length = np.where(magic == MAGIC_V1, two_bytes >> 8, two_bytes)
-    topic_at += np.where(magic == MAGIC_V1, 1, 2)
+    topic_at = body_at[:count] + body_length
+    count = true_until((body_length >= 0) & (topic_at <= last[:count] - LENGTHS_SIZE))
+    two_bytes, is_v1 = segment.numbers(">u2", topic_at[:count]), is_v1[:count]
+    topic_length = np.where(is_v1, two_bytes >> 8, two_bytes)
+    topic_at = topic_at[:count] + 2 - is_v1
     properties_at = topic_at + topic_length + 2
-    valid &= (properties_at <= last) & ((topic_length > 0) | (sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK))
-    properties_length = segment.numbers(">u2", np.where(valid, properties_at - 2, at))
-    valid &= properties_at + properties_length == last
-    headers = Headers(
+    has_topic = (topic_length > 0) | (sys_flag[:count] & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK)
+    count = true_until((properties_at <= last[:count]) & has_topic)
+    properties_length = segment.numbers(">u2", properties_at[:count] - 2)
+    count = true_until(properties_at[:count] + properties_length == last[:count])
+    return Headers(
         at,
         size,
         body_crc,
@@ -153,7 +162,7 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> tuple[Headers, Bools
         queue_offset,
         sys_flag,
         born_ts,
-        segment.numbers(">i8", at + 56 + born_extra),
+        segment.numbers(">i8", store_at[:count]),
         reconsume_times,
         prepared_offset,
         body_at,
@@ -162,23 +171,47 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> tuple[Headers, Bools
         topic_length,
         properties_at,
         properties_length,
-    )
-    return headers, valid
+    ).part(slice(count))
 
 
-def follow(segment: Segment, at: int, stop: int, most: int) -> Longs:
-    """The positions of at most ``most`` records from ``at`` on; each follows from the size of the previous one."""
-    found: list[int] = []
-    buffer, size_at, last = segment.buffer, INT.unpack_from, stop - RECORD_SIZE_MIN
-    for _ in range(most):
-        if at > last:
-            break
-        (size,) = size_at(buffer, at)
-        if size < RECORD_SIZE_MIN:
-            break
-        found.append(at)
-        at += size
-    return np.array(found, np.int64)
+def true_until(values: Bools) -> int:
+    """How many values before the first False."""
+    return len(values) if values.all() else int(np.argmin(values))
+
+
+def follow(segment: Segment, at: int, stop: int, size: int, wanted: int) -> Longs:
+    """The positions of about ``wanted`` records from ``at`` on; each follows from the size of the previous one.
+
+    ``size``: about that of a record, bytes. The records are followed in several lanes at once, in parallel steps::
+
+        at          begin 1       begin 2
+        |  |  |   | |    |   |    |  |   |  | |
+        lane 0 ---->|lane 1 ----->|lane 2 --->
+
+    A lane begins at what looks like a record, which may be a copy in a body. So a lane counts only if the lane before
+    it counts, and ends where it begins.
+    """
+    if stop - at < RECORD_SIZE_MIN:
+        return np.empty(0, np.int64)
+    wanted = min(wanted, max(1, LANES_BYTES // size))
+    length = max(FEW_ROWS, isqrt(wanted)) * size
+    limit = min(at + max(wanted * size, length), stop - RECORD_SIZE_MIN + 1)
+    found = (first_record(segment, low, min(low + length, stop)) for low in range(at + length, limit, length))
+    begins = np.array([at, *(begin for begin in found if begin is not None)])
+    ends = np.append(begins[1:], limit)
+    lanes, now, end, steps = np.arange(len(begins)), begins, ends, []
+    is_whole, sizes = np.zeros(len(begins), np.bool_), items(segment.buffer, ">i4")
+    while len(now):
+        steps.append(now)
+        next_sizes = sizes[now]
+        now = now + next_sizes
+        going = (now < end) & (next_sizes >= RECORD_SIZE_MIN)
+        if not going.all():
+            is_whole[lanes] = now == end
+            lanes, now, end = lanes[going], now[going], end[going]
+    is_whole[-1] = False
+    places = np.sort(np.concatenate(steps), kind="stable")
+    return places[: np.searchsorted(places, ends[np.argmin(is_whole)])]
 
 
 def first_record(segment: Segment, start: int, stop: int) -> int | None:
@@ -230,13 +263,16 @@ class RecordWalk:
 
     def __iter__(self) -> Iterator[Headers]:
         """Yield the records in order, up to ``ROWS`` at a time."""
-        segment, rows, at = self._segment, ROWS, self.end
+        segment, at, size, wanted, ahead = self._segment, self.end, FIRST_SIZE, FEW_ROWS, np.empty(0, np.int64)
         while at < self._stop and not is_blank_at(segment, at):
-            headers = self._next(at, rows)
+            if not len(ahead):
+                ahead = follow(segment, at, self._stop, size, wanted)
+                wanted = MORE * len(ahead)
+            headers = self._read(at, ahead[:ROWS])
             count = len(headers.at)
-            rows = min(max(2 * count, FEW_ROWS), ROWS)
             if count:
-                self.end = at = int(headers.at[-1] + headers.size[-1])
+                self.end = int(headers.at[-1] + headers.size[-1])
+                at, ahead, size = self.end, ahead[count:], (self.end - at) // count
                 yield headers
                 continue
             if self._until_unwritten and is_unwritten_at(segment, at):
@@ -245,12 +281,10 @@ class RecordWalk:
             self.gaps.append(Gap(at, self._stop if found is None else found))
             if found is None:
                 return
-            at = found
+            at, ahead, wanted = found, ahead[:0], FEW_ROWS
 
-    def _next(self, at: int, rows: int) -> Headers:
-        """Valid records from ``at`` on: none, or one and those behind it up to SPAN_BYTES together."""
-        headers, valid = read_headers(self._segment, follow(self._segment, at, self._stop, rows), self._stop)
-        if not valid.all():
-            headers = headers.part(slice(int(np.argmin(valid))))
+    def _read(self, at: int, places: Longs) -> Headers:
+        """The records at the places, of which ``at`` is the first, up to an invalid one, or to SPAN_BYTES together."""
+        headers = read_headers(self._segment, places, self._stop)
         many = np.searchsorted(headers.at + headers.size, at + SPAN_BYTES, "right")
         return headers.part(slice(max(1, int(many))))

@@ -17,6 +17,7 @@ from spark_jobs.sources.commit_log_records import (
     RecordWalk,
     Segment,
     first_record,
+    follow,
     is_blank_at,
     is_unwritten_at,
     read_headers,
@@ -35,10 +36,9 @@ def header(data: bytes, at: int = 0, stop: int | None = None, base: int = 0) -> 
     stop = segment.size if stop is None else stop
     if at + RECORD_SIZE_MIN > stop:
         return None
-    headers, valid = read_headers(segment, np.array([at]), stop)
-    found = {name: int(column[0]) for name, column in headers._asdict().items()}
-    assert first_record(segment, at, stop) == at if valid[0] else first_record(segment, at, stop) != at
-    return found if valid[0] else None
+    headers = read_headers(segment, np.array([at]), stop)
+    assert len(headers.at) == (first_record(segment, at, stop) == at)
+    return {name: int(column[0]) for name, column in headers._asdict().items()} if len(headers.at) else None
 
 
 @given(
@@ -292,12 +292,52 @@ def test_a_walk_finds_the_records_that_the_format_finds(data: bytes, until_unwri
     assert walked(data, until_unwritten=until_unwritten) == expected(data, until_unwritten=until_unwritten)
 
 
-@given(data=logs(), rows=st.integers(1, 4), few=st.integers(1, 3), span_bytes=st.integers(1, 700))
-def test_batch_sizes_do_not_change_the_records(data: bytes, rows: int, few: int, span_bytes: int) -> None:
+@given(
+    data=logs(),
+    sizes=st.fixed_dictionaries(
+        {
+            "ROWS": st.integers(1, 4),
+            "FEW_ROWS": st.integers(1, 3),
+            "SPAN_BYTES": st.integers(1, 700),
+            "LANES_BYTES": st.integers(1, 3000),
+            "FIRST_SIZE": st.integers(1, 300),
+        }
+    ),
+)
+def test_sizes_of_batches_and_lanes_do_not_change_the_records(data: bytes, sizes: dict[str, int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("ROWS", rows), ("FEW_ROWS", few), ("SPAN_BYTES", span_bytes)):
+        for name, value in sizes.items():
             patch.setattr(commit_log_records, name, value)
         assert walked(data) == expected(data)
+
+
+@given(data=logs(), size=st.integers(1, 400), wanted=st.integers(1, 60), few=st.integers(1, 4))
+def test_lanes_follow_the_sizes_as_one_does(data: bytes, size: int, wanted: int, few: int) -> None:
+    in_order, at = list[int](), 0
+    while len(data) - at >= RECORD_SIZE_MIN:
+        in_order.append(at)
+        length = int.from_bytes(data[at : at + 4], "big", signed=True)
+        if length < RECORD_SIZE_MIN:
+            break
+        at += length
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commit_log_records, "FEW_ROWS", few)
+        found = follow(segment_of(data), 0, len(data), size, wanted).tolist()
+    assert found == in_order[: len(found)]
+    assert bool(found) == bool(in_order)
+
+
+@pytest.mark.parametrize(("each", "least"), [(1, 4), (50, 40), (1000, 400)])
+def test_many_lanes_are_followed_up_to_one_that_begins_in_a_body(
+    monkeypatch: pytest.MonkeyPatch, each: int, least: int
+) -> None:
+    data = b""
+    for number in range(400):
+        inner = encode(9, "forged", 0, 0, len(data) + 88 + 50) if number % each == each - 1 else bytes(150)
+        data += encode(1, "t", 0, number, len(data), body=bytes(50) + inner + bytes(600))
+    monkeypatch.setattr(commit_log_records, "FEW_ROWS", 4)
+    assert least <= len(follow(segment_of(data), 0, len(data), len(data) // 400, 400)) <= 400
+    assert walked(data) == expected(data)
 
 
 def test_a_copy_of_a_record_inside_a_body_is_no_record() -> None:

@@ -22,7 +22,7 @@ from spark_jobs.errors import LakeError
 from spark_jobs.lake.storage import filesystem_of, is_local, joined, remove_files, sync_files
 from spark_jobs.sources import commit_log_columns, poll_journal_columns
 from spark_jobs.sources.commit_log_bounds import LAST_MS, Bounds
-from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, record_batches
+from spark_jobs.sources.commit_log_columns import COLUMN_TYPES, NUMBERS, record_batch
 from spark_jobs.sources.commit_log_damage import PlausibleRecords, Scanned
 from spark_jobs.sources.commit_log_segments import LogRange, open_segment
 from spark_jobs.sources.poll_journal_files import JournalPosition, read_file
@@ -144,7 +144,7 @@ def write_log(target: Target, part: LogRange) -> LogDone:
     if segment is None:
         return LogDone(start, end, gone=True)
     records = PlausibleRecords(segment, part, target.bounds)
-    batches = (in_lake(batch, schema) for kept in records for batch in record_batches(segment, kept, of_log))
+    batches = (in_lake(record_batch(segment, kept, of_log), schema) for kept in records)
     name = f"range={start:020d}-{end:020d}"
     drafts = write_files(target, "messages", name, schema, batches, 0 if target.with_bodies else GROUP_ROWS)
     record = segment.buffer[records.last]

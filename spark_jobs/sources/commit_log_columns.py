@@ -1,7 +1,7 @@
 """Records as Arrow columns. A column is built only if a report requests it."""
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +16,6 @@ from spark_jobs.sources.source_options import SourceTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-BATCH_BYTES = 16 * 1024 * 1024
-"""Bodies of one batch, bytes; a single record may have more."""
 
 COLUMN_TYPES = {
     "physical_offset": "long",
@@ -76,29 +73,11 @@ BORN_HOST_AT = 48
 """Where in a record the producer's address is."""
 
 
-def record_batches(segment: Segment, headers: Headers, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The records as batches of the schema's columns, in the log's order."""
-    for chosen in batch_slices(headers.body_length) if "body" in schema.names else (slice(None),):
-        columns = read_columns(segment, headers.part(chosen), schema.names)
-        yield pa.RecordBatch.from_arrays(
-            [
-                column if column.type == kind else column.cast(kind)
-                for column, kind in zip(columns.values(), schema.types, strict=True)
-            ],
-            schema=schema,
-        )
-
-
-def batch_slices(lengths: Longs) -> Iterator[slice]:
-    """Slices of records whose bodies, of these lengths, take about BATCH_BYTES."""
-    ends = np.cumsum(lengths)
-    start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, before + BATCH_BYTES, "right"))
-        stop = min(max(stop, start + 1), len(ends))
-        yield slice(start, stop)
-        start = stop
+def record_batch(segment: Segment, headers: Headers, schema: pa.Schema) -> pa.RecordBatch:
+    """The records as a batch of the schema's columns, in the log's order."""
+    columns = read_columns(segment, headers, schema.names).values()
+    casted = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(casted, schema=schema)
 
 
 def read_columns(segment: Segment, headers: Headers, names: Sequence[str]) -> dict[str, pa.Array]:

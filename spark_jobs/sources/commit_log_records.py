@@ -141,9 +141,10 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> Headers:
         & (last <= stop)
         & (body_at <= last - LENGTHS_SIZE)
     )
-    rear = items(segment.buffer, f"V{REAR.itemsize}")[body_at[:count] - REAR.itemsize].view(REAR)
+    store_at, body_at = store_at[:count], body_at[:count]
+    rear = items(segment.buffer, f"V{REAR.itemsize}")[body_at - REAR.itemsize].view(REAR)
     reconsume_times, prepared_offset, body_length = (rear[name].astype(np.int64) for name in REAR.names or ())
-    topic_at = body_at[:count] + body_length
+    topic_at = body_at + body_length
     count = true_until((body_length >= 0) & (topic_at <= last[:count] - LENGTHS_SIZE))
     two_bytes, is_v1 = segment.numbers(">u2", topic_at[:count]), is_v1[:count]
     topic_length = np.where(is_v1, two_bytes >> 8, two_bytes)
@@ -153,25 +154,9 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> Headers:
     count = true_until((properties_at <= last[:count]) & has_topic)
     properties_length = segment.numbers(">u2", properties_at[:count] - 2)
     count = true_until(properties_at[:count] + properties_length == last[:count])
-    return Headers(
-        at,
-        size,
-        body_crc,
-        queue_id,
-        flag,
-        queue_offset,
-        sys_flag,
-        born_ts,
-        segment.numbers(">i8", store_at[:count]),
-        reconsume_times,
-        prepared_offset,
-        body_at,
-        body_length,
-        topic_at,
-        topic_length,
-        properties_at,
-        properties_length,
-    ).part(slice(count))
+    numbers = (at, size, body_crc, queue_id, flag, queue_offset, sys_flag, born_ts, segment.numbers(">i8", store_at))
+    places = (body_at, body_length, topic_at, topic_length, properties_at, properties_length)
+    return Headers(*numbers, reconsume_times, prepared_offset, *places).part(slice(count))
 
 
 def true_until(values: Bools) -> int:

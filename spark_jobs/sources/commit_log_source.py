@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.sources.commit_log_bounds import Bounds
-from spark_jobs.sources.commit_log_columns import DEFAULT_COLUMNS, TABLE, record_batches
+from spark_jobs.sources.commit_log_columns import DEFAULT_COLUMNS, TABLE, record_batch
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.commit_log_records import RecordWalk
 from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, open_segment, plan_log
@@ -81,11 +81,10 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         schema, left_out = TABLE.arrow(self._columns), Counter[str]()
         parts, size = list[pa.RecordBatch](), 0
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base):
-            for batch in record_batches(segment, bounds.plausible(segment, headers, left_out), schema):
-                parts.append(batch)
-                size += batch.nbytes
-                if size >= BATCH_BYTES:
-                    yield pa.concat_batches(parts)
-                    parts, size = [], 0
+            parts.append(record_batch(segment, bounds.plausible(segment, headers, left_out), schema))
+            size += parts[-1].nbytes
+            if size >= BATCH_BYTES:
+                yield pa.concat_batches(parts)
+                parts, size = [], 0
         if parts:
             yield pa.concat_batches(parts)

@@ -1,7 +1,6 @@
 """Arrow columns against the same records decoded one by one."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +10,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker_core.formats import commit_log_record, consume_queue_unit, message_properties
-from spark_jobs.sources import commit_log_columns
 from spark_jobs.sources.commit_log_columns import (
     COLUMN_TYPES,
     NONE,
     PROPERTIES,
     TABLE,
     as_text,
-    batch_slices,
     read_columns,
     read_properties,
-    record_batches,
+    record_batch,
     slices,
 )
-from spark_jobs.sources.commit_log_records import Segment
 from spark_jobs.sources.consume_queues import SCHEDULE_TOPIC
 from tests.spark_jobs.segments import headers_of, log_of, raw_record, segment_of
 from tests.spark_jobs.stores import make_store, segment_path
@@ -32,17 +28,12 @@ from tests.spark_jobs.stores import make_store, segment_path
 SIZE = 1 << 16
 
 
-def batches_of(segment: Segment, *columns: str) -> list[pa.RecordBatch]:
-    """All records of a segment."""
-    return list(record_batches(segment, headers_of(segment), TABLE.arrow(columns)))
-
-
 @pytest.mark.parametrize("born_host", ["10.1.2.3", "2001:db8::1"])
 def test_every_column_is_what_the_format_reads(tmp_path: Path, born_host: str) -> None:
     written = make_store(tmp_path, 60, born_host=born_host, segment=SIZE)
     data = segment_path(tmp_path, 0).read_bytes()
     segment = segment_of(data[: written.end])
-    rows = [row for batch in batches_of(segment, *COLUMN_TYPES) for row in batch.to_pylist()]
+    rows = record_batch(segment, headers_of(segment), TABLE.arrow(COLUMN_TYPES)).to_pylist()
     assert len(rows) == 60
     for row, (_, _, offset, _) in zip(rows, written.records, strict=True):
         record = commit_log_record.decode(data, offset)
@@ -67,29 +58,6 @@ def test_every_column_is_what_the_format_reads(tmp_path: Path, born_host: str) -
             "properties": record.properties,
             "body": record.body,
         } | {column: properties.get(name) for column, name in PROPERTIES.items()}
-
-
-def test_batches_are_bounded_in_bytes_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
-    segment = segment_of(log_of([{"body": b"x" * 100}] * 20))
-
-    def sizes(column: str) -> list[int]:
-        return [batch.num_rows for batch in batches_of(segment, column)]
-
-    monkeypatch.setattr(commit_log_columns, "BATCH_BYTES", 350)
-    assert sizes("topic") == sizes("properties") == [20]
-    assert sizes("body") == [3] * 6 + [2]
-    monkeypatch.setattr(commit_log_columns, "BATCH_BYTES", 10)
-    assert sizes("body") == [1] * 20
-
-
-@given(st.lists(st.integers(0, 9) | st.integers(0, 1 << 40), max_size=30), st.integers(1, 60))
-def test_the_bodies_of_a_batch_are_as_many_as_fit_or_one(lengths: list[int], most: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit_log_columns, "BATCH_BYTES", most)
-        found = [lengths[part] for part in batch_slices(np.array(lengths, np.int64))]
-    assert [length for part in found for length in part] == lengths
-    assert all(len(part) == 1 or sum(part) <= most for part in found)
-    assert all(sum(part) + after[0] > most for part, after in pairwise(found))
 
 
 TOPICS = [
@@ -124,7 +92,7 @@ def test_topics_are_those_of_the_records_and_each_is_kept_once_where_a_dictionar
     segment = segment_of(log_with_topics(TOPICS))
     expected = [topic.decode("utf-8", "replace") for topic in TOPICS]
     for kind in (pa.string(), pa.dictionary(pa.int32(), pa.string())):
-        (batch,) = record_batches(segment, headers_of(segment), pa.schema([("topic", kind)]))
+        batch = record_batch(segment, headers_of(segment), pa.schema([("topic", kind)]))
         assert batch.column(0).to_pylist() == expected
     names = batch.column(0).dictionary.to_pylist()
     assert len(set(names)) == len(names) == 7
@@ -133,10 +101,8 @@ def test_topics_are_those_of_the_records_and_each_is_kept_once_where_a_dictionar
 def test_no_records_have_columns_too() -> None:
     segment = segment_of(log_with_topics([b"a"]))
     none = headers_of(segment).part(slice(0))
-    names = [name for name in COLUMN_TYPES if name != "body"]
-    (batch,) = record_batches(segment, none, TABLE.arrow(names))
-    assert (batch.num_rows, batch.schema) == (0, TABLE.arrow(names))
-    assert list(record_batches(segment, none, TABLE.arrow(["body", "topic"]))) == []
+    batch = record_batch(segment, none, TABLE.arrow(COLUMN_TYPES))
+    assert (batch.num_rows, batch.schema) == (0, TABLE.arrow(COLUMN_TYPES))
 
 
 def test_the_due_time_of_a_delayed_message_comes_from_its_queue(tmp_path: Path) -> None:

@@ -226,8 +226,7 @@ def walked(data: bytes, start: int = 0, stop: int | None = None, *, until_unwrit
     walk = RecordWalk(segment, start, len(data) if stop is None else stop, until_unwritten=until_unwritten)
     for headers in walk:
         assert 0 < len(headers.at) <= commit_log_records.ROWS
-        total = int(headers.topic_length.sum() + headers.properties_length.sum())
-        assert len(headers.at) == 1 or total <= commit_log_records.SPAN_BYTES
+        assert len(headers.at) == 1 or headers.size.sum() <= commit_log_records.SPAN_BYTES
         for one in map(Headers._make, zip(*(column.tolist() for column in headers), strict=True)):
             topic = data[one.topic_at : one.topic_at + one.topic_length]
             properties = data[one.properties_at : one.properties_at + one.properties_length]

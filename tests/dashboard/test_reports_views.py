@@ -82,7 +82,7 @@ def test_a_run_queued_for_long_asks_for_a_worker(open_page: OpenPage) -> None:
     queued = page.locator('[data-run="6"]')
     expect(queued).to_contain_text(re.compile(r"queued for 3 min.*; no report worker has started it"))
     expect(queued.get_by_role("button", name="Cancel run 6")).to_be_visible()
-    expect(page.locator('[data-panel="spark"]')).to_contain_text("Packages are being installed here; ")
+    expect(page.locator('[data-panel="spark"]')).to_contain_text("Runs wait for Spark: Packages are being")
 
 
 def test_earlier_runs_are_shown_on_request(open_page: OpenPage) -> None:

@@ -180,7 +180,7 @@ function showFiles(row, run) {
 
 /** Says why runs wait for Spark, once for all of them. */
 function showSpark(problem) {
-  setText(spark, serverText(problem));
+  setText(spark, t("Runs wait for Spark: {0}", serverText(problem)));
   spark.hidden = !problem;
 }
 

@@ -207,7 +207,7 @@ def write_journal(target: Target, part: JournalPart) -> JournalDone:
         end, closed = max(end, block.end), block.closes
     name = f"file={part.number:020d}-{part.created_ms:013d}-{part.start:010d}-{end:010d}"
     schema, read = schema_of("polls"), poll_journal_columns.record_batches
-    batches = (in_lake(batch, schema) for batch in read(data, POLL_COLUMNS, start=part.start, stop=end))
+    batches = (in_lake(batch, schema) for batch in read(data, POLL_COLUMNS, start=part.start))
     drafts = write_files(target, "polls", name, schema, batches, GROUP_ROWS)
     return JournalDone(JournalPosition(part.number, part.created_ms, end, closed), drafts, lost, len(data) > end)
 

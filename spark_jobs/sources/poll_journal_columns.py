@@ -65,9 +65,8 @@ def record_batches(
     from_ms: int | None = None,
     to_ms: int | None = None,
     start: int = 0,
-    stop: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of a file whose time is in [from_ms, to_ms), in blocks that end in (start, stop] of the file.
+    """The entries of a file whose time is in [from_ms, to_ms), in blocks that end behind ``start``.
 
     Nothing for what is no journal. Blocks that are wholly outside are passed over.
     """
@@ -77,8 +76,6 @@ def record_batches(
     strings, parts, rows = [""], [], 0
     for block in decode_blocks(data, header):
         strings += block.strings
-        if stop is not None and block.end > stop:
-            break
         if (
             block.end <= start
             or (from_ms is not None and block.max_ms < from_ms)

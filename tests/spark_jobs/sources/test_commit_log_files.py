@@ -6,7 +6,6 @@ import pytest
 
 from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
 from spark_jobs.sources.commit_log_files import (
-    CLOCK_SLACK_MS,
     files_in,
     find_segments,
     local_folder,
@@ -93,6 +92,6 @@ def test_files_of_a_window_by_when_they_begin(
     """In hours. The clock may have been set back by one; some files begin with damage, and one with a clock ahead."""
 
     def ms(hours: float | None) -> int | None:
-        return None if hours is None else round(hours * CLOCK_SLACK_MS)
+        return None if hours is None else round(hours * 3_600_000)
 
     assert files_in(begins, ms, *map(ms, window)) == expected

@@ -101,7 +101,7 @@ def test_a_file_is_read_in_pieces_from_where_the_last_one_ended(tmp_path: Path) 
     data = path.read_bytes()
     ends = block_ends(data)
     pieces = [(0, ends[2]), (ends[2], ends[3]), (ends[3], ends[3]), (ends[3], ends[3] + 7), (ends[3], len(data))]
-    found = [[row["client_id"] for row in rows_of(data, "client_id", start=start, stop=stop)] for start, stop in pieces]
+    found = [[row["client_id"] for row in rows_of(data[:stop], "client_id", start=start)] for start, stop in pieces]
     assert [len(part) for part in found] == [30, 10, 0, 0, 55]
     assert [name for part in found for name in part] == [f"c{number}" for number in range(95)]
 

@@ -17,6 +17,8 @@ from spark_jobs.spark.session import current_java_home
 
 PATIENCE_S = 120
 EXECUTOR = "CoarseGrainedExecutorBackend"
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For queries that are small and many: to compile them takes longer than to run them."""
 
 
 class SparkCluster:
@@ -29,7 +31,8 @@ class SparkCluster:
         self._said: dict[str, list[str]] = {}
         conf = folder / "conf"
         conf.mkdir(parents=True)
-        (conf / "spark-defaults.conf").write_text("spark.executor.memory 512m\nspark.task.maxFailures 8\n")
+        options = INTERPRETED | {"spark.executor.memory": "512m", "spark.task.maxFailures": "8"}
+        (conf / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in options.items()))
         self.environment = {
             "JAVA_HOME": str(find_java_home(current_java_home(), folder)),
             "SPARK_CONF_DIR": str(conf),
@@ -93,11 +96,6 @@ class SparkCluster:
             "spark.ui.enabled=false",
             "--conf",
             f"spark.connect.authenticate.token={token}",
-            # Its queries are small: to compile them takes longer than to run them.
-            "--conf",
-            "spark.sql.codegen.wholeStage=false",
-            "--conf",
-            "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark-internal",
             until="Spark Connect server started",
         )

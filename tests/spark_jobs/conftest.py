@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import JAVA_OPTIONS
 from tests.fakes import golden_store
 from tests.fakes.redis_server import redis_server
+from tests.fakes.spark_cluster import INTERPRETED
 from tests.spark_jobs import driven as driven_store
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def short_lived_java() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A real Spark on two cores. Its queries are small and many: to compile them takes longer than to run them.
+    """A real Spark on two cores.
 
     Adaptive execution would plan each query again after each of its shuffles, though all of them have one partition.
     """
@@ -46,8 +47,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(name, options.replace("-XX:TieredStopAtLevel=1", ""))  # this one Java runs for minutes
         session = get_session("local[2]", tmp_path_factory.mktemp("spark"))
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
     session.conf.set("spark.sql.adaptive.enabled", "false")
     session.conf.set("spark.sql.shuffle.partitions", "1")
     yield session

@@ -1,7 +1,6 @@
-"""A report on a standalone Spark cluster, a master and two workers as processes of their own, that lose what they may.
+"""A report on a standalone Spark cluster, a master and a worker as processes of their own, that lose what they may.
 
-`make test` runs the first two tests, `make torture` all of them: about 30 and 40 s on two idle cores, most of it the
-starts of Javas.
+`make test` runs the first two tests, `make torture` all of them. Most of their time is that of starting Javas.
 """
 
 import os
@@ -36,7 +35,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     try:
         made.start_master()
         made.start_worker("one")
-        made.start_worker("two")
         yield made
     finally:
         made.kill_all()
@@ -88,28 +86,20 @@ def run(
     return run
 
 
-def kill_executor(cluster: SparkCluster) -> None:
-    """One of them; the other goes on."""
-    executors = cluster.executors("one") or cluster.executors("two")
-    os.kill(executors[0], signal.SIGKILL)
-
-
 @pytest.mark.slow
-def test_the_result_is_the_one_without_a_cluster(
-    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
-) -> None:
+def test_the_result_is_the_one_without_a_cluster(run: Any, expected: Any, tmp_path: Path) -> None:
     watching = Watching()
     assert run(watching)["done"]["messages"] == RECORDS * len(BROKERS)
     assert tables_of(tmp_path / "run") == expected
     assert watching.steps == sorted(watching.steps)
-    cluster.wait_for_executors("one", "two")
 
 
 @pytest.mark.slow
 def test_an_executor_that_dies_in_the_middle_changes_nothing(
     run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
 ) -> None:
-    watching = Watching(lambda: kill_executor(cluster))
+    """The worker starts another one."""
+    watching = Watching(lambda: os.kill(cluster.executors("one")[0], signal.SIGKILL))
     answer = run(watching)
     assert watching.is_done
     assert answer["done"]["messages"] == RECORDS * len(BROKERS)
@@ -133,6 +123,9 @@ def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_who
 def test_a_machine_that_dies_in_the_middle_changes_nothing(
     run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
 ) -> None:
+    cluster.start_worker("two")
+    assert "done" in run(Watching()), "now there is a session"
+    cluster.wait_for_executors("one", "two")
     watching = Watching(lambda: cluster.kill("two"))
     answer = run(watching)
     assert watching.is_done

@@ -47,6 +47,17 @@ class JavaError(UnknownException):
         return self._text
 
 
+LOST = "Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)"
+STOPPED = "An error occurred while calling None.Session.\n: java.lang.IllegalStateException: Stopped.\n\tat x"
+NETWORK = "AWS Error NETWORK_CONNECTION during GetObject operation"
+OTHER_PYTHON = "Python in worker has different version: 3.9 than that in driver: 3.11"
+NO_SESSION = "[INVALID_HANDLE.SESSION_NOT_FOUND] gone"
+
+
+def refused(text: str, status: grpc.StatusCode) -> SparkConnectGrpcException:
+    return SparkConnectGrpcException(text, grpc_status_code=status)
+
+
 @pytest.mark.parametrize(
     ("error", "said", "passing"),
     [
@@ -54,88 +65,69 @@ class JavaError(UnknownException):
         (NotAStoreError("No log."), "No log.", False),
         (JavaError(IN_A_TASK.format("NotAStoreError")), "It is said here.", False),
         (JavaError(IN_A_TASK.format("PassingError")), "It is said here.", True),
-        (JavaError(TRACEBACK), "ValueError: buffer too small (the run's log has the rest)", False),
-        (
-            JavaError("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore"),
-            "JavaError: Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited) "
-            "(the run's log has the rest)",
-            True,
-        ),
-        (
-            JavaError(
-                "An error occurred while calling None.Session.\n: java.lang.IllegalStateException: Stopped.\n\tat x"
-            ),
-            "java.lang.IllegalStateException: Stopped. (the run's log has the rest)",
-            True,
-        ),
+        (LakeError(f"x cannot be read: {UNREACHABLE}."), f"x cannot be read: {UNREACHABLE}.", True),
+        (LakeError("x: Generic S3 error: no bucket."), "x: Generic S3 error: no bucket.", False),
         (
             OSError(errno.ENOSPC, "No space left on device", "/data/x"),
             "There is no space left on the disk; nothing of the result was kept.",
             False,
         ),
-        (LakeError(f"x cannot be read: {UNREACHABLE}."), f"x cannot be read: {UNREACHABLE}.", True),
         (
-            LakeError("x cannot be read: Generic S3 error: no bucket."),
-            "x cannot be read: Generic S3 error: no bucket.",
-            False,
-        ),
-        (OSError("AWS Error SLOW_DOWN: wait"), "OSError: AWS Error SLOW_DOWN: wait (the run's log has the rest)", True),
-        (OSError("AWS Error ACCESS_DENIED"), "OSError: AWS Error ACCESS_DENIED (the run's log has the rest)", False),
-        (
-            JavaError(TRACEBACK.replace("buffer too small", "AWS Error NETWORK_CONNECTION during GetObject operation")),
-            "ValueError: AWS Error NETWORK_CONNECTION during GetObject operation (the run's log has the rest)",
-            True,
-        ),
-        (
-            PermissionError(errno.EACCES, "Permission denied", "/data/x"),
-            "PermissionError: [Errno 13] Permission denied: '/data/x' (the run's log has the rest)",
-            False,
-        ),
-        (
-            RuntimeError("Python in worker has different version: 3.9 than that in driver: 3.11"),
+            RuntimeError(OTHER_PYTHON),
             "The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "
             "minor version that all of its machines have.",
             False,
         ),
         (
-            PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}),
-            "PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number. "
-            "(the run's log has the rest)",
-            True,
-        ),
-        (
-            Py4JNetworkError("Answer from Java side is empty"),
-            "Py4JNetworkError: Answer from Java side is empty (the run's log has the rest)",
-            True,
-        ),
-        (
-            SparkConnectGrpcException("<_MultiThreadedRendezvous", grpc_status_code=grpc.StatusCode.UNAVAILABLE),
+            refused("<_MultiThreadedRendezvous", grpc.StatusCode.UNAVAILABLE),
             "The Spark server does not answer. With use_ssl=true, or with a token and another host than localhost, it "
             "has to speak TLS.",
             True,
         ),
         (
-            SparkConnectGrpcException("no", grpc_status_code=grpc.StatusCode.UNAUTHENTICATED),
+            refused("no", grpc.StatusCode.UNAUTHENTICATED),
             "The Spark server refuses the token, or requires one. Set it with the parameter token of "
             "GLASSMQ_SPARK_MASTER, or with SPARK_CONNECT_AUTHENTICATE_TOKEN.",
             False,
-        ),
-        (
-            SparkConnectGrpcException("[INVALID_HANDLE.SESSION_NOT_FOUND] gone\nmore"),
-            "SparkConnectGrpcException: [INVALID_HANDLE.SESSION_NOT_FOUND] gone (the run's log has the rest)",
-            True,
         ),
         (
             ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
             "Spark's Java has ended or does not answer: Connection refused.",
             True,
         ),
-        (ValueError("first line\nsecond line"), "ValueError: first line (the run's log has the rest)", False),
-        (KeyError(), "KeyError: KeyError() (the run's log has the rest)", False),
     ],
 )
 def test_failures_have_a_sentence_and_may_be_passing(error: Exception, said: str, passing: bool) -> None:
     assert (sentence(error), is_passing(error)) == (said, passing)
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "passing"),
+    [
+        (JavaError(TRACEBACK), "ValueError: buffer too small", False),
+        (JavaError(TRACEBACK.replace("buffer too small", NETWORK)), f"ValueError: {NETWORK}", True),
+        (JavaError(f"{LOST}\nmore"), f"JavaError: {LOST}", True),
+        (JavaError(STOPPED), "java.lang.IllegalStateException: Stopped.", True),
+        (OSError("AWS Error SLOW_DOWN: wait"), "OSError: AWS Error SLOW_DOWN: wait", True),
+        (OSError("AWS Error ACCESS_DENIED"), "OSError: AWS Error ACCESS_DENIED", False),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/data/x"),
+            "PermissionError: [Errno 13] Permission denied: '/data/x'",
+            False,
+        ),
+        (
+            PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}),
+            "PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            True,
+        ),
+        (Py4JNetworkError("Java's answer is empty"), "Py4JNetworkError: Java's answer is empty", True),
+        (SparkConnectGrpcException(f"{NO_SESSION}\nmore"), f"SparkConnectGrpcException: {NO_SESSION}", True),
+        (ValueError("first line\nsecond line"), "ValueError: first line", False),
+        (KeyError(), "KeyError: KeyError()", False),
+    ],
+)
+def test_other_failures_are_named(error: Exception, what: str, passing: bool) -> None:
+    assert (sentence(error), is_passing(error)) == (f"{what} (the run's log has the rest)", passing)
 
 
 def test_an_error_of_spark_after_ctrl_c_is_an_interruption() -> None:

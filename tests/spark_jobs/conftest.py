@@ -43,10 +43,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """
     from spark_jobs.spark.session import get_session, stop_session
 
-    name, options = JAVA_OPTIONS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(name, options.replace("-XX:TieredStopAtLevel=1", ""))  # this one Java runs for minutes
-        session = get_session("local[2]", tmp_path_factory.mktemp("spark"))
+        patch.setenv(*JAVA_OPTIONS)
+        session = get_session("local[2]", tmp_path_factory.mktemp("spark"), reads_little=True)
     for name, value in INTERPRETED.items():
         session.conf.set(name, value)
     session.conf.set("spark.sql.adaptive.enabled", "false")

@@ -24,14 +24,14 @@ from spark_jobs.reports.steps import about
 from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.consume_queues import unknown_queues
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
-from spark_jobs.spark.at_once import AT_ONCE
+from spark_jobs.spark.at_once import run_at_once
 
 StartSpark = Callable[[bool], AbstractContextManager[SparkSession]]
 """Starts Spark, unless it has started; the argument says whether little is read (``get_session``)."""
 SCAN_FROM, SCAN_TO = 5, 80
 """The part of a run in which the facts are computed, in percent."""
-FEW_FACTS, FEW_ROWS = 500_000, 50_000
-"""Up to so many facts are processed by one task; up to so many are collected and become a table of their own."""
+FEW_FACTS = 50_000
+"""Up to so many facts are collected, and become a table of one partition."""
 
 
 def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], progress: Progress) -> dict[str, Any]:
@@ -58,19 +58,18 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
         stack.callback(inputs.forget)
 
         def read_part(facts: dict[str, DataFrame], part: int, parts: int) -> dict[str, DataFrame]:
-            return stack.enter_context(read_facts(facts, progress, part, parts, inputs.are_few))
+            return stack.enter_context(read_facts(facts, progress, part, parts))
 
         wanted = inputs.of(job.report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
-        facts = stack.enter_context(read_facts(report.facts(wanted), progress, from_few=inputs.are_few))
+        facts = stack.enter_context(read_facts(report.facts(wanted), progress))
         sources = describe(stores, facts)
         laps.end("read")
-        # If the facts are too many to collect, tables may be long, and Java has room for only one at a time.
-        most = 1 if any(rows.is_cached for rows in facts.values()) else AT_ONCE
+        are_few = not any(rows.is_cached for rows in facts.values())
         facts = {name: about(rows, job.topic, job.consumer_group) for name, rows in facts.items()}
         step_ms = step_of(parts[0], span_of(sources))
-        result = compute(report, facts, parts[0], step_ms, len(stores), lambda doing: progress(SCAN_TO, doing), most)
+        result = compute(report, facts, parts[0], step_ms, len(stores), lambda doing: progress(SCAN_TO, doing), are_few)
         progress(95, "comparing")
-        before = compute_before(report, facts, parts[1], len(stores)) if job.compare else None
+        before = compute_before(report, facts, parts[1], len(stores), are_few) if job.compare else None
         laps.end("make_tables")
     for total in (result.total, *([before.total] if before else [])):
         total |= dict.fromkeys(unknown(report, stores))
@@ -175,50 +174,42 @@ def headlines(report: Report, total: dict[str, Any], previous: dict[str, Any] | 
 
 @contextmanager
 def read_facts(
-    facts: dict[str, DataFrame], progress: Progress, part: int = 0, parts: int = 1, from_few: bool = False
+    facts: dict[str, DataFrame], progress: Progress, part: int = 0, parts: int = 1
 ) -> Iterator[dict[str, DataFrame]]:
     """Have Spark compute the facts once. They are cached until the context ends.
 
-    Up to FEW_ROWS facts are collected and become a new table. A cached table would keep its plan, and the plan of a
-    report with several steps grows with each step until planning takes longer than reading. Up to FEW_FACTS facts are
-    put into one partition, so that each table is a single task. ``from_few``: the input is so small that it is read
-    again, and not cached, if the facts are many. ``part`` of ``parts``: the position of these facts in the whole run.
+    Up to FEW_FACTS facts are collected and become a new table, so that each later query is a single task. A cached
+    table would keep its plan, and the plan of a report with several steps grows with each step until planning takes
+    longer than reading. ``part`` of ``parts``: the position of these facts in the whole run.
     """
-    cached: list[DataFrame] = []
     ready = {}
     try:
-        if not from_few or len(facts) > 1:  # one may be computed from another
-            cached += [rows.persist() for rows in facts.values()]
+        for rows in facts.values():
+            rows.persist()
         for index, (name, rows) in enumerate(facts.items()):
             begin, until = (
                 SCAN_FROM + (SCAN_TO - SCAN_FROM) * (part * len(facts) + done) // (parts * len(facts))
                 for done in (index, index + 1)
             )
             progress(begin, f"reading: {name.replace('_', ' ')}", until)
-            table = as_table(rows)
-            if table is None:
-                table = rows.coalesce(1).persist() if rows.count() <= FEW_FACTS else rows.persist()
-            cached.append(table)
-            ready[name] = table
+            found = rows.limit(FEW_FACTS + 1).toArrow()
+            are_few = found.num_rows <= FEW_FACTS
+            ready[name] = rows.sparkSession.createDataFrame(found, rows.schema).coalesce(1) if are_few else rows
         yield ready
     finally:
         with suppress(Exception):  # a session whose Java is gone has no cache
-            for rows in cached:
+            for rows in facts.values():
                 rows.unpersist()
-
-
-def as_table(rows: DataFrame) -> DataFrame | None:
-    """The rows as a table without a plan, in one partition; None if there are more than FEW_ROWS."""
-    table = rows.limit(FEW_ROWS + 1).toArrow()
-    return None if table.num_rows > FEW_ROWS else rows.sparkSession.createDataFrame(table, rows.schema).coalesce(1)
 
 
 def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list[dict[str, Any]]:
     """What was read of each store: of its log if the report reads logs, of its lake and its poll journal if any."""
     segments: dict[str, dict[int, dict[str, Any]]] = {store.broker: {} for store in stores}
+    queues: list[dict[str, Any]] = []
     if "stored" in facts:
+        stored = facts["stored"]
         ends = sums(
-            facts["stored"],
+            stored,
             "broker",
             "segment",
             messages="sum(messages)",
@@ -227,9 +218,13 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
             from_ms="min(minute_ts)",
             to_ms=f"max(minute_ts) + {MINUTE_MS}",
         )
-        for row in ends.collect():
-            segments[row["broker"]][row["segment"]] = row.asDict()
-    unknown, sources = unknown_of(stores, facts), []
+        keys = [name for name in ("broker", "topic", "queue_id") if name in stored.columns]
+        counts = sums(stored, *keys, messages="sum(messages)")
+        of_segments, of_queues = run_at_once(stored.sparkSession, [ends.toArrow, counts.toArrow])
+        for row in of_segments.to_pylist():
+            segments[row["broker"]][row["segment"]] = row
+        queues = of_queues.to_pylist()
+    sources = []
     for store in stores:
         source: dict[str, Any] = {"broker": store.broker, "store": str(store.store)}
         of_store = segments[store.broker]
@@ -241,7 +236,7 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
             source |= log_described(store.plan, list(of_store.values()))
             if store.lake is not None:
                 source = log_with_lake(source, store.lake, of_lake["messages"], of_lake["bytes"])
-            source |= unknown[store.broker]
+            source |= unknown_in(store, queues)
         if store.lake is not None:
             source["lake"] = lake_described(store.lake, store.plan, store.store, of_lake["messages"])
         if store.journal is not None:
@@ -252,20 +247,15 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
     return sources
 
 
-def unknown_of(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> dict[str, dict[str, Any]]:
-    """By broker: how many messages are in topics and queues that it does not have, and which have the fewest."""
-    rows, found = [], dict[str, dict[str, Any]]()
-    if "stored" in facts:
-        keys = [name for name in ("broker", "topic", "queue_id") if name in facts["stored"].columns]
-        rows = sums(facts["stored"], *keys, messages="sum(messages)").toArrow().to_pylist()
-    for store in stores:
-        of_store = (
-            (row["topic"], row.get("queue_id"), row["messages"]) for row in rows if row["broker"] == store.broker
-        )
-        unknown = unknown_queues(store.store, of_store)
-        names = [f"{name} ({messages:,})" for name, messages in unknown.items()]
-        found[store.broker] = {"unknown_messages": sum(unknown.values()), "unknown_queues": names}
-    return found
+def unknown_in(store: StoreInputs, queues: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many messages are in topics and queues that the broker does not have, and which of these have the fewest.
+
+    ``queues``: the number of ``messages`` by ``broker``, ``topic`` and, where it is known, ``queue_id``.
+    """
+    counts = ((row["topic"], row.get("queue_id"), row["messages"]) for row in queues if row["broker"] == store.broker)
+    unknown = unknown_queues(store.store, counts)
+    names = [f"{name} ({messages:,})" for name, messages in unknown.items()]
+    return {"unknown_messages": sum(unknown.values()), "unknown_queues": names}
 
 
 def journal_described(journal: JournalSurvey) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.job import Period
 from spark_jobs.reports.shape import ALL_BROKERS, LEFT_OUT, Report, Table
+from spark_jobs.reports.spreads import sums
 from spark_jobs.reports.steps import MINUTE_MS, coarser, in_window, step_for
 from spark_jobs.spark.at_once import AT_ONCE, run_at_once
 
@@ -44,43 +46,52 @@ def compute(
     step_ms: int,
     brokers: int,
     doing: Callable[[str], None],
-    most: int = AT_ONCE,
+    are_few: bool = True,
 ) -> Result:
-    """All tables and totals of one period, from the facts of ``brokers`` brokers; ``most`` tables at a time.
+    """All tables and totals of one period, from the facts of ``brokers`` brokers.
 
-    ``doing`` is called by several threads.
+    Tables of many facts may be long, and Java has room for only one at a time. ``doing`` is called by several threads.
     """
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
 
     def rows_of(name: str) -> pa.Table:
         doing(f"making {name}")
         table = report.tables[name]
-        return _rows_of(table, coarser(inside[table.of], step_ms), brokers).limit(MOST_ROWS + 1).toArrow()
+        return _rows_of(table, coarser(inside[table.of], step_ms), brokers, are_few)
 
     queries: list[Callable[[], Any]] = [partial(rows_of, name) for name in report.tables]
     queries += [partial(total, report, inside), partial(left_out, inside)]
-    *found, whole, missing = run_at_once(next(iter(facts.values())).sparkSession, queries, most)
+    session = next(iter(facts.values())).sparkSession
+    *found, whole, missing = run_at_once(session, queries, AT_ONCE if are_few else 1)
     tables = dict(zip(report.tables, found, strict=True))
     cut = [name for name, rows in tables.items() if rows.num_rows > MOST_ROWS]
     return Result(tables | {name: tables[name].slice(0, MOST_ROWS) for name in cut}, whole, missing, step_ms, cut)
 
 
-def compute_before(report: Report, facts: Facts, period: Period, brokers: int) -> Before:
+def compute_before(report: Report, facts: Facts, period: Period, brokers: int, are_few: bool = True) -> Before:
     """The figures of the period before. Nothing else is compared."""
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
     first = next(iter(report.tables.values()))
-    rows = _rows_of(first, inside[first.of], brokers).limit(MOST_ROWS).toArrow()
+    rows = _rows_of(first, inside[first.of], brokers, are_few).slice(0, MOST_ROWS)
     return Before(period, total(report, inside), rows)
 
 
-def _rows_of(table: Table, facts: DataFrame, brokers: int) -> DataFrame:
-    """The table's sorted rows: first those of all brokers together, then by time, and the worst first."""
+def _rows_of(table: Table, facts: DataFrame, brokers: int, are_few: bool) -> pa.Table:
+    """The table's sorted rows: first those of all brokers together, then by time, and the worst first.
+
+    A table of few facts is short, so Spark need not cut it. To plan a sort takes Spark longer than to compute the rows.
+    """
     if table.across and brokers > 1:
         facts = facts.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))
     rows = table.make(facts)
-    first = [F.col(name) for name in ("day_ts", "minute_ts") if name in rows.columns]
-    first += [F.desc_nulls_last(table.worst)] if table.worst else []
-    return rows.orderBy(F.col("broker") != ALL_BROKERS, *first, *rows.columns)
+    order = [name for name in ("day_ts", "minute_ts", table.worst, *rows.columns) if name in rows.columns]
+    if not are_few:
+        ascending = [name != table.worst for name in order]
+        rows = rows.orderBy(F.col("broker") != ALL_BROKERS, *order, ascending=[True, *ascending]).limit(MOST_ROWS + 1)
+    found = rows.toArrow()
+    keys = [("of_one", "ascending"), *((name, "descending" if name == table.worst else "ascending") for name in order)]
+    of_one = pc.not_equal(found["broker"], ALL_BROKERS)
+    return found.append_column("of_one", of_one).sort_by(keys).drop_columns("of_one")
 
 
 def step_of(period: Period, known: Period) -> int:
@@ -103,9 +114,5 @@ def left_out(facts: Facts) -> list[dict[str, Any]]:
     """What the facts left out: ``reason``, ``count`` and the reason as ``text``."""
     if "left_out" not in facts:
         return []
-    rows = facts["left_out"].groupBy("reason").agg(F.sum("count").alias("count")).orderBy("reason").collect()
-    return [
-        {"reason": row["reason"], "count": row["count"], "text": LEFT_OUT[row["reason"]]}
-        for row in rows
-        if row["count"]
-    ]
+    counts = sums(facts["left_out"], "reason", count="sum(count)").toArrow().sort_by("reason").to_pylist()
+    return [part | {"text": LEFT_OUT[part["reason"]]} for part in counts if part["count"]]

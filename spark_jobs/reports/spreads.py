@@ -12,7 +12,7 @@ from spark_jobs.reports.shape import FiguresOf, Table
 
 def sums(facts: DataFrame, *keys: str, **sql: str) -> DataFrame:
     """A row for each value of the keys. ``sql``: each further column as an aggregate in SQL."""
-    return facts.groupBy(*keys).agg(*(F.expr(aggregate).alias(name) for name, aggregate in sql.items()))
+    return facts.groupBy(*keys).agg(*(F.expr(f"{aggregate} AS `{name}`") for name, aggregate in sql.items()))
 
 
 def totals(**sql: str) -> FiguresOf:

@@ -176,8 +176,8 @@ def test_many_facts_give_the_same_figures_one_table_at_a_time(
         return run_at_once(session, queries, most)
 
     monkeypatch.setattr(report_result, "run_at_once", counted)
-    for few, most in ((1, 1), (report_run.FEW_ROWS, AT_ONCE)):
-        monkeypatch.setattr(report_run, "FEW_ROWS", few)
+    for few, most in ((1, 1), (report_run.FEW_FACTS, AT_ONCE)):
+        monkeypatch.setattr(report_run, "FEW_FACTS", few)
         summary = run(spark, driven, tmp_path / f"{few}", "empty_polls")
         expected = finished_report("empty_polls", driven).summary
         assert (summary["total"], summary["rows"], at_a_time.pop()) == (expected["total"], expected["rows"], most)

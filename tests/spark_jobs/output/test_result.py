@@ -67,9 +67,10 @@ def test_the_result_of_a_period_and_of_the_one_before(facts: "dict[str, DataFram
     assert (before.total, before.rows.to_pylist()) == ({"messages": 3}, [{"broker": "x", "topic": "a", "messages": 3}])
 
 
-def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[str, DataFrame]") -> None:
+@pytest.mark.parametrize("are_few", [True, False])
+def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[str, DataFrame]", are_few: bool) -> None:
     several = facts | {"facts": facts["facts"].unionAll(facts["facts"].withColumn("broker", F.lit("y")))}
-    result = compute(REPORT, several, OPEN, MINUTE_MS, 2, lambda doing: None)
+    result = compute(REPORT, several, OPEN, MINUTE_MS, 2, lambda doing: None, are_few)
     assert [tuple(row.values()) for row in result.tables["by_topic"].to_pylist()] == [
         ("*", "b", 8),
         ("*", "a", 6),
@@ -83,9 +84,9 @@ def test_several_brokers_have_rows_of_their_own_and_rows_together(facts: "dict[s
 
 def test_a_table_that_is_too_long_is_cut(facts: "dict[str, DataFrame]", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_result, "MOST_ROWS", 2)
-    found = compute(REPORT, facts, OPEN, MINUTE_MS, 1, lambda doing: None)
+    found = compute(REPORT, facts, OPEN, MINUTE_MS, 1, lambda doing: None, are_few=False)
     assert found.cut == ["by_minute"]
-    assert found.tables["by_minute"].num_rows == 2
+    assert found.tables["by_minute"]["minute_ts"].to_pylist() == [0, MINUTE_MS]
 
 
 @pytest.mark.parametrize(
@@ -107,5 +108,6 @@ def test_rows_come_by_time_and_then_with_the_worst_first(facts: "dict[str, DataF
     days = Table(
         "facts", lambda facts: facts.selectExpr("broker", "minute_ts div 120000 AS day_ts", "messages"), "messages"
     )
-    found = compute(REPORT._replace(tables={"days": days}), facts, OPEN, MINUTE_MS, 1, lambda doing: None)
-    assert found.tables["days"]["messages"].to_pylist() == [2, 1, 4]
+    for are_few in (True, False):
+        found = compute(REPORT._replace(tables={"days": days}), facts, OPEN, MINUTE_MS, 1, lambda doing: None, are_few)
+        assert found.tables["days"]["messages"].to_pylist() == [2, 1, 4]

@@ -27,8 +27,8 @@ from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, sur
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
 
-FEW_ROWS, FEW_RANGES = 200_000, 2
-"""Up to so many rows of journals and lakes, and ranges of a log, are read once and cached for all parts of a report."""
+FEW_ROWS = 200_000
+"""Up to so many rows of journals and lakes are read once and cached for all parts of a report."""
 
 MOST_LOOKED_UP = 10_000
 """Messages before a window whose store times are looked up one by one."""
@@ -44,14 +44,12 @@ class StoreInputs:
 
     def __init__(
         self,
-        spark: SparkSession,
         broker: str,
         store: Path,
         report: Report,
         lake: Lake | None = None,
         window: Window = (None, None),
     ) -> None:
-        self._spark = spark
         self.broker = broker
         self.store = store
         self.lake = lake
@@ -79,53 +77,47 @@ class StoreInputs:
             return [(end.topic, end.queue_id, end.end_offset) for end in consume_queue_ends(self.store)]
         return self._tables[name]
 
-    @property
-    def lake_rows(self) -> int:
-        """The rows of the lake's files that are read."""
-        files = [*self.lake.messages, *self.lake.polls] if self.lake else []
-        return sum(file.rows for file in files_in(files, *self.window))
-
-    def messages(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> DataFrame:
-        """The log's records, and those of the lake that were stored in [from_ms, to_ms)."""
+    def messages(self, spark: SparkSession, columns: tuple[str, ...], window: Window) -> DataFrame:
+        """The log's records, and those of the lake that were stored in the window."""
         plan = self.plan
         if plan is None or not columns:
-            return self._nothing(commit_log_source.pruned(*columns or ("topic",)))
+            return self._nothing(spark, commit_log_source.pruned(*columns or ("topic",)))
         if self.lake is None:
-            return self._log(plan, columns)
+            return self._log(spark, plan, columns)
         others = [name for name in columns if name != "segment"]
-        of_lake = lake_messages(self._spark, self.lake, others, from_ms, to_ms).select(
+        of_lake = lake_messages(spark, self.lake, others, *window).select(
             *(F.lit(LAKE_SEGMENT).cast("long").alias(name) if name == "segment" else name for name in columns)
         )
-        return of_lake.unionAll(self._log(plan, columns)) if plan.ranges else of_lake
+        return of_lake.unionAll(self._log(spark, plan, columns)) if plan.ranges else of_lake
 
-    def _log(self, plan: LogPlan, columns: tuple[str, ...]) -> DataFrame:
+    def _log(self, spark: SparkSession, plan: LogPlan, columns: tuple[str, ...]) -> DataFrame:
         return (
-            self._spark.read.format(commit_log_source.FORMAT)
+            spark.read.format(commit_log_source.FORMAT)
             .schema(commit_log_source.pruned(*columns))
-            .option("split_bytes", str(share(plan.end - plan.start, parallelism(self._spark))))
+            .option("split_bytes", str(share(plan.end - plan.start, parallelism(spark))))
             .option("start", str(plan.start))
             .option("end", str(plan.end))
             .load(plan.store)
         )
 
-    def polls(self, columns: tuple[str, ...], from_ms: int | None, to_ms: int | None) -> DataFrame:
-        """The entries of journal and lake that were written in [from_ms, to_ms)."""
+    def polls(self, spark: SparkSession, columns: tuple[str, ...], window: Window) -> DataFrame:
+        """The entries of journal and lake that were written in the window."""
         if self.journal is None or not columns or not self.journal.files:
-            return self._nothing(poll_journal_source.pruned(*columns or ("topic",)))
-        reader = self._spark.read.format(poll_journal_source.FORMAT).schema(poll_journal_source.pruned(*columns))
+            return self._nothing(spark, poll_journal_source.pruned(*columns or ("topic",)))
+        reader = spark.read.format(poll_journal_source.FORMAT).schema(poll_journal_source.pruned(*columns))
         if self.lake is not None and self.lake.journal is not None:
             reader = reader.option("after", json.dumps(self.lake.journal))
-        for name, bound in (("from_ms", from_ms), ("to_ms", to_ms)):
+        for name, bound in zip(("from_ms", "to_ms"), window, strict=True):
             if bound is not None:
                 reader = reader.option(name, str(bound))
         tail = reader.load(str(self.store))
         if self.lake is None:
             return tail
-        return lake_polls(self._spark, self.lake, columns, from_ms, to_ms).unionAll(tail)
+        return lake_polls(spark, self.lake, columns, *window).unionAll(tail)
 
-    def _nothing(self, schema: str) -> DataFrame:
+    def _nothing(self, spark: SparkSession, schema: str) -> DataFrame:
         """A table without rows. From the limit Spark knows that everything computed from it is empty."""
-        return small_table(self._spark, (), schema).limit(0)
+        return small_table(spark, (), schema).limit(0)
 
 
 def reads_little(job: Job) -> bool:
@@ -176,13 +168,11 @@ class RunInputs:
     def are_few(self) -> bool:
         """Whether there is so little to read that planning and distributing takes longer than reading."""
         ranges = [part for store in self.stores if store.plan for part in store.plan.ranges]
-        of_lakes = sum(store.lake_rows for store in self.stores)
-        of_journals = sum(store.journal.entries for store in self.stores if store.journal)
-        return (
-            len(ranges) <= FEW_RANGES * len(self.stores)
-            and sum(part.stop - part.start for part in ranges) <= SMALLEST_SHARE
-            and of_lakes + of_journals <= FEW_ROWS
-        )
+        rows = sum(store.journal.entries for store in self.stores if store.journal)
+        for store in self.stores:
+            files = [*store.lake.messages, *store.lake.polls] if store.lake else []
+            rows += sum(file.rows for file in files_in(files, *store.window))
+        return sum(part.stop - part.start for part in ranges) <= SMALLEST_SHARE and rows <= FEW_ROWS
 
     def of(self, name: str) -> Inputs:
         """The inputs of the constructor's report, or of a part of that report, which reads no other columns."""
@@ -216,8 +206,8 @@ class RunInputs:
     def _rows(self, report: Report, window: Window) -> tuple[DataFrame, DataFrame]:
         """(messages, polls) as the report asks for them."""
         return (
-            self._union(lambda store: store.messages(report.reads, *window)),
-            self._union(lambda store: store.polls(report.polls, *window)),
+            self._union(lambda store: store.messages(self._spark, report.reads, window)),
+            self._union(lambda store: store.polls(self._spark, report.polls, window)),
         )
 
     def _union(self, rows_of: Callable[[StoreInputs], DataFrame]) -> DataFrame:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from broker_core.version import VERSION
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.inputs import RunInputs, StoreInputs, log_described, reads_little, window_read
-from spark_jobs.job import MINUTE_MS, NO_JOURNAL, PARAMETERS, Job, Period, Progress, periods
+from spark_jobs.job import MINUTE_MS, PARAMETERS, Job, Period, Progress, periods
 from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_described, lake_for, log_with_lake
 from spark_jobs.output.charts import kind_of
 from spark_jobs.output.files import write_folder
 from spark_jobs.output.notes import notes_of_run
-from spark_jobs.output.result import Before, Result, compute, compute_before, step_of
+from spark_jobs.output.result import Result, compute, step_of
 from spark_jobs.output.words import words
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import Report
@@ -23,7 +25,7 @@ from spark_jobs.reports.spreads import sums
 from spark_jobs.reports.steps import about
 from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.consume_queues import unknown_queues
-from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
+from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files
 from spark_jobs.spark.at_once import run_at_once
 
 StartSpark = Callable[[bool], AbstractContextManager[SparkSession]]
@@ -40,44 +42,53 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
     NotAStoreError, WindowError, LakeError, KeyError for an unknown report.
     """
     report, parts, laps = load(job.report), periods(job), Laps(now)
-    if not report.reads and (summary := without_journal(job, report, laps)) is not None:
-        return summary
+    lakes, notes, is_something = [], [], bool(report.reads)
+    for broker, path in job.stores:
+        find_segments(path)
+        lake, problems = lake_for(broker, path, job.lakes, job.needs_lake)
+        is_something = is_something or bool(find_files(path)[0] or (lake is not None and lake.polls))
+        lakes.append(lake)
+        notes += problems
+    bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
+    needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
+    before: Result | None = None
     with ExitStack() as stack:
-        spark = stack.enter_context(start_spark(reads_little(job)))
+        spark = stack.enter_context(start_spark(reads_little(job))) if is_something else None
         laps.end("start_spark")
         progress(1, "looking at what is stored")
-        bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
-        needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
-        stores, lake_problems = [], []
-        for broker, path in job.stores:
-            lake, problems = lake_for(broker, path, job.lakes, job.needs_lake)
-            lake_problems += problems
-            stores.append(StoreInputs(spark, broker, path, report, lake, needed))
-        now_ms = int(laps.started.timestamp() * 1000)
-        inputs = RunInputs(spark, stores, job.report, bounds, parts[0].to_ms, now_ms)
-        stack.callback(inputs.forget)
+        stores = [StoreInputs(*store, report, lake, needed) for store, lake in zip(job.stores, lakes, strict=True)]
+        if spark is None:
+            result, sources = Result({}, {}, [], MINUTE_MS, []), describe(stores, {})
+        else:
+            now_ms = int(laps.started.timestamp() * 1000)
+            inputs = RunInputs(spark, stores, job.report, bounds, parts[0].to_ms, now_ms)
+            stack.callback(inputs.forget)
 
-        def read_part(facts: dict[str, DataFrame], part: int, parts: int) -> dict[str, DataFrame]:
-            return stack.enter_context(read_facts(facts, progress, part, parts))
+            def read_part(facts: dict[str, DataFrame], part: int, parts: int) -> dict[str, DataFrame]:
+                return stack.enter_context(read_facts(facts, progress, part, parts))
 
-        wanted = inputs.of(job.report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
-        facts = stack.enter_context(read_facts(report.facts(wanted), progress))
-        sources = describe(stores, facts)
-        laps.end("read")
-        are_few = not any(rows.is_cached for rows in facts.values())
-        facts = {name: about(rows, job.topic, job.consumer_group) for name, rows in facts.items()}
-        step_ms = step_of(parts[0], span_of(sources))
-        result = compute(report, facts, parts[0], step_ms, len(stores), lambda doing: progress(SCAN_TO, doing), are_few)
-        progress(95, "comparing")
-        before = compute_before(report, facts, parts[1], len(stores), are_few) if job.compare else None
-        laps.end("make_tables")
+            wanted = inputs.of(job.report)._replace(topic=job.topic, group=job.consumer_group, read=read_part)
+            facts = stack.enter_context(read_facts(report.facts(wanted), progress))
+            sources = describe(stores, facts)
+            laps.end("read")
+            are_few = not any(rows.is_cached for rows in facts.values())
+            facts = {name: about(rows, job.topic, job.consumer_group) for name, rows in facts.items()}
+            step_ms = step_of(parts[0], span_of(sources))
+            doing = partial(progress, SCAN_TO)
+            result = compute(report, facts, parts[0], step_ms, len(stores), doing, are_few)
+            progress(95, "comparing")
+            if job.compare:
+                first = report._replace(tables=dict(islice(report.tables.items(), 1)))
+                before = compute(first, facts, parts[1], MINUTE_MS, len(stores), lambda doing: None, are_few)
+            laps.end("make_tables")
     for total in (result.total, *([before.total] if before else [])):
         total |= dict.fromkeys(unknown(report, stores))
     progress(98, "writing the files")
-    notes = [*lake_problems, *notes_of_run(report, stores, sources, result, job)]
-    tables = result.tables | ({"previous": before.rows} if before else {})
+    notes += notes_of_run(report, stores, sources, result, job)
+    tables = result.tables | ({"previous": next(iter(before.tables.values()))} if before else {})
+    charts = report.charts if tables else ()
     return write_folder(
-        job.folder, lambda: summarize(job, report, result, before, sources, notes, laps), tables, report.charts
+        job.folder, lambda: summarize(job, report, result, before, sources, notes, laps), tables, charts
     )
 
 
@@ -95,30 +106,11 @@ class Laps:
         self.durations_s[step] = round((self.ended - begun).total_seconds(), 3)
 
 
-def without_journal(job: Job, report: Report, laps: Laps) -> dict[str, Any] | None:
-    """Write a folder with a note and without tables, and return the summary; None if a store has a poll journal.
-
-    NotAStoreError, LakeError.
-    """
-    notes, sources = [], []
-    for broker, store in job.stores:
-        find_segments(store)
-        lake, problems = lake_for(broker, store, job.lakes, job.needs_lake)
-        if find_files(store)[0] or (lake is not None and lake.polls):
-            return None
-        notes += problems
-        sources.append({"broker": broker, "store": str(store), "journal": journal_described(survey(store))})
-    note = NO_JOURNAL.format("there is nothing to report")
-    notes += [f"{broker}: {note}" for broker, _ in job.stores] if len(job.stores) > 1 else [note]
-    result = Result({}, dict.fromkeys(figure.name for figure in report.headlines), [], MINUTE_MS, [])
-    return write_folder(job.folder, lambda: summarize(job, report, result, None, sources, notes, laps), {}, ())
-
-
 def summarize(
     job: Job,
     report: Report,
     result: Result,
-    before: Before | None,
+    before: Result | None,
     sources: list[dict[str, Any]],
     notes: list[str],
     laps: Laps,
@@ -148,7 +140,8 @@ def summarize(
         "durations_s": laps.durations_s,
     }
     if before:
-        summary["previous"] = before.period._asdict() | {"total": before.total, "rows": before.rows.to_pylist()}
+        rows = next(iter(before.tables.values())).to_pylist()
+        summary["previous"] = periods(job)[1]._asdict() | {"total": before.total, "rows": rows}
     return summary
 
 

@@ -1,4 +1,4 @@
-"""From facts to figures: the tables of a report and its totals, for a period and the one before."""
+"""From facts to figures: the tables of a report and its totals, for a period."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,14 +31,6 @@ class Result(NamedTuple):
     """Tables that had more than MOST_ROWS rows."""
 
 
-class Before(NamedTuple):
-    """What a period is compared with: the totals and the first table of the time before."""
-
-    period: Period
-    total: dict[str, Any]
-    rows: pa.Table
-
-
 def compute(
     report: Report,
     facts: Facts,
@@ -66,14 +58,6 @@ def compute(
     tables = dict(zip(report.tables, found, strict=True))
     cut = [name for name, rows in tables.items() if rows.num_rows > MOST_ROWS]
     return Result(tables | {name: tables[name].slice(0, MOST_ROWS) for name in cut}, whole, missing, step_ms, cut)
-
-
-def compute_before(report: Report, facts: Facts, period: Period, brokers: int, are_few: bool = True) -> Before:
-    """The figures of the period before. Nothing else is compared."""
-    inside = {name: in_window(rows, *period) for name, rows in facts.items()}
-    first = next(iter(report.tables.values()))
-    rows = _rows_of(first, inside[first.of], brokers, are_few).slice(0, MOST_ROWS)
-    return Before(period, total(report, inside), rows)
 
 
 def _rows_of(table: Table, facts: DataFrame, brokers: int, are_few: bool) -> pa.Table:

@@ -69,7 +69,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/lake/sync.py": ("compact", "sync"),
         "spark_jobs/output/notes.py": (),
         "spark_jobs/output/result.py": ("compute",),
-        "spark_jobs/run.py": ("read_facts", "run_report", "without_journal"),
+        "spark_jobs/run.py": ("read_facts", "run_report"),
         "spark_jobs/sources/commit_log_bounds.py": ("implausible_note",),
         "spark_jobs/spark/failures.py": ("sentence",),
         "spark_jobs/spark/session.py": ("require_packages",),

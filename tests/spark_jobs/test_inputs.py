@@ -9,7 +9,6 @@ import pytest
 from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry, encode_header, file_name
 from spark_jobs import inputs as report_inputs
 from spark_jobs.catalogue import LOOK_BACK_MS
-from spark_jobs.errors import NotAStoreError
 from spark_jobs.inputs import RunInputs, StoreInputs, reads_little, stored_offsets, stored_topics, window_read
 from spark_jobs.job import BrokerStore, Job
 from spark_jobs.reports import load
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def inputs_of(
     spark: "SparkSession", store: Path, name: str, bounds: tuple[int, ...] = (), to_ms: int | None = None
 ) -> RunInputs:
-    return RunInputs(spark, [StoreInputs(spark, "a", store, load(name))], name, bounds, to_ms)
+    return RunInputs(spark, [StoreInputs("a", store, load(name))], name, bounds, to_ms)
 
 
 def write_journal(store: Path, *times: int) -> None:
@@ -82,7 +81,7 @@ def test_a_window_is_current_if_nothing_newer_is_left_out(spark: "SparkSession",
     make_store(tmp_path, 1)
     to_ms = 10 * LOOK_BACK_MS
     for now_ms, is_current in ((to_ms + LOOK_BACK_MS, True), (to_ms + LOOK_BACK_MS + 1, False)):
-        store = StoreInputs(spark, "a", tmp_path, load("consumer_lag"))
+        store = StoreInputs("a", tmp_path, load("consumer_lag"))
         of_window = RunInputs(spark, [store], "consumer_lag", (0,), to_ms, now_ms)
         assert of_window.of("consumer_lag").is_current is is_current
 
@@ -94,7 +93,7 @@ def test_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_pat
     for name in ("throughput", "retries"):
         bounds, to_ms = (first_ms + 10 * day_ms,), first_ms + 11 * day_ms
         window = window_read(name, bounds[0], to_ms)
-        store = StoreInputs(spark, "a", tmp_path, load(name), None, window)
+        store = StoreInputs("a", tmp_path, load(name), None, window)
         times = [row[0] for row in rows(RunInputs(spark, [store], name, bounds, to_ms).of(name).messages, "store_ts")]
         assert min(times) <= window[0] + 3_600_000 < window[1] - 3_600_000 <= max(times)  # type: ignore[operator]
         read[name] = len(times)
@@ -121,8 +120,6 @@ def test_a_few_rows_are_read_once_for_all_parts(spark: "SparkSession", tmp_path:
 def test_many_rows_are_read_as_each_part_asks_for_them(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_store(tmp_path / "long", 100)
-    assert not inputs_of(spark, tmp_path / "long", "skew").are_few
     make_store(tmp_path, 5)
     write_journal(tmp_path, 1, 2)
     monkeypatch.setattr(report_inputs, "FEW_ROWS", 1)
@@ -132,20 +129,6 @@ def test_many_rows_are_read_as_each_part_asks_for_them(
     assert set(throughput.messages.columns) == {"broker", *load("throughput").reads}
     assert set(skew.messages.columns) == {"broker", *load("skew").reads}
     inputs.forget()  # of nothing
-
-
-def test_a_store_without_a_journal_has_an_empty_one(spark: "SparkSession", tmp_path: Path) -> None:
-    make_store(tmp_path, 1)
-    inputs = inputs_of(spark, tmp_path, "hold_time")
-    assert inputs.stores[0].journal is not None
-    assert inputs.stores[0].journal.files == 0
-    assert inputs.of("hold_time").polls.count() == 0
-
-
-@pytest.mark.parametrize("report", ["hold_time", "throughput"])
-def test_a_path_that_is_no_store(spark: "SparkSession", tmp_path: Path, report: str) -> None:
-    with pytest.raises(NotAStoreError):
-        inputs_of(spark, tmp_path, report)
 
 
 def test_the_brokers_tables(golden: Path) -> None:
@@ -175,11 +158,11 @@ def test_unreadable_tables_are_empty(tmp_path: Path, text: str) -> None:
     assert stored_offsets(tmp_path / "nowhere") == []
 
 
-def test_offsets_are_those_of_the_moment_the_inputs_are_made(spark: "SparkSession", tmp_path: Path) -> None:
+def test_offsets_are_those_of_the_moment_the_inputs_are_made(tmp_path: Path) -> None:
     make_store(tmp_path, 1)
     table = tmp_path / "config" / "consumerOffset.json"
     table.parent.mkdir()
     table.write_text('{"offsetTable": {"orders@g": {0: 1}}}')
-    inputs = inputs_of(spark, tmp_path, "consumer_lag")
+    store = StoreInputs("a", tmp_path, load("consumer_lag"))
     table.write_text('{"offsetTable": {"orders@g": {0: 99}}}')
-    assert rows(inputs.of("consumer_lag").table("offsets")) == [("g", "orders", 0, 1)]
+    assert store.table("offsets") == [("g", "orders", 0, 1)]

@@ -222,12 +222,6 @@ def test_records_with_implausible_fields_are_left_out_and_counted(spark: "SparkS
     assert all(table["rows"] < 200 for table in summary["tables"].values())
 
 
-def test_a_failed_run_without_a_store_leaves_no_folder(spark: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(NotAStoreError):
-        run(spark, tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_run_states_what_time_it_covers_and_where_its_own_time_went(spark: "SparkSession", tmp_path: Path) -> None:
     """The clock advances by a second whenever it is read."""
     make_store(tmp_path / "store", 5)
@@ -280,8 +274,10 @@ def test_reports_with_something_to_read_are_left_to_spark(tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_paths_and_windows_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("report", ["hold_time", "throughput"])
+def test_bad_paths_and_windows_are_refused_before_spark_starts(tmp_path: Path, report: str) -> None:
     with pytest.raises(NotAStoreError):
-        report_of("hold_time", tmp_path / "out", tmp_path)
+        report_of(report, tmp_path / "out", tmp_path)
     with pytest.raises(WindowError):
-        report_of("hold_time", tmp_path / "out", tmp_path, from_ms=1)
+        report_of(report, tmp_path / "out", tmp_path, from_ms=1)
+    assert not (tmp_path / "out").exists()

@@ -117,7 +117,7 @@ def test_reports_and_lakes_read_copies_of_attached_brokers(
     counts = {"broker-a": whole, "broker-b": part}
     assert whole == 90 and 0 < part < 200
     report = "consumer_lag"
-    stores = [StoreInputs(spark, name, store, load(report)) for name, store in runs.stores()]
+    stores = [StoreInputs(name, store, load(report)) for name, store in runs.stores()]
     read = RunInputs(spark, stores, report).of(report)
     assert sorted(read.messages.groupBy("broker").count().collect()) == sorted(counts.items())
     assert [row[:4] for row in read.table("offsets").collect()] == [(name, "g", "orders", 1) for name in counts]

@@ -92,7 +92,7 @@ def test_log_and_lake_together_give_a_report_the_rows_of_the_log(
 
     def read(store: Path, lake: Lake | None) -> list[Any]:
         inputs = RunInputs(
-            spark, [StoreInputs(spark, "a", store, load(name), lake, window)], name, [from_ms] if from_ms else [], to_ms
+            spark, [StoreInputs("a", store, load(name), lake, window)], name, [from_ms] if from_ms else [], to_ms
         ).of(name)
         messages = inputs.messages.where(f"store_ts between {from_ms or 0} and {(to_ms or 1 << 60) - 1}")
         return [sorted(rows(part.drop("segment")), key=repr) for part in (messages, inputs.polls)]

@@ -35,15 +35,16 @@ def test_a_new_folder_holds_every_file(tmp_path: Path) -> None:
     }
 
 
-def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [3, 0])
+def test_a_table_is_the_same_in_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     monkeypatch.setattr(report_files, "JSON_ROWS", 2)
-    table = pa.table({"topic": ["Größe", 'a "b",\n', "c"], "lag_ms": [1, None, 1 << 60]})
+    table = pa.table({"topic": ["Größe", 'a "b",\n', "c"], "lag_ms": [1, None, 1 << 60]}).slice(0, rows)
     write_folder(tmp_path / "1", lambda: SUMMARY, TABLES | {"by_topic": table}, ())
     assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == table.to_pylist()
     assert parquet.read_table(tmp_path / "1" / "by_topic.parquet").equals(table)
-    assert csv.read_csv(
-        tmp_path / "1" / "by_topic.csv", parse_options=csv.ParseOptions(newlines_in_values=True)
-    ).equals(table)
+    options = csv.ParseOptions(newlines_in_values=True)
+    stored = csv.read_csv(tmp_path / "1" / "by_topic.csv", parse_options=options)
+    assert stored.cast(table.schema).equals(table), "without rows, a CSV has no types"
 
 
 def test_times_are_timestamps_in_parquet_and_iso_8601_in_csv(tmp_path: Path) -> None:
@@ -64,11 +65,6 @@ def test_no_text_of_a_csv_is_a_formula(tmp_path: Path, text: str) -> None:
     with open(tmp_path / "1" / "by_topic.csv", newline="") as file:
         assert [row["topic"] for row in DictReader(file)] == [f"'{text}", "a=b", "", ""]
     assert parquet.read_table(tmp_path / "1" / "by_topic.parquet")["topic"].to_pylist()[0] == text
-
-
-def test_a_table_without_rows(tmp_path: Path) -> None:
-    write_folder(tmp_path / "1", lambda: SUMMARY, TABLES | {"by_topic": TABLES["by_topic"].slice(0, 0)}, CHARTS)
-    assert json.loads((tmp_path / "1" / "by_topic.json").read_text()) == []
 
 
 def test_a_folder_that_is_there_keeps_what_else_is_in_it(tmp_path: Path) -> None:

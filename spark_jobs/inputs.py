@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from broker_core.formats import rocketmq_json
 from spark_jobs.catalogue import REPORTS
-from spark_jobs.job import Job
+from spark_jobs.job import BrokerStore
 from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake
-from spark_jobs.lake.report_lake import LAKE_SEGMENT, lake_for, with_lake
+from spark_jobs.lake.report_lake import LAKE_SEGMENT, with_lake
 from spark_jobs.lake.tables import lake_messages, lake_polls
 from spark_jobs.reports import load
 from spark_jobs.reports.shape import SCHEMAS, STORED_AT, Inputs, Report
@@ -120,18 +120,13 @@ class StoreInputs:
         return small_table(spark, (), schema).limit(0)
 
 
-def reads_little(job: Job) -> bool:
-    """Whether the job's logs and poll journals have at most SMALLEST_SHARE bytes together, and there is no lake.
-
-    NotAStoreError, LakeError.
-    """
-    size = 0
-    for broker, store in job.stores:
-        if lake_for(broker, store, job.lakes, job.needs_lake)[0] is not None:
-            return False
-        plan = plan_log(store)
-        size += plan.log_end - plan.log_start + sum(file.size for file in find_files(store)[0])
-    return size <= SMALLEST_SHARE
+def reads_little(stores: Sequence[BrokerStore], lakes: Sequence[Lake | None]) -> bool:
+    """Whether logs and poll journals have at most SMALLEST_SHARE bytes together, and there is no lake."""
+    if any(lake is not None for lake in lakes):
+        return False
+    plans = [plan_log(store.path) for store in stores]
+    size = sum(plan.log_end - plan.log_start for plan in plans)
+    return size + sum(file.size for store in stores for file in find_files(store.path)[0]) <= SMALLEST_SHARE
 
 
 def window_read(report: str, from_ms: int | None, to_ms: int | None) -> Window:

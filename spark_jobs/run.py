@@ -53,7 +53,7 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
     needed = window_read(job.report, min(bounds, default=None), parts[0].to_ms)
     before: Result | None = None
     with ExitStack() as stack:
-        spark = stack.enter_context(start_spark(reads_little(job))) if is_something else None
+        spark = stack.enter_context(start_spark(reads_little(job.stores, lakes))) if is_something else None
         laps.end("start_spark")
         progress(1, "looking at what is stored")
         stores = [StoreInputs(*store, report, lake, needed) for store, lake in zip(job.stores, lakes, strict=True)]

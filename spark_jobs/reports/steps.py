@@ -3,6 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.reports.spreads import sums
+
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 STEPS_MS = tuple(minutes * MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
@@ -54,12 +56,8 @@ def stored(messages: DataFrame, *keys: str, **sql: str) -> DataFrame:
 
     ``sql``: each further column as an aggregate in SQL.
     """
-    return messages.groupBy("broker", "segment", *keys).agg(
-        F.count("*").alias("messages"),
-        F.sum("total_size").alias("bytes"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
-        *(F.expr(aggregate).alias(name) for name, aggregate in sql.items()),
-    )
+    ends = {"messages": "count(*)", "bytes": "sum(total_size)", "end": "max(physical_offset + total_size)"}
+    return sums(messages, "broker", "segment", *keys, **ends, **sql)
 
 
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:

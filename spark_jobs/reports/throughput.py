@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
 from spark_jobs.reports.spreads import grouped, totals
-from spark_jobs.reports.steps import floored
+from spark_jobs.reports.steps import floored, stored
 from spark_jobs.reports.topics import kind_of
 
 READS = (
@@ -22,7 +22,7 @@ READS = (
 )
 SIZE_CLASSES = tuple(1 << power for power in range(32))
 _SIZE_CLASS = f"CASE {' '.join(f'WHEN body_length <= {size} THEN {size}L' for size in SIZE_CLASSES)} END"
-_KEYS = ("broker", "segment", "topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
+_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
 _STORED = {name: f"sum({name})" for name in ("messages", "bytes", "body_bytes")}
 _TIMES = {"first_store_ts": "min(first_store_ts)", "last_store_ts": "max(last_store_ts)"}
 
@@ -34,19 +34,18 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     the topic, as users' messages, retries, and the broker's own.
     """
     messages = inputs.messages.withColumns({"minute_ts": floored(F.col("store_ts")), "size_class": F.expr(_SIZE_CLASS)})
-    stored = messages.groupBy(*_KEYS).agg(
-        F.count("*").alias("messages"),
-        F.sum("total_size").alias("bytes"),
-        F.sum("body_length").alias("body_bytes"),
-        F.min("total_size").alias("min_size"),
-        F.max("total_size").alias("max_size"),
-        F.min("store_ts").alias("first_store_ts"),
-        F.max("store_ts").alias("last_store_ts"),
-        F.min("queue_offset").alias("min_queue_offset"),
-        F.max("queue_offset").alias("max_queue_offset"),
-        F.max(F.col("physical_offset") + F.col("total_size")).alias("end"),
+    by_keys = stored(
+        messages,
+        *_KEYS,
+        body_bytes="sum(body_length)",
+        min_size="min(total_size)",
+        max_size="max(total_size)",
+        first_store_ts="min(store_ts)",
+        last_store_ts="max(store_ts)",
+        min_queue_offset="min(queue_offset)",
+        max_queue_offset="max(queue_offset)",
     )
-    return {"stored": stored.withColumns({"home": F.col("broker"), "kind": kind_of(F.col("topic"))})}
+    return {"stored": by_keys.withColumns({"home": F.col("broker"), "kind": kind_of(F.col("topic"))})}
 
 
 figures = totals(**{name: f"coalesce({total}, 0)" for name, total in _STORED.items()})

@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from broker_core.formats.poll_journal import FOLDER, BlockEncoder, JournalEntry,
 from spark_jobs import inputs as report_inputs
 from spark_jobs.catalogue import LOOK_BACK_MS
 from spark_jobs.inputs import RunInputs, StoreInputs, reads_little, stored_offsets, stored_topics, window_read
-from spark_jobs.job import BrokerStore, Job
+from spark_jobs.job import BrokerStore
 from spark_jobs.reports import load
 from tests.spark_jobs.frames import rows
 from tests.spark_jobs.stores import make_store
@@ -38,14 +38,13 @@ def test_a_small_log_and_journal_are_little_to_read(tmp_path: Path, monkeypatch:
     size = make_store(store, 5).end
     write_journal(store, 1)
     size += (store / FOLDER / file_name(0)).stat().st_size
-    job = Job("throughput", (BrokerStore("a", store),), tmp_path / "report")
+    stores = (BrokerStore("a", store),)
     for most, is_little in ((size, True), (size - 1, False)):
         monkeypatch.setattr(report_inputs, "SMALLEST_SHARE", most)
-        assert reads_little(job) == is_little
+        assert reads_little(stores, [None]) == is_little
     monkeypatch.undo()
-    assert reads_little(job)
-    monkeypatch.setattr(report_inputs, "lake_for", lambda *_: ("a lake", []))
-    assert not reads_little(job)
+    lakes: list[Any] = ["a lake"]
+    assert reads_little(stores, [None]) and not reads_little(stores, lakes)
 
 
 def test_only_what_a_report_asks_for_is_read(spark: "SparkSession", tmp_path: Path) -> None:

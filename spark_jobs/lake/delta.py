@@ -16,7 +16,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from msgspec.structs import replace
 from pyarrow import dataset
@@ -69,11 +69,12 @@ class Table:
         """The table; None if there is none. LakeError if it cannot be read."""
         root = joined(lakes, name)
         try:
-            delta = DeltaTable(root) if DeltaTable.is_deltatable(root) else None
-            found = None if delta is None else cls(lakes, name, broker, delta)
+            found = cls(lakes, name, broker, DeltaTable(root))
+        except TableNotFoundError:
+            return None
         except (DeltaError, OSError) as error:
             raise LakeError(f"{root} is not a Delta table that can be read: {error}.") from error
-        if found is not None and not found._is_of_this_version():
+        if not found._is_of_this_version():
             raise LakeError(
                 f"{root} was written by another version of GlassMQ. Delete the lake, or give another folder, and "
                 "fill it anew."

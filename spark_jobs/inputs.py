@@ -10,7 +10,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from broker_core.formats import rocketmq_json
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.job import BrokerStore
 from spark_jobs.lake.delta import files_in
@@ -22,7 +21,7 @@ from spark_jobs.reports.shape import SCHEMAS, STORED_AT, Inputs, Report
 from spark_jobs.reports.topics import pop_retry_owner
 from spark_jobs.sources import commit_log_source, poll_journal_source
 from spark_jobs.sources.commit_log_segments import SMALLEST_SHARE, LogPlan, filler_size, plan_log, share
-from spark_jobs.sources.consume_queues import consume_queue_ends, known_queues, store_time
+from spark_jobs.sources.consume_queues import broker_table, consume_queue_ends, known_queues, store_time
 from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files, survey
 from spark_jobs.spark.session import parallelism
 from spark_jobs.spark.small_tables import small_table
@@ -126,7 +125,7 @@ def reads_little(stores: Sequence[BrokerStore], lakes: Sequence[Lake | None]) ->
         return False
     plans = [plan_log(store.path) for store in stores]
     size = sum(plan.log_end - plan.log_start for plan in plans)
-    return size + sum(file.size for store in stores for file in find_files(store.path)[0]) <= SMALLEST_SHARE
+    return size + sum(file.size for store in stores for file in find_files(store.path)) <= SMALLEST_SHARE
 
 
 def window_read(report: str, from_ms: int | None, to_ms: int | None) -> Window:
@@ -232,7 +231,7 @@ class RunInputs:
 def stored_offsets(store: Path) -> list[tuple[str, str, int, int]]:
     """(group, topic, queue, offset) of ``config/consumerOffset.json``."""
     rows = []
-    for name, queues in _table(store, "consumerOffset", "offsetTable").items():
+    for name, queues in broker_table(store, "consumerOffset", "offsetTable").items():
         topic, _, group = str(name).partition("@")
         if group and isinstance(queues, dict):
             rows += [
@@ -247,7 +246,7 @@ def stored_topics(store: Path) -> list[tuple[str, int]]:
     """(topic, queues that can be written to) of ``config/topics.json``."""
     return [
         (str(name), topic["writeQueueNums"])
-        for name, topic in _table(store, "topics", "topicConfigTable").items()
+        for name, topic in broker_table(store, "topics", "topicConfigTable").items()
         if isinstance(topic, dict) and type(topic.get("writeQueueNums")) is int
     ]
 
@@ -258,7 +257,7 @@ def stored_groups(store: Path) -> list[tuple[str]]:
     Empty if no group has stored an offset: then it is not known which groups were deleted.
     """
     with_offsets = {group for group, *_ in stored_offsets(store)}
-    configured = map(str, _table(store, "subscriptionGroup", "subscriptionGroupTable"))
+    configured = map(str, broker_table(store, "subscriptionGroup", "subscriptionGroupTable"))
     return [(group,) for group in sorted(with_offsets.union(configured))] if with_offsets else []
 
 
@@ -266,15 +265,6 @@ def pop_retries(topics: set[str], groups: set[str]) -> list[tuple[str, str, str]
     """(retry topic, group, original topic) of each topic for retries of pop."""
     owners = ((topic, pop_retry_owner(topic, topics, groups)) for topic in topics)
     return [(topic, *owner) for topic, owner in owners if owner is not None]
-
-
-def _table(store: Path, file: str, name: str) -> dict[str | int, Any]:
-    """One of the broker's tables; empty when it is missing or incomplete."""
-    try:
-        table = rocketmq_json.decode((store / "config" / f"{file}.json").read_bytes()).get(name)
-    except (OSError, rocketmq_json.RocketmqJsonError):
-        return {}
-    return table if isinstance(table, dict) else {}
 
 
 def log_described(plan: LogPlan, segments: list[dict[str, Any]]) -> dict[str, Any]:

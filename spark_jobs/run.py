@@ -25,7 +25,7 @@ from spark_jobs.reports.spreads import sums
 from spark_jobs.reports.steps import about
 from spark_jobs.sources.commit_log_files import find_segments
 from spark_jobs.sources.consume_queues import unknown_queues
-from spark_jobs.sources.poll_journal_files import JournalSurvey, find_files
+from spark_jobs.sources.poll_journal_files import find_files
 from spark_jobs.spark.at_once import run_at_once
 
 StartSpark = Callable[[bool], AbstractContextManager[SparkSession]]
@@ -46,7 +46,7 @@ def run_report(job: Job, start_spark: StartSpark, now: Callable[[], datetime], p
     for broker, path in job.stores:
         find_segments(path)
         lake, problems = lake_for(broker, path, job.lakes, job.needs_lake)
-        is_something = is_something or bool(find_files(path)[0] or (lake is not None and lake.polls))
+        is_something = is_something or bool(find_files(path) or (lake is not None and lake.polls))
         lakes.append(lake)
         notes += problems
     bounds = [part.from_ms for part in reversed(parts) if part.from_ms is not None]
@@ -233,7 +233,7 @@ def describe(stores: Sequence[StoreInputs], facts: dict[str, DataFrame]) -> list
         if store.lake is not None:
             source["lake"] = lake_described(store.lake, store.plan, store.store, of_lake["messages"])
         if store.journal is not None:
-            source["journal"] = journal_described(store.journal)
+            source["journal"] = store.journal._asdict()
             if store.lake is not None:
                 del source["journal"]["files"]  # those that the lake has read may be deleted
         sources.append(source)
@@ -249,11 +249,6 @@ def unknown_in(store: StoreInputs, queues: list[dict[str, Any]]) -> dict[str, An
     unknown = unknown_queues(store.store, counts)
     names = [f"{name} ({messages:,})" for name, messages in unknown.items()]
     return {"unknown_messages": sum(unknown.values()), "unknown_queues": names}
-
-
-def journal_described(journal: JournalSurvey) -> dict[str, Any]:
-    """What was read of a poll journal."""
-    return journal._asdict() | {"foreign_files": list(journal.foreign_files)}
 
 
 def span_of(sources: Sequence[dict[str, Any]]) -> Period:

@@ -65,7 +65,7 @@ def with_lake(tail: JournalSurvey, lake: Lake) -> JournalSurvey:
 
 def unread_files(lake: Lake, store: Path) -> int:
     """Files of the poll journal that were deleted or damaged before the lake had read them, until now."""
-    behind = files_after(find_files(store)[0], lake.journal)
+    behind = files_after(find_files(store), lake.journal)
     there = [JournalDone(JournalPosition(file.number, created_ms_of(file) or 0, 0, True)) for file in behind]
     return lake.unread_files + (read_on(lake.journal, there)[1][UNREAD] if there else 0)
 

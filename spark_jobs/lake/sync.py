@@ -102,7 +102,7 @@ class Filler:
     def journal_parts(self) -> list[JournalPart]:
         """Files of the journal with what is new, if anything is. The one that was read last is among them."""
         position = self.lake.journal
-        files = files_after(find_files(self.store)[0], position)
+        files = files_after(find_files(self.store), position)
         if not any(file.size > file.start for file in files):
             return []
         if position is not None and position.closed and files[0].start:

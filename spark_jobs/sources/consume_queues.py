@@ -24,8 +24,8 @@ from spark_jobs.sources.commit_log_files import read_start
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 MOST_LEVELS = 1024
 """Queues of SCHEDULE_TOPIC_XXXX at most, one for each delay level. ``topics.json`` always says 18."""
-TOPICS_BYTES = 64 * 1024 * 1024
-"""The most that is read of ``topics.json``."""
+TABLE_BYTES = 1024 * 1024 * 1024
+"""The most that is read of one of the broker's tables."""
 UNKNOWN = -1
 UNIT = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 BATCH_UNIT = np.dtype([*UNIT.descr, ("store_ts", ">i8"), ("base", ">i8"), ("number", ">i2"), ("reserved", ">i8")])
@@ -47,15 +47,19 @@ class QueueEnd(NamedTuple):
     physical_offset: int
 
 
-def configured_queues(store: str | os.PathLike[str]) -> dict[str, int]:
-    """The queues of each topic that can be read or written to, by ``config/topics.json``; empty without that file."""
+def broker_table(store: str | os.PathLike[str], file: str, name: str) -> dict[str | int, Any]:
+    """One of the broker's tables in ``config``; empty when it is missing or incomplete."""
     try:
-        data = read_start(Path(store, "config", "topics.json"), TOPICS_BYTES) or b""
-        topics = rocketmq_json.decode(data).get("topicConfigTable")
+        table = rocketmq_json.decode(read_start(Path(store, "config", f"{file}.json"), TABLE_BYTES) or b"").get(name)
     except (OSError, rocketmq_json.RocketmqJsonError):
         return {}
+    return table if isinstance(table, dict) else {}
+
+
+def configured_queues(store: str | os.PathLike[str]) -> dict[str, int]:
+    """The queues of each topic that can be read or written to, by ``config/topics.json``; empty without that file."""
     found: dict[str, int] = {}
-    for name, topic in topics.items() if isinstance(topics, dict) else ():
+    for name, topic in broker_table(store, "topics", "topicConfigTable").items():
         for key in ("readQueueNums", "writeQueueNums") if isinstance(topic, dict) else ():
             if type(topic.get(key)) is int:
                 found[str(name)] = max(found.get(str(name), 0), topic[key])

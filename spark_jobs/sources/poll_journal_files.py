@@ -5,8 +5,8 @@ A file is read whole, never mapped: the broker may cut off what a full disk took
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from stat import S_ISREG
 from typing import NamedTuple
 
 from broker_core.formats.poll_journal import FILE_NAME, FOLDER, decode_blocks, decode_header
@@ -52,8 +52,6 @@ class JournalSurvey(NamedTuple):
     """The names of the files with such bytes."""
     cut_off_files: int
     """Files before the newest one that were not closed in order: each may lack what a crash took."""
-    foreign_files: tuple[str, ...]
-    """What lies in the journal's folder and is no file of it."""
     files_outside: int
     """Files that were not read because all of their entries were written before or after the window."""
     from_ms: int
@@ -61,8 +59,8 @@ class JournalSurvey(NamedTuple):
     to_ms: int
 
 
-def find_files(store: str | os.PathLike[str]) -> tuple[list[JournalFile], tuple[str, ...]]:
-    """The journal's files, oldest first, and the names of all else in its folder; none where there is no journal.
+def find_files(store: str | os.PathLike[str]) -> list[JournalFile]:
+    """The journal's files, oldest first; none where there is no journal.
 
     NotAStoreError for a path without a journal that is no store either.
     """
@@ -70,20 +68,15 @@ def find_files(store: str | os.PathLike[str]) -> tuple[list[JournalFile], tuple[
     folder = store / FOLDER
     if not folder.is_dir():
         if (store / "commitlog").is_dir() or (store / "glassmq").is_file():
-            return [], ()
+            return []
         raise NotAStoreError(f"{store} is not a store: it has no {FOLDER} folder, and no commitlog folder.")
-    found, foreign = [], []
+    found = []
     for path in sorted(folder.iterdir()):
-        try:
-            status = path.stat()
-        except FileNotFoundError:  # it was removed this very moment
-            continue
         match = FILE_NAME.fullmatch(path.name)
-        if match is None or not S_ISREG(status.st_mode):
-            foreign.append(path.name)
-            continue
-        found.append(JournalFile(str(path), int(match[1]), status.st_size))
-    return found, tuple(foreign)
+        with suppress(FileNotFoundError):  # it was removed this very moment
+            if match and path.is_file():
+                found.append(JournalFile(str(path), int(match[1]), path.stat().st_size))
+    return found
 
 
 def files_after(files: Sequence[JournalFile], position: JournalPosition | None) -> list[JournalFile]:
@@ -127,8 +120,7 @@ def survey(
     Checks every byte that the report's tasks read, since a task has no way to tell where it met damage. NotAStoreError
     as ``find_files``.
     """
-    found, foreign = find_files(store)
-    files = files_after(found, after)
+    files = files_after(find_files(store), after)
     entries = lost = whole_bytes = torn_bytes = 0
     times, is_closed, torn_files = list[int](), dict[int, bool](), list[str]()
     low, high = files_in(files, created_ms_of, *window)
@@ -160,7 +152,6 @@ def survey(
         round(torn_bytes * entries / whole_bytes) if whole_bytes else 0,
         torn_files,
         cut_off_files,
-        foreign,
         len(files) - (high - low),
         min(times, default=0),
         max(times, default=0),

@@ -65,7 +65,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
         self._split_bytes = whole_number(options, "split_bytes", DEFAULT_SPLIT_BYTES) or 1
 
     def partitions(self) -> list[InputPartition]:
-        files = files_after(find_files(self._store)[0], self._after)
+        files = files_after(find_files(self._store), self._after)
         low, high = files_in(files, created_ms_of, self._from_ms, self._to_ms)
         return [InputPartition(part) for part in split(files[low:high], self._split_bytes)]
 

@@ -178,7 +178,7 @@ def test_a_note_names_files_of_the_journal_that_were_not_read(tmp_path: Path) ->
     make_journal(tmp_path / "store", [entry(0)])
     lake, plan = filled(tmp_path)
     assert unread_files(lake, tmp_path / "store") == 0
-    (file,) = find_files(tmp_path / "store")[0]
+    (file,) = find_files(tmp_path / "store")
     Path(file.path).rename(Path(file.path).with_name(f"{3:020d}.journal"))
     lake = lake._replace(gaps=[Gap(UNREAD, 0, 0, 2), Gap(LOST, 0, 0, 7)])
     assert unread_files(lake, tmp_path / "store") == 4
@@ -297,5 +297,5 @@ def test_the_journal_of_lake_and_store_is_counted_once(tmp_path: Path, closed: b
         tail = survey(store, lake.journal)
         assert (tail.entries, tail.files, unread_files(lake, store)) == (0, files_left, 0)
         assert with_lake(tail, lake)._replace(files=3) == whole
-        for file in find_files(store)[0]:
+        for file in find_files(store):
             Path(file.path).unlink()

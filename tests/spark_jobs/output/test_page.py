@@ -147,7 +147,7 @@ def test_the_page_lists_what_was_read_and_where_the_time_went() -> None:
 
 def test_the_page_lists_lake_and_journal_of_a_store() -> None:
     lake = {"folder": "/lake/s", "position": 2_000, "messages": 1_000, "written_ms": 60_000, "gap_bytes": 0}
-    journal = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "foreign_files": ["a", "b"]}
+    journal = {"files": 2, "entries": 4_000, "lost": 3, "torn_bytes": 0, "torn_files": ["a", "b"]}
     sources = [
         {"broker": "a", "store": "/data", "lake": lake, "journal": journal},
         {"broker": "b", "store": "/b", "journal": dict.fromkeys(journal, 0)},
@@ -155,7 +155,7 @@ def test_the_page_lists_lake_and_journal_of_a_store() -> None:
     assert list(facts(SUMMARY | {"inputs": sources}))[:-2] == [
         ("Store", "/data of a"),
         ("Lake", "folder /lake/s, position 2,000, messages 1,000, written 1970-01-01 00:01:00 UTC"),
-        ("Poll journal", "files 2, entries 4,000, lost 3, foreign files a, b"),
+        ("Poll journal", "files 2, entries 4,000, lost 3, torn files a, b"),
         ("Store", "/b of b"),
         ("Poll journal", "there is none"),
     ]

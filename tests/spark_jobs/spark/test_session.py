@@ -24,44 +24,38 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_asked_twice_it_is_the_same(spark: "SparkSession", tmp_path: Path) -> None:
+def test_asked_twice_it_is_the_same_and_its_tasks_run_on_as_many_cores_as_there_are(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     assert session.get_session("local[2]", tmp_path) is spark
+    assert session.parallelism(spark) == 2
 
 
-def test_without_pyspark_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "find_spec", lambda name: None)
-    with pytest.raises(NoSparkError, match=r"requirements/spark\.txt"):
-        session.get_session("local[2]", tmp_path)
-
-
-@pytest.mark.parametrize("package", session.PACKAGES)
-def test_each_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("master", "package"), [*(("local", name) for name in session.PACKAGES), ("sc://m", "grpc")])
+def test_each_missing_package_is_named(
+    master: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
-    with pytest.raises(NoSparkError, match=rf"^{package} is not installed here"):
-        session.require_packages("local[2]")
+    with pytest.raises(NoSparkError, match=rf"^{package} is not installed here.*requirements/spark\.txt"):
+        session.get_session(master, tmp_path)
+    if package == "grpc":
+        session.require_packages("spark://m:7077")  # only a Connect server takes what speaks to it
 
 
-def test_only_a_server_takes_what_speaks_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name == "grpc" else find_spec(name))
-    session.require_packages("spark://m:7077")
-    with pytest.raises(NoSparkError, match=r"^grpc is not installed here"):
-        session.require_packages("sc://m")
-
-
-@pytest.mark.parametrize("function", [CommitLogSource, PollJournalSource, carry_out_in_spark, read_remote])
-def test_tasks_get_the_modules_that_they_import(function: object, tmp_path: Path) -> None:
+def test_tasks_get_the_modules_that_they_import(tmp_path: Path) -> None:
     with ZipFile(session.pack_sources(tmp_path)) as archive:
         archive.extractall(tmp_path / "sent")
-    code = "import pickle, sys; print(sys.modules[pickle.load(sys.stdin.buffer).__module__].__file__)"
+    code = "import pickle, sys; print(*{sys.modules[f.__module__].__file__ for f in pickle.load(sys.stdin.buffer)})"
     said = subprocess.run(
         [sys.executable, "-c", code],
-        input=cloudpickle.dumps(function),
+        input=cloudpickle.dumps([CommitLogSource, PollJournalSource, carry_out_in_spark, read_remote]),
         cwd=tmp_path / "sent",
         capture_output=True,
         check=True,
         env={"PATH": "/usr/bin:/bin"},
     )
-    assert str(tmp_path / "sent") in said.stdout.decode()
+    files = said.stdout.decode().split()
+    assert len(files) == 3 and all(file.startswith(str(tmp_path / "sent")) for file in files)
 
 
 def test_the_modules_for_tasks_have_a_new_name_when_they_change(
@@ -128,10 +122,6 @@ def test_a_token_in_the_url_is_not_shown(
     with pytest.raises(PassingError) as raised:
         session.get_session(master, tmp_path)
     assert str(raised.value).startswith(f"Spark did not start on {shown} (GLASSMQ_SPARK_MASTER): Spark's Java has")
-
-
-def test_tasks_run_on_as_many_cores_as_there_are(spark: "SparkSession") -> None:
-    assert session.parallelism(spark) == 2
 
 
 WHOLE_LIFE = """

@@ -63,7 +63,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/hosting/worker.py": ("carry_out", "__call__"),
         "spark_jobs/job.py": (),
         "spark_jobs/lake/delta.py": ("open",),
-        "spark_jobs/lake/gaps.py": ("read_gaps",),
+        "spark_jobs/lake/state.py": ("read_state",),
         "spark_jobs/lake/lake.py": ("require_same",),
         "spark_jobs/lake/report_lake.py": (),
         "spark_jobs/lake/sync.py": ("compact", "sync"),

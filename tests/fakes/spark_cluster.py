@@ -109,16 +109,6 @@ class SparkCluster:
         mine = str(self._processes[worker].pid)
         return [int(pid) for pid, parent, command in rows if parent == mine and EXECUTOR in command]
 
-    def wait_for_executors(self, *workers: str) -> None:
-        """Until each of these workers has one."""
-        look = threading.Event()
-        for _ in range(PATIENCE_S * 5):
-            lacking = [worker for worker in workers if not self.executors(worker)]
-            if not lacking:
-                return
-            look.wait(0.2)
-        pytest.fail("\n".join(f"no executor on {worker}:\n{''.join(self._said[worker])}" for worker in lacking))
-
     def kill(self, name: str) -> None:
         """End the master or a worker, with everything that it started, at once."""
         process = self._processes.pop(name)

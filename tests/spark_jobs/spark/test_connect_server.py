@@ -22,8 +22,6 @@ from tests.spark_jobs.watching import Watching
 pytestmark = pytest.mark.slow
 
 RECORDS = 600
-SEGMENT = 4096
-"""Small, so that there are some thirty splits, and time for something in the middle."""
 
 
 class Server:
@@ -66,7 +64,7 @@ def process() -> Iterator[SparkProcess]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores") / "store"
-    make_store(folder, RECORDS, segment=SEGMENT)
+    make_store(folder, RECORDS, body=bytes(5000), segment=1 << 18)
     return folder
 
 
@@ -76,7 +74,7 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
 
     def do(job: str, watching: Watching | None = None, *, url: str = server.url, **arguments: Any) -> dict[str, Any]:
         if job == "report":
-            brokers = "abcdefgh" if watching else "a"  # each has a task, and so there is a middle
+            brokers = "abcdefgh" if watching else "a"  # with 16 MiB each has a task, and so there is a middle
             arguments["stores"] = [(name, str(arguments["store"])) for name in brokers]
             del arguments["store"]
         order = {
@@ -129,7 +127,7 @@ def test_a_refused_token_gives_the_reason(
 
 def test_a_lake_is_filled_and_a_report_reads_the_lake_and_the_rest_of_the_log(do: Any, tmp_path: Path) -> None:
     store, lakes = tmp_path / "store", tmp_path / "lakes"
-    written = make_store(store, 60, segment=SEGMENT)
+    written = make_store(store, 60)
     publish_end(store, written.records[30][2])
     done = do("lake", stores=[("a", str(store))], lakes=lakes, with_bodies=False, keep_days=0)["done"]
     assert (done["messages"], done["is_all"]) == (30, True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RECORDS = 500
 BROKERS = "abcdefgh"
-"""All have the same store. Each has a task, so that there is time to lose something in the middle."""
+"""All have the same store. Together they have more than 16 MiB, so that each has a task, and there is a middle."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def process(cluster: SparkCluster) -> Iterator[SparkProcess]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores") / "store"
-    make_store(folder, RECORDS)
+    make_store(folder, RECORDS, body=bytes(5000), segment=1 << 18)
     return folder
 
 
@@ -121,11 +121,10 @@ def test_a_driver_that_dies_in_the_middle_leaves_nothing_and_the_next_run_is_who
 
 @pytest.mark.torture
 def test_a_machine_that_dies_in_the_middle_changes_nothing(
-    run: Any, expected: Any, cluster: SparkCluster, tmp_path: Path
+    run: Any, expected: Any, cluster: SparkCluster, process: SparkProcess, tmp_path: Path
 ) -> None:
     cluster.start_worker("two")
-    assert "done" in run(Watching()), "now there is a session"
-    cluster.wait_for_executors("one", "two")
+    process.end()  # the next session has an executor of each
     watching = Watching(lambda: cluster.kill("two"))
     answer = run(watching)
     assert watching.is_done

@@ -198,10 +198,9 @@ class RunInputs:
         return self._spark.createDataFrame(rows, STORED_AT)
 
     def _rows(self, report: Report, window: Window) -> tuple[DataFrame, DataFrame]:
-        """(messages, polls) as the report asks for them. A lake has no sums."""
-        reads = report.reads if any(store.lake for store in self.stores) else report.sums or report.reads
+        """(messages, polls) as the report asks for them."""
         return (
-            self._union(lambda store: store.messages(self._spark, reads, window)),
+            self._union(lambda store: store.messages(self._spark, report.reads, window)),
             self._union(lambda store: store.polls(self._spark, report.polls, window)),
         )
 
@@ -214,7 +213,7 @@ class RunInputs:
     def _kept(self) -> tuple[DataFrame, DataFrame]:
         """The rows that are read once for all parts."""
         window = window_read(self._report, self._from_ms, self._to_ms)
-        messages, polls = self._rows(load(self._report)._replace(sums=()), window)
+        messages, polls = self._rows(load(self._report), window)
         has_polls = any(store.journal is not None and store.journal.files > 0 for store in self.stores)
         return messages.coalesce(1).persist(), polls.coalesce(1).persist() if has_polls else polls
 

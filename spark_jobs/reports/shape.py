@@ -43,7 +43,7 @@ class Inputs(NamedTuple):
     """What a report can read. A table is empty if the store has nothing of this kind."""
 
     messages: "DataFrame"
-    """The commit logs, with ``broker`` and the report's ``reads``; or, if it has any, its ``sums``."""
+    """The commit logs, with the report's ``reads`` and ``broker``."""
     polls: "DataFrame"
     """The poll journals, with the report's ``polls`` and ``broker``."""
     table: "Callable[[str], DataFrame]"
@@ -144,5 +144,3 @@ class Report(NamedTuple):
     """By the name of the facts that they are computed from."""
     headlines: tuple[Figure, ...]
     charts: tuple[Chart, ...]
-    sums: tuple[str, ...] = ()
-    """The columns of ``sources.commit_log_sums`` from which the facts can be computed as well as from ``reads``."""

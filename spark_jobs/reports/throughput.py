@@ -5,12 +5,24 @@ from pyspark.sql import functions as F
 
 from spark_jobs.reports.shape import Chart, Figure, Inputs, Report
 from spark_jobs.reports.spreads import grouped, totals
-from spark_jobs.reports.steps import floored
+from spark_jobs.reports.steps import floored, stored
 from spark_jobs.reports.topics import kind_of
-from spark_jobs.sources.commit_log_sums import KEYS, READS, SUMS
 
+READS = (
+    "physical_offset",
+    "segment",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "total_size",
+    "body_length",
+    "store_ts",
+    "born_host",
+    "producer_group",
+)
 SIZE_CLASSES = tuple(1 << power for power in range(32))
 _SIZE_CLASS = f"CASE {' '.join(f'WHEN body_length <= {size} THEN {size}L' for size in SIZE_CLASSES)} END"
+_KEYS = ("topic", "queue_id", "born_host", "producer_group", "minute_ts", "size_class")
 _STORED = {name: f"sum({name})" for name in ("messages", "bytes", "body_bytes")}
 _TIMES = {"first_store_ts": "min(first_store_ts)", "last_store_ts": "max(last_store_ts)"}
 
@@ -18,23 +30,22 @@ _TIMES = {"first_store_ts": "min(first_store_ts)", "last_store_ts": "max(last_st
 def facts(inputs: Inputs) -> dict[str, DataFrame]:
     """One scan of the log: a row per segment, topic, queue, producer, minute and class of body sizes.
 
-    ``kind``: of the topic, as users' messages, retries, and the broker's own.
+    ``size_class``: the next power of two, bytes: bodies have at most as many, and more than half of it. ``kind``: of
+    the topic, as users' messages, retries, and the broker's own.
     """
-    messages, columns = inputs.messages, {name: name for name in SUMS}
-    if "messages" not in messages.columns:
-        messages = messages.withColumns(
-            {
-                "minute_ts": floored(F.col("store_ts")),
-                "size_class": F.expr(_SIZE_CLASS),
-                "one": F.lit(1),
-                "record_end": F.col("physical_offset") + F.col("total_size"),
-            }
-        )
-        columns = {name: column for name, (column, _) in SUMS.items()}
-    stored = messages.groupBy("broker", *KEYS).agg(
-        *(F.expr(f"{aggregate}({columns[name]})").alias(name) for name, (_, aggregate) in SUMS.items())
+    messages = inputs.messages.withColumns({"minute_ts": floored(F.col("store_ts")), "size_class": F.expr(_SIZE_CLASS)})
+    by_keys = stored(
+        messages,
+        *_KEYS,
+        body_bytes="sum(body_length)",
+        min_size="min(total_size)",
+        max_size="max(total_size)",
+        first_store_ts="min(store_ts)",
+        last_store_ts="max(store_ts)",
+        min_queue_offset="min(queue_offset)",
+        max_queue_offset="max(queue_offset)",
     )
-    return {"stored": stored.withColumns({"home": F.col("broker"), "kind": kind_of(F.col("topic"))})}
+    return {"stored": by_keys.withColumns({"home": F.col("broker"), "kind": kind_of(F.col("topic"))})}
 
 
 figures = totals(**{name: f"coalesce({total}, 0)" for name, total in _STORED.items()})
@@ -85,5 +96,4 @@ REPORT = Report(
         Chart("bars", "Body sizes, up to", "by_size", ("messages", "body_bytes"), split=("size_class",)),
         Chart("bars", "By producer", "by_producer", ("messages", "bytes"), split=("born_host",)),
     ),
-    sums=(*KEYS, *SUMS),
 )

@@ -4,15 +4,14 @@ Reads the store of a GlassMQ broker or of a real RocketMQ one, beside a running 
 Spark does not tell a Python source which columns a query needs: name them, as in
 ``.schema(pruned("topic", "total_size"))``, since each one costs.
 
-A record with an implausible field is left out (see ``commit_log_bounds``). A schema with the column ``messages`` has
-sums of records (see ``commit_log_sums``).
+A record with an implausible field is left out (see ``commit_log_bounds``).
 
 Options: ``start`` and ``end`` (global offsets of records; without ``end``: where the log ends, see
 ``commit_log_segments``), and ``split_bytes``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -26,22 +25,13 @@ from spark_jobs.sources.commit_log_columns import DEFAULT_COLUMNS, TABLE, record
 from spark_jobs.sources.commit_log_files import local_folder
 from spark_jobs.sources.commit_log_records import RecordWalk
 from spark_jobs.sources.commit_log_segments import LARGEST_SHARE, LogRange, open_segment, plan_log
-from spark_jobs.sources.commit_log_sums import READS, SUMS_TABLE, sum_up
-from spark_jobs.sources.source_options import SourceTable, whole_number
+from spark_jobs.sources.source_options import whole_number
 
 FORMAT = "rocketmq_commitlog"
 BATCH_BYTES = 4 * 1024 * 1024
-"""Bytes of the records that are handed over or summed up together, about. Arrow sums up small batches more slowly."""
-
-
-def table_of(columns: Iterable[str]) -> SourceTable:
-    """The table that has these columns."""
-    return SUMS_TABLE if "messages" in columns else TABLE
-
-
-def pruned(*columns: str) -> str:
-    """The schema, as DDL, of only these columns. ValueError for a column that there is not."""
-    return table_of(columns).ddl(*columns)
+"""Bytes of the batches that Spark gets, about: each one costs Spark a millisecond or two, however small it is."""
+pruned = TABLE.ddl
+"""The schema, as DDL, of only these columns. ValueError for a column that there is not."""
 
 
 class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspark may not be installed
@@ -55,7 +45,7 @@ class CommitLogSource(DataSource):  # type: ignore[misc, unused-ignore]  # pyspa
         return pruned(*DEFAULT_COLUMNS)
 
     def reader(self, schema: StructType) -> "CommitLogReader":
-        table_of(schema.fieldNames()).require(schema)
+        TABLE.require(schema)
         return CommitLogReader(schema, dict(self.options))
 
 
@@ -88,19 +78,13 @@ class CommitLogReader(DataSourceReader):  # type: ignore[misc, unused-ignore]  #
         segment = open_segment(log_range)
         if segment is None:
             return
-        table, left_out = table_of(self._columns), Counter[str]()
-        schema, records = table.arrow(self._columns), TABLE.arrow(self._columns if table is TABLE else READS)
+        schema, left_out = TABLE.arrow(self._columns), Counter[str]()
         parts, size = list[pa.RecordBatch](), 0
-
-        def together() -> list[pa.RecordBatch]:
-            joined = pa.concat_batches(parts)
-            return [joined] if table is TABLE else sum_up(joined, schema)
-
         for headers in RecordWalk(segment, log_range.start - segment.base, log_range.stop - segment.base):
-            parts.append(record_batch(segment, bounds.plausible(segment, headers, left_out), records))
+            parts.append(record_batch(segment, bounds.plausible(segment, headers, left_out), schema))
             size += parts[-1].nbytes
             if size >= BATCH_BYTES:
-                yield from together()
+                yield pa.concat_batches(parts)
                 parts, size = [], 0
         if parts:
-            yield from together()
+            yield pa.concat_batches(parts)

@@ -59,8 +59,8 @@ class Table:
         self._name = name
         self._broker = broker
         self._delta = delta
-        self._on_disk = delta.version() or -1
-        """Commits up to this version are on the disk. A table of version 0 was created a moment ago."""
+        self._on_disk = delta.version() - 1
+        """Commits up to this version are on the disk. The process that made the newest one may have been killed."""
         self._number = self._version_of(f"{broker}/state")
         self.state = read_state(lakes, broker, name, self._number)
 
@@ -156,17 +156,18 @@ class Table:
         meanwhile. Then it is tried again.
         """
         number, failure = write_state(self._lakes, self._broker, self._name, state), None
-        properties = properties_of(versions | {f"{self._broker}/state": number})
+        application = f"{self._broker}/state"
+        properties = properties_of(versions | {application: number})
         for _ in range(TRIES):
-            if self._version_of(f"{self._broker}/state") != self._number:
+            if self._version_of(application) != self._number:
                 break
             try:
                 commit(properties)
+                failure = None
             except CommitFailedError as error:
                 failure = error
-                self._delta.update_incremental()
-            else:
-                self._committed()
+            self._committed()
+            if failure is None or self._version_of(application) == number:  # an S3's answer may be lost
                 self.state, self._number = state, number
                 return
         raise LakeBusyError(
@@ -192,6 +193,8 @@ class Table:
         target = Target(str(self._lakes), self._broker, uuid4().hex[:8])
         count = 0
         for old in in_groups(file for file in self.files() if file.day == day and file.size < FILE_BYTES // 2):
+            if not {file.path for file in old} <= {file.path for file in self.files()}:
+                break  # another process has replaced them since the files were listed
             try:
                 self._replace(target, old, now_ms)
             except BaseException as error:
@@ -234,8 +237,12 @@ class Table:
         self._delta.create_write_transaction([*actions], "append", schema, PARTITIONS, commit_properties=properties)
 
     def _committed(self) -> None:
-        """See the commit that was made, and have the disk see it. delta-rs leaves that to the system."""
+        """See the commit that was made, and have the disk see it."""
         self._delta.update_incremental()
+        self.sync()
+
+    def sync(self) -> None:
+        """Have the commits that are known on the disk. delta-rs leaves that to the system."""
         if is_local(self._root):
             for path in Path(self._root, "_delta_log").iterdir():
                 if path.name > f"{self._on_disk + 1:020d}":  # also checkpoints and the name of the last one

@@ -158,6 +158,8 @@ class Filler:
         """Tell the broker what it may delete, if it waits for this lake. Stores of RocketMQ are only read."""
         if not Path(self.store, "glassmq").is_file() or awaited_lake(self.store, self.broker, self.lakes):
             return
+        for table in self.tables.values():  # its last commit may be that of a process that was killed
+            table.sync()
         position = lake_position.LakePosition(self.position, self.now_ms, resolved(self.lakes))
         try:
             write_whole(Path(self.store, lake_position.FILE_NAME), lake_position.encode(position))

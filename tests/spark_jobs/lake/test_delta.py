@@ -88,6 +88,22 @@ def test_the_second_append_behind_a_state_fails(tmp_path: Path, tables: list[Tab
     assert offsets(tmp_path) == list(range(10))
 
 
+def test_an_append_whose_answer_is_lost_has_succeeded(
+    tmp_path: Path, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Table._write
+
+    def forget(*given: Any) -> None:
+        write(*given)
+        raise CommitFailedError("412 Precondition Failed")
+
+    monkeypatch.setattr(Table, "_write", forget)
+    for number in range(2):
+        tables[0].append([draft(tmp_path, f"{number}", 10 * number)], State(100 + number), 7)
+    assert (tables[0].state, reopened(tmp_path).state) == (State(101), State(101))
+    assert offsets(tmp_path) == list(range(20))
+
+
 def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, tables: list[Table]) -> None:
     table, before = tables[0], date(2026, 1, 30)
     drafts = [draft(tmp_path, f"{number}", 10 * number, day=before) for number in range(4)]
@@ -116,6 +132,23 @@ def test_a_compaction_that_fails_leaves_no_files(
         tables[0].compact(DAY, 7)
     assert not list((tmp_path / "messages").glob("*/*/compacted=*"))
     assert offsets(tmp_path) == list(range(40))
+
+
+def test_a_compaction_leaves_alone_what_another_process_has_compacted_meanwhile(
+    tmp_path: Path, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, seen = tables[0], Table._committed
+    table.append([draft(tmp_path, f"{number}", 10 * number) for number in range(8)], State(1), 7)
+    monkeypatch.setattr(delta, "FILE_BYTES", 4 * max(file.size for file in table.files()))
+
+    def compacted_first(table: Table) -> None:
+        monkeypatch.setattr(Table, "_committed", seen)
+        assert reopened(tmp_path).compact(DAY, 7)
+        seen(table)
+
+    monkeypatch.setattr(Table, "_committed", compacted_first)
+    assert table.compact(DAY, 7) == 4
+    assert offsets(tmp_path) == list(range(80))
 
 
 def test_many_files_of_the_newest_day_are_compacted_too(tmp_path: Path, tables: list[Table]) -> None:
@@ -235,3 +268,6 @@ def test_all_commits_are_on_the_disk_before_the_broker_is_told(
     commits, states = set((tmp_path / "messages" / "_delta_log").glob("*.json")), set((tmp_path / "state").glob("*/*"))
     assert (len(commits), len(states)) == (6, 5)
     assert commits | states | {path.parent for path in states} <= set(synced)
+    synced.clear()
+    reopened(tmp_path).sync()
+    assert max(commits) in synced, "the process that made it may have been killed"

@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 from broker_core.formats import lake_position, safe_end
 from spark_jobs.errors import LakeError
+from spark_jobs.lake import storage
 from spark_jobs.lake import sync as lake_sync
 from spark_jobs.lake.delta import DAY_MS
 from spark_jobs.lake.lake import Dropped, Lake, find_lake
@@ -117,6 +118,17 @@ def test_the_broker_waits_for_the_lake_that_it_knows(tmp_path: Path, written: Wr
     assert done.awaited_lake == ""
     assert position is not None and position.physical_offset == written.end
     assert position.lake == done.lake
+
+
+def test_a_commit_of_a_killed_process_is_on_the_disk_before_the_broker_is_told(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    commits = {max((tmp_path / "lakes" / name / "_delta_log").glob("*.json")) for name in TABLES}
+    synced: list[Path] = []
+    monkeypatch.setattr(storage, "sync_to_disk", lambda path: synced.append(Path(path)))
+    fill(tmp_path)
+    assert commits <= {*synced[: synced.index(tmp_path / "store")]}
 
 
 def test_a_store_without_a_safe_end_is_read_on_from_where_it_ended(tmp_path: Path) -> None:

@@ -62,6 +62,9 @@ class SparkProcess:
             with open(log, "ab") as self._log:
                 try:
                     answer = self._do(order, watch)
+                except BaseException:
+                    self._end()  # its answer would be taken for that of the next job
+                    raise
                 finally:
                     self._log = None
             self._used = timezone.now()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import Error, close_old_connections
 from django.utils import timezone
 
 from spark_jobs.errors import NoJavaError, NoSparkError
@@ -26,7 +26,6 @@ START_LIMIT_S = 240
 """How long Spark may take to start, including the wait for a cluster's executors."""
 KEPT_RUNS = 30
 """The number of ended runs of a report that are kept, with their files."""
-LOOK_AGAIN_S = 2.0
 HOUSEKEEPING_S = 5.0
 
 
@@ -42,8 +41,7 @@ def carry_out(run_id: int) -> None:
         return
     if problem := spark_problem():
         waiting.update(status=Status.WAITING, doing=problem, heartbeat=timezone.now())
-        runs.enqueue(run_id, LOOK_AGAIN_S)
-        return
+        return  # the housekeeping hands it over again
     now = timezone.now()
     if not waiting.filter(attempt=run.attempt).update(
         status=Status.RUNNING, started=run.started or now, heartbeat=now, doing="starting Spark", percent=0
@@ -71,6 +69,22 @@ def spark_problem() -> str:
     except (NoSparkError, NoJavaError) as error:
         return str(error)
     return ""
+
+
+def hand_over_waiting() -> None:
+    """Hand over the runs that wait for Spark if it can start now; otherwise write why they wait.
+
+    A run that handed itself over again would have one more message under way after each start of a worker.
+    """
+    waiting = ReportRun.objects.filter(status=Status.WAITING)
+    if not waiting.exists():
+        return
+    if problem := spark_problem():
+        waiting.update(doing=problem)
+        return
+    for run in waiting:
+        if waiting.filter(pk=run.pk).update(status=Status.QUEUED, doing="", heartbeat=timezone.now()):
+            runs.enqueue(run.pk)
 
 
 def scratch_folder() -> Path:
@@ -161,17 +175,19 @@ class RunWatch:
                 wanted = runs.attempt_of(self._run).filter(cancel_requested=False)
                 if not wanted.update(heartbeat=now, percent=percent, doing=doing):
                     self.stopped_by = "cancel"  # or another attempt has taken this one's place
-            except DatabaseError:
+            except Error:
                 logger.exception("Run %d could not be watched for a moment.", self._run.pk)
+                close_old_connections()  # a connection that a restart of the database has ended stays useless
         return not self.stopped_by
 
 
 def keep_house(over: threading.Event) -> None:
-    """Take up the runs of ended workers and end an idle Spark, until the event is set."""
+    """Take up waiting runs and those of ended workers, and end an idle Spark, until the event is set."""
     while not over.wait(HOUSEKEEPING_S):
         try:
             close_old_connections()
             runs.take_up_lost_runs()
+            hand_over_waiting()
             spark.end_if_idle(timedelta(minutes=settings.GLASSMQ_SPARK_IDLE_MINUTES))
         except Exception:
             logger.exception("The report worker's housekeeping failed; it is tried again.")

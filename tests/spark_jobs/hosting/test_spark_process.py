@@ -166,6 +166,17 @@ def test_a_child_that_is_killed_is_replaced(start: Start, tmp_path: Path) -> Non
     assert process.run({"job": "good"}, tmp_path / "log", Watching())["done"] != first["done"]
 
 
+def test_a_child_whose_job_nobody_watches_any_more_is_replaced(start: Start, tmp_path: Path) -> None:
+    process = start()
+
+    def fail() -> bool:
+        raise RuntimeError("no database")
+
+    with pytest.raises(RuntimeError, match="no database"):
+        process.run({"job": "endless"}, tmp_path / "log", Watching(fail))
+    assert process.pid is None
+
+
 def test_what_is_printed_while_python_starts_is_no_answer() -> None:
     answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     read_answers([b"a warning\n", b'{"done": {}}\n', b'{"do'], answers)

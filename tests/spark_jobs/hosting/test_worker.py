@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from spark_jobs.errors import NoJavaError, NoSparkError
@@ -189,8 +189,15 @@ def test_without_spark_or_java_a_run_waits_and_says_why(
     monkeypatch.setattr(worker, what, refuse)
     run = carried_out()
     assert (run.status, run.doing, runs.spark_problem()) == (Status.WAITING, "There is none.", "There is none.")
-    assert sent == [(run.pk, worker.LOOK_AGAIN_S)]
+    ReportRun.objects.update(doing="another problem")
+    worker.hand_over_waiting()
+    carried_on(run)  # a message that was sent twice
+    assert (run.status, run.doing, sent) == (Status.WAITING, "There is none.", [])
     monkeypatch.setattr(worker, what, lambda *_: None)
+    for _ in range(2):
+        worker.hand_over_waiting()
+    run.refresh_from_db()
+    assert (run.status, run.doing, sent) == (Status.QUEUED, "", [(run.pk, 0)])
     assert carried_on(run).status == Status.DONE
     assert runs.spark_problem() == ""
 
@@ -209,9 +216,10 @@ def test_old_runs_and_drafts_of_killed_attempts_make_room(
     assert [path.name for path in folder.iterdir()] == ["6"]
 
 
-def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OperationalError("database is locked"), InterfaceError("connection already closed")])
+def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def busy(_: Any) -> Any:
-        raise OperationalError("database is locked")
+        raise error
 
     run = queued(status=Status.RUNNING)
     watch = RunWatch(run)
@@ -220,14 +228,18 @@ def test_progress_and_a_sign_of_life_are_written(monkeypatch: pytest.MonkeyPatch
     assert (run.percent, run.doing) == (40, "reading")
     assert run.heartbeat is not None
     assert (timezone.now() - run.heartbeat).total_seconds() < 60
+    renewed: list[bool] = []
     monkeypatch.setattr(runs, "attempt_of", busy)
+    monkeypatch.setattr(worker, "close_old_connections", lambda: renewed.append(True))
     assert watch(50, "reading"), "a database that is busy for a moment stops nothing"
+    assert renewed
 
 
 def test_housekeeping_continues_after_errors_until_it_is_stopped(
     monkeypatch: pytest.MonkeyPatch, settings: Any, sent: list[tuple[int, float]]
 ) -> None:
     lost = queued(status=Status.RUNNING, heartbeat=timezone.now() - 2 * runs.LOST_AFTER)
+    waiting = ReportRun.objects.create(report="skew", status=Status.WAITING)
     over, idle = threading.Event(), list[timedelta]()
 
     def end_if_idle(longest: timedelta) -> None:
@@ -239,10 +251,11 @@ def test_housekeeping_continues_after_errors_until_it_is_stopped(
     settings.GLASSMQ_SPARK_IDLE_MINUTES = 7
     monkeypatch.setattr(worker, "HOUSEKEEPING_S", 0.001)
     monkeypatch.setattr(worker, "close_old_connections", lambda: None)
+    monkeypatch.setattr(worker, "spark_problem", lambda: "")
     monkeypatch.setattr(worker.spark, "end_if_idle", end_if_idle)
     worker.keep_house(over)
     assert idle == [timedelta(minutes=7)] * 2
-    assert sent == [(lost.pk, 5)]
+    assert sent == [(lost.pk, 5), (waiting.pk, 0)]
 
 
 def fill(fake: FakeSpark, *rounds: dict[str, Any]) -> ReportRun:

@@ -59,7 +59,7 @@ class StoreInputs:
         self.journal: JournalSurvey | None = None
         if report.polls:
             tail = survey(store, lake.journal if lake else None, window)
-            self.journal = with_lake(tail, lake) if lake else tail
+            self.journal = with_lake(tail, lake, window) if lake else tail
         self.window = window
         offsets, topics, groups = stored_offsets(store), stored_topics(store), stored_groups(store)
         known = known_queues(store)
@@ -164,8 +164,8 @@ class RunInputs:
         ranges = [part for store in self.stores if store.plan for part in store.plan.ranges]
         rows = sum(store.journal.entries for store in self.stores if store.journal)
         for store in self.stores:
-            files = [*store.lake.messages, *store.lake.polls] if store.lake else []
-            rows += sum(file.rows for file in files_in(files, *store.window))
+            if store.lake and store.plan:
+                rows += sum(file.rows for file in files_in(store.lake.messages, *store.window))
         return sum(part.stop - part.start for part in ranges) <= SMALLEST_SHARE and rows <= FEW_ROWS
 
     def of(self, name: str) -> Inputs:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import LakeError
+from spark_jobs.lake.delta import files_in
 from spark_jobs.lake.lake import Lake, find_lake, require_same
 from spark_jobs.lake.storage import Location
 from spark_jobs.lake.sync import read_on
@@ -47,15 +48,19 @@ def lake_for(broker: str, store: Path, lakes: Location | None, is_needed: bool) 
     return None, [sentence] if problem else []
 
 
-def with_lake(tail: JournalSurvey, lake: Lake) -> JournalSurvey:
-    """The survey of the whole journal: the lake's part, and what is new in the store, whose files alone are counted."""
-    starts, stops = [file.min_ms for file in lake.polls], [file.max_ms for file in lake.polls]
+def with_lake(tail: JournalSurvey, lake: Lake, window: tuple[int | None, int | None] = (None, None)) -> JournalSurvey:
+    """The survey of the whole journal: what is new in the store, whose files alone are counted, and the lake's part.
+
+    Of the lake, the entries of files that may have some of the window count.
+    """
+    polls = files_in(lake.polls, *window)
+    starts, stops = [file.min_ms for file in polls], [file.max_ms for file in polls]
     if tail.entries:
         starts.append(tail.from_ms)
         stops.append(tail.to_ms)
     return tail._replace(
         files=max(tail.files, int(lake.journal is not None)),
-        entries=tail.entries + sum(file.rows for file in lake.polls),
+        entries=tail.entries + sum(file.rows for file in polls),
         lost=tail.lost + lake.amounts[LOST],
         cut_off_files=tail.cut_off_files + lake.amounts[CUT_OFF],
         from_ms=min(starts, default=0),

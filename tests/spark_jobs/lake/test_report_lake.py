@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
@@ -281,6 +281,24 @@ def test_a_lake_that_is_of_another_store_or_unreadable_is_not_read(tmp_path: Pat
     assert nothing is None and note.startswith("The lake was not read") and problem in note
     with pytest.raises(LakeError, match=problem):
         lake_for("store", store, lakes, True)
+
+
+def test_what_a_lake_has_of_other_times_than_the_window_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, lakes = tmp_path / "store", tmp_path / "lakes"
+    make_store(store, 3)
+    make_journal(store, *([entry(5 * file + number) for number in range(5)] for file in range(3)))
+    fill(store, lakes)
+    lake = lake_of(store, lakes)
+    last = max(lake.polls, key=lambda file: file.min_ms)
+    for window, entries in (((None, None), 15), ((last.min_ms, last.max_ms + 1), 5), ((last.max_ms + 1, None), 0)):
+        inputs = StoreInputs("store", store, load("hold_time"), lake, window)
+        assert inputs.journal is not None
+        assert (inputs.journal.entries, inputs.journal.to_ms) == (entries, last.max_ms if entries else 0)
+        for few_rows in (entries, entries - 1):
+            monkeypatch.setattr(report_inputs, "FEW_ROWS", few_rows)
+            assert RunInputs(cast("SparkSession", None), [inputs], "hold_time").are_few == (few_rows == entries)
 
 
 @pytest.mark.parametrize(("closed", "lost"), [(True, 0), (False, 2)])

@@ -2,7 +2,7 @@
 
 import re
 
-from spark_jobs.errors import PassingError, ReportError
+from spark_jobs.errors import NoSparkError, PassingError, ReportError
 
 LONGEST = 1000
 _OURS = re.compile(r"^spark_jobs\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -65,14 +65,16 @@ def was_interrupted(error: BaseException) -> bool:
 def is_passing(error: Exception) -> bool:
     """Whether another try may succeed.
 
-    It may after an error of Spark, its machines or an S3, not after one of our code.
+    It may after an error of Spark, its machines or an S3, not after one of our code. A run that found packages being
+    installed then waits for them.
     """
     text = text_of(error)
     if _S3_PASSING.search(text):
         return True
     in_task = _OURS.search(text)
     if in_task is not None or isinstance(error, ReportError):
-        return PassingError.__name__ == (in_task[1] if in_task else type(error).__name__)
+        name = in_task[1] if in_task else type(error).__name__
+        return name in (PassingError.__name__, NoSparkError.__name__)
     if _FULL in text or _TRACEBACK in text or _OTHER_PYTHON.search(text) or _REFUSED.search(text):
         return False
     return isinstance(error, ConnectionError) or type(error).__module__.startswith(("py4j.", "pyspark."))

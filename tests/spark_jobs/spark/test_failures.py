@@ -9,7 +9,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import UnknownException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from spark_jobs.errors import LakeError, NotAStoreError, PassingError
+from spark_jobs.errors import LakeError, NoSparkError, NotAStoreError, PassingError
 from spark_jobs.spark.failures import is_passing, sentence, was_interrupted
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3
@@ -62,6 +62,7 @@ def refused(text: str, status: grpc.StatusCode) -> SparkConnectGrpcException:
     ("error", "said", "passing"),
     [
         (PassingError("The master is away."), "The master is away.", True),
+        (NoSparkError("Packages are being installed here."), "Packages are being installed here.", True),
         (NotAStoreError("No log."), "No log.", False),
         (JavaError(IN_A_TASK.format("NotAStoreError")), "It is said here.", False),
         (JavaError(IN_A_TASK.format("PassingError")), "It is said here.", True),

@@ -60,8 +60,7 @@ class NewRun(Body, frozen=True, kw_only=True, gc=False):
 
     Both are whole minutes: multiples of 60000.
     `topic` and `consumer_group` restrict the run to one of them, if the report distinguishes them. `compare` adds the
-    figures of the period before, of the same length; it needs both bounds. With `source` `log` the lake is not read,
-    with `lake` the run fails if there is no lake.
+    figures of the period before, of the same length; it needs both bounds.
     """
 
     from_ms: Milliseconds | None = None
@@ -69,7 +68,6 @@ class NewRun(Body, frozen=True, kw_only=True, gc=False):
     topic: Name | None = None
     consumer_group: Name | None = None
     compare: bool = False
-    source: Literal["auto", "log", "lake"] = "auto"
 
 
 class HeadlineView(Model, frozen=True, kw_only=True, gc=False):

@@ -126,7 +126,8 @@ clean: ## remove caches; .venv and data stay
 	@$(PIP) -r requirements/base.txt -r requirements/spark.txt
 	@touch $@
 
-# The broker starts at once, and Ctrl-C does not end this with it. If it ends early, the next `make run` completes it.
+# The broker does not wait for this installation, and Ctrl-C does not end it. If it is interrupted, the next `make run`
+# completes it.
 .spark-in-background: .venv/base-installed
 	@$(MAKE) --question .venv/spark-installed || { \
 		echo "Installing Spark in the background, for reports: .venv/spark-install.log shows the progress"; \

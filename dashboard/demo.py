@@ -37,8 +37,8 @@ SLOWNESS = 4
 TRIES = 3
 """After so many failures a message is sent to the dead letter queue, so that retries do not pile up."""
 COPIES = 2 * (TRIES - 1) + 1
-"""So many copies of each message are stored for failing-importer: for each further try one that waits and one that is
-delivered, and the dead letter."""
+"""The number of copies that failing-importer leaves of each message: two for each further try, of which one waits and
+one is delivered, and the dead letter."""
 NOT_OPEN = "QUERY_NOT_FOUND"
 """The problem that answers a message sent back after its queue has moved to another member."""
 TO_DEAD_LETTERS, BY_TRIES = -1, 0

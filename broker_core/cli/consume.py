@@ -174,7 +174,7 @@ def consume(
     """Consume TOPIC as a member of a group, and print each message on a line.
 
     A printed message is committed. With --count, exactly so many are; the next one stays for others. If --wait ends
-    it before, the exit code is 1; if the topic was not found until then, it is 4.
+    the command earlier, the exit code is 1, or 4 if the topic was never found.
     """
     selector = read_selector(tag, sql)
     with client_errors():

@@ -37,8 +37,9 @@ STATE_STYLES = {
     "over": "dim",
     "ok": "green",
 }
-"""What groups are in, the worst first, as on the page of groups. ``error`` and ``warning`` are verdicts that are worse
-than the state, which is about progress alone; ``over`` is a stopped group for which nothing waits."""
+"""The words by which groups are sorted, the worst first, as on the page of groups. ``error`` and ``warning`` are
+verdicts that are worse than the state, which is about progress alone; ``over`` is a stopped group for which nothing
+waits."""
 RANKS = {place: rank for rank, place in enumerate(STATE_STYLES)}
 RATES = {"messages_stored": "in", "messages_delivered": "out", "woken": "wake-ups", "pulls_received": "pulls"}
 

@@ -82,8 +82,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "no_member",
         ("error", "info"),
-        "no client is a member of the group or pulls for it; an error if messages wait (also for another try), or may "
-        "wait and the group has committed an offset",
+        "no client is a member of the group or pulls for it; an error if messages wait (also for another try), or if "
+        "they may wait and the group has committed an offset",
         "Start a consumer of this group.",
     ),
     Situation(

@@ -222,7 +222,8 @@ def file_of(name: str, run_id: int, file: str) -> Path:
 def take_up_lost_runs(waited: timedelta = SEND_AGAIN_AFTER) -> None:
     """Try the runs again whose worker has ended, or write that they failed. Their own worker no longer can.
 
-    Runs that have ``waited`` for so long are handed over again: their messages may be lost with a queue or a worker.
+    Runs that have waited for at least ``waited`` are handed over again, because a queue or a worker may have lost their
+    messages.
     """
     now = timezone.now()
     for run in ReportRun.objects.filter(status=Status.RUNNING, heartbeat__lt=now - LOST_AFTER):

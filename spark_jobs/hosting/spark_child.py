@@ -86,7 +86,7 @@ def lake(arguments: dict[str, Any], start_spark: StartSpark, progress: Progress)
     as ``result`` where each log ended.
 
     ``arguments``: ``stores`` as (broker, path), ``lakes``, ``with_bodies``, ``keep_days``. If a store fails, the
-    others are filled to their ends first, and it is tried again in every round.
+    others are filled to their ends first, and the store is tried again in every round.
     """
     from spark_jobs.lake.tables import fill
 

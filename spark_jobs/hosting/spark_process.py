@@ -33,7 +33,8 @@ LOG_BYTES = 1024 * 1024
 
 
 Watch = Callable[[int, str], bool]
-"""Called with a job's progress every LOOK_S or more often. Returns whether it goes on; otherwise the child is ended."""
+"""Called with a job's progress every LOOK_S or more often. Returns whether the job may go on; if not,
+the child is ended."""
 
 
 class SparkProcess:
@@ -54,7 +55,7 @@ class SparkProcess:
     def run(self, order: dict[str, Any], log: Path, watch: Watch) -> dict[str, Any]:
         """Have the child carry out a job, and write its output to ``log``.
 
-        Returns the last answer of ``spark_child``, or ``ended`` if the child ended without an answer, for example
+        Returns the last answer of ``spark_child``, or that of ``ended`` if the child ended without one, for example
         because ``watch`` returned False. OSError if the child cannot be started.
         """
         with self._lock:
@@ -73,7 +74,7 @@ class SparkProcess:
             return answer
 
     def end_if_idle(self, longest: timedelta) -> None:
-        """End a child that has been idle for so long."""
+        """End a child that has been idle for at least that time."""
         if self._lock.acquire(blocking=False):
             try:
                 if timezone.now() - self._used >= longest:

@@ -2,7 +2,7 @@
 
 An append carries Delta's transaction identifier: the application is the broker, and the version is the position in its
 log or poll journal. A second application names the broker's new state (``state``). So position, state and rows become
-visible in one commit, a repeated append is recognised, and of two processes that append the same range one fails.
+visible in one commit, a repeated append is recognised, and if two processes append the same range, one fails.
 """
 
 import json
@@ -60,7 +60,7 @@ class Table:
         self._broker = broker
         self._delta = delta
         self._on_disk = delta.version() - 1
-        """Commits up to this version are on the disk. The process that made the newest one may have been killed."""
+        """Commits up to this version are on the disk. The newest one may be that of a killed process."""
         self._number = self._version_of(f"{broker}/state")
         self.state = read_state(lakes, broker, name, self._number)
 
@@ -150,7 +150,7 @@ class Table:
         return rows
 
     def _change(self, state: State, versions: dict[str, int], commit: Callable[[CommitProperties], Any]) -> None:
-        """Have ``commit`` make a commit with that state, behind the state that is known.
+        """Have ``commit`` make a commit that sets the state, unless another process has changed the known state.
 
         delta-rs refuses even a commit that only adds files if another process has removed files of any broker
         meanwhile. Then it is tried again.
@@ -167,7 +167,7 @@ class Table:
             except CommitFailedError as error:
                 failure = error
             self._committed()
-            if failure is None or self._version_of(application) == number:  # an S3's answer may be lost
+            if failure is None or self._version_of(application) == number:  # S3's answer may be lost
                 self.state, self._number = state, number
                 return
         raise LakeBusyError(
@@ -220,7 +220,7 @@ class Table:
         self._committed()
 
     def _rewritten(self) -> dict[str, int]:
-        """Counts the commits that replace or remove files of the broker. Of two at the same time one fails."""
+        """The next version of the application ``rewrites``. Of two commits with the same version, one fails."""
         application = f"{self._broker}/rewrites"
         return {application: (self._version_of(application) or 0) + 1}
 
@@ -237,12 +237,12 @@ class Table:
         self._delta.create_write_transaction([*actions], "append", schema, PARTITIONS, commit_properties=properties)
 
     def _committed(self) -> None:
-        """See the commit that was made, and have the disk see it."""
+        """Read the commit that was made, and write it to the disk."""
         self._delta.update_incremental()
         self.sync()
 
     def sync(self) -> None:
-        """Have the commits that are known on the disk. delta-rs leaves that to the system."""
+        """Write the known commits to the disk. delta-rs leaves that to the operating system."""
         if is_local(self._root):
             for path in Path(self._root, "_delta_log").iterdir():
                 if path.name > f"{self._on_disk + 1:020d}":  # also checkpoints and the name of the last one
@@ -264,7 +264,7 @@ class Table:
 
 
 def properties_of(versions: dict[str, int]) -> CommitProperties:
-    """Has a commit advance applications, and fail if another one has advanced them since the table was read."""
+    """Properties with which a commit advances applications, and fails if another one has done so meanwhile."""
     return CommitProperties(app_transactions=[Transaction(name, version) for name, version in versions.items()])
 
 

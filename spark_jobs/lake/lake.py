@@ -100,7 +100,7 @@ def lake_of(lakes: Location, broker: str, tables: Mapping[str, Table]) -> Lake:
 def require_same(store: str | os.PathLike[str], lake: Lake) -> None:
     """LakeError if the store's log does not continue what the lake has of the broker.
 
-    It is not known if the store does not have the last record any more, because its log begins behind it.
+    There is no error if the log begins after the last record of the lake, because then nobody can know.
     """
     if lake.last_record is None or log_begin(store) > lake.last_record[0]:
         return

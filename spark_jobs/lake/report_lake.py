@@ -30,7 +30,8 @@ CUT_SHORT = {"invalid record": "the bytes there are not a valid record"}
 def lake_for(broker: str, store: Path, lakes: Location | None, is_needed: bool) -> tuple[Lake | None, list[str]]:
     """The lake to read of a broker, or None for the log alone, and notes for the reader of the report.
 
-    There is a note if a lake exists but cannot be read. LakeError for that, or without a lake, if one ``is_needed``.
+    There is a note if a lake exists but cannot be read. If a lake ``is_needed``, there is a LakeError in place of the
+    note, and also if there is no lake.
     """
     problem = ""
     try:

@@ -1,10 +1,10 @@
-"""What a table of a lake has of a broker besides its rows: positions, what is missing, what was dropped. A JSON file.
+"""What a table of a lake has of a broker besides its rows: positions, what is missing, what was dropped.
 
     <lakes>/state/broker-a/messages-4611686018427387904.json
 
-Each commit of the broker's rows has a new state, which is written first. The commit names its number by Delta's
-transaction identifier: the application is ``broker-a/state``, and the version is the number. So rows and state become
-visible together. A state that no commit names, of a fill that was killed or overtaken, is never read.
+A state is a JSON file. Each commit of the broker's rows has a new state, which is written first. The commit names its
+number by Delta's transaction identifier: the application is ``broker-a/state``, and the version is the number. So rows
+and state become visible together. A state that no commit names, of a fill that was killed or overtaken, is never read.
 """
 
 import secrets
@@ -22,10 +22,10 @@ from spark_jobs.sources.poll_journal_files import JournalPosition
 
 FOLDER = "state"
 MOST = 10_000
-"""Gaps of a state. Of more, neighbours become one."""
+"""The largest number of gaps in a state. If there are more, neighbours become one."""
 SMALLEST = 1024
-"""Bytes of a file, filled up by spaces. pyarrow's S3 client does not repeat a call for fewer bytes than the S3's error
-message has."""
+"""The size of the smallest file, bytes; spaces fill it up. If a call for a file fails, and the error message of S3 is
+longer than the file, pyarrow does not repeat the call."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def write_state(lakes: Location, broker: str, table: str, state: State) -> int:
 def remove_states(lakes: Location, broker: str, table: str, kept: int | None, before_ms: int) -> None:
     """Remove states that were written before that time, except the one of the number ``kept``.
 
-    The newest of them stays as well: somebody may have found its number a moment ago.
+    The newest of them stays as well, because somebody may have found its number a moment ago.
     """
     from pyarrow.fs import FileSelector
 
@@ -96,7 +96,7 @@ def path_of(lakes: Location, broker: str, table: str, number: int) -> str:
 
 
 def thinned(gaps: Sequence[Gap]) -> list[Gap]:
-    """At most MOST gaps, in the order of the log: of more, neighbours of a kind become one."""
+    """At most MOST gaps, in the order of the log. If there are more, neighbours of a kind become one."""
     found = sorted(gaps, key=attrgetter("what", "start"))
     while len(found) > MOST:
         kinds = [list(of_kind) for _, of_kind in groupby(found, attrgetter("what"))]

@@ -74,7 +74,7 @@ def remove_files(folder: Location, is_unused: Callable[[Any], bool]) -> None:
 
 
 def sync_files(paths: Sequence[str | os.PathLike[str]]) -> None:
-    """Have local files on the disk, with the names in the three folders above them."""
+    """Write local files to the disk, and the names in the three folders above them."""
     files = [Path(path) for path in paths]
     for path in (*files, *{folder for file in files for folder in file.parents[:3]}):
         sync_to_disk(path)

@@ -3,8 +3,8 @@
 A fill reads at most ROUND_BYTES of the log. Tasks write files into the folders of the Delta tables. Then one commit for
 each table adds the files, with the new position as Delta's transaction identifier. The next fill begins there. So what
 a fill reads of a table counts completely or not at all. Files of a fill that was killed belong to no version, and
-vacuum deletes them. When nothing is left to read, days with many small files are compacted. Of two fills of a broker at
-the same time, the slower one fails.
+vacuum deletes them. When nothing is left to read, days with many small files are compacted. If two fills of a broker
+run at the same time, the slower one fails.
 """
 
 import logging
@@ -47,7 +47,7 @@ from spark_jobs.sources.poll_journal_files import JournalPosition, created_ms_of
 logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 4 << 30
-"""Bytes of the log that a fill reads: the ranges that begin in them."""
+"""A fill reads the ranges that begin in so many bytes of the log."""
 BROKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 """The names that a broker can have in a lake, where they are names of folders."""
 
@@ -80,7 +80,7 @@ class Synced(NamedTuple):
 
 
 class Filler:
-    """A fill of one broker: its tables, and what the lake has had at its beginning."""
+    """A fill of one broker: its tables, and what the lake had when the fill began."""
 
     def __init__(self, store: str, broker: str, lakes: Location, now_ms: int) -> None:
         self.store = store
@@ -190,7 +190,7 @@ def sync(
         )
     filler = Filler(store, broker, lakes, now_ms)
     dropped = filler.drop(keep_days) if keep_days else 0
-    # Only what is dispatched: a queue says when a message is due, and what is read now is not read again.
+    # Only what is dispatched is read: a queue says when a message is due, and what is read now is not read again.
     plan = plan_log(store, start=filler.position, split_bytes=lambda size: share(size, cores), dispatched=True)
     ranges = first_ranges(plan.ranges)
     is_deleted = not ranges and (plan.start > filler.position or filler.lake.position is None)
@@ -226,7 +226,7 @@ def sync(
 
 
 def first_ranges(ranges: Sequence[LogRange]) -> list[LogRange]:
-    """The ranges that begin in the first ROUND_BYTES of them."""
+    """The ranges of one fill: those that begin in the first ROUND_BYTES."""
     before = accumulate((part.stop - part.start for part in ranges), initial=0)
     return [part for part, size in zip(ranges, before, strict=False) if size < ROUND_BYTES]
 

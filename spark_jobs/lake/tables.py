@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def fill(spark: "SparkSession", *given: Any, **more: Any) -> Synced:
-    """``sync`` with these arguments, by the tasks of Spark."""
+    """Call ``sync`` with these arguments, and have Spark's tasks carry out the works."""
     return sync(partial(run_in_spark, spark), *given, cores=parallelism(spark), **more)
 
 
 def run_in_spark(spark: "SparkSession", target: Target, works: Sequence[Work]) -> list[Done]:
-    """Carry works out, the ranges of the log by their tasks; each file of the journal has a task of its own."""
+    """Carry out works. Ranges of the log with the same ``task`` share one; each file of the journal has its own."""
     bundles = [list(bundle) for _, bundle in groupby(works, lambda work: getattr(work, "task", work))]
     numbers = spark.range(0, len(bundles), 1, len(bundles))
     found = numbers.mapInArrow(partial(carry_out_in_spark, target, bundles), "done binary").toArrow()

@@ -48,8 +48,8 @@ GROUP_ROWS = 262_144
 MOST_DATES = 64
 """Files that a task has open at once, because a log may have any number of days."""
 OF_JOURNAL = LOST, UNREAD, CUT_OFF = "lost", "unread", "cut off"
-"""Why something of the poll journal is missing: the number of entries that the broker could not write; of files that
-were deleted or damaged before they were read to their end; of files whose last entries a crash may have taken."""
+"""What may be missing of the poll journal: entries that the broker could not write; files that were deleted or damaged
+before they were read to their end; files whose last entries a crash may have taken."""
 SMALL_FILE = 8 << 20
 """Files in an S3 of at most so many bytes are fetched as a whole."""
 ROWS = 65_536
@@ -97,7 +97,7 @@ class LakeFile(msgspec.Struct, frozen=True):
 
 
 class LogDone(Scanned, frozen=True, tag="log"):
-    """What has become of a range of the log. ``gone``: its segment did not exist."""
+    """The result of writing a range of the log. ``gone``: its segment did not exist."""
 
     files: Sequence[LakeFile] = ()
     gone: bool = False
@@ -106,9 +106,9 @@ class LogDone(Scanned, frozen=True, tag="log"):
 
 
 class JournalDone(msgspec.Struct, frozen=True, tag="journal"):
-    """What has become of a part of the journal: it was read up to ``position``.
+    """The result of writing a part of the journal, which was read up to ``position``.
 
-    ``lost``: entries that the broker could not write. ``is_damaged``: the file is away, or does not end with a valid
+    ``lost``: entries that the broker could not write. ``is_damaged``: the file is gone, or does not end with a valid
     block.
     """
 
@@ -261,7 +261,7 @@ def write_files(
 
 
 def remove_drafts(target: Target, table: str, kept: Iterable[LakeFile]) -> None:
-    """Remove the files that were written there under the name of this fill, except those to keep. OSError."""
+    """Remove the files of a table that this fill has written, except those to keep. OSError."""
     names = {file.path.rpartition("/")[2] for file in kept}
     remove_files(
         joined(target.lakes, table), lambda info: f"-{target.fill}-" in info.base_name and info.base_name not in names

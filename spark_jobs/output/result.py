@@ -42,7 +42,8 @@ def compute(
 ) -> Result:
     """All tables and totals of one period, from the facts of ``brokers`` brokers.
 
-    Tables of many facts may be long, and Java has room for only one at a time. ``doing`` is called by several threads.
+    Unless facts ``are_few``, tables may be long, and Java has room for only one at a time. Several threads call
+    ``doing``.
     """
     inside = {name: in_window(rows, *period) for name, rows in facts.items()}
 
@@ -63,7 +64,7 @@ def compute(
 def _rows_of(table: Table, facts: DataFrame, brokers: int, are_few: bool) -> pa.Table:
     """The table's sorted rows: first those of all brokers together, then by time, and the worst first.
 
-    A table of few facts is short, so Spark need not cut it. To plan a sort takes Spark longer than to compute the rows.
+    If facts ``are_few``, Spark neither sorts nor cuts the table: to plan a sort would take longer than to compute it.
     """
     if table.across and brokers > 1:
         facts = facts.withColumn("broker", F.explode(F.array("broker", F.lit(ALL_BROKERS))))

@@ -77,7 +77,7 @@ class PlausibleRecords:
 
 
 def gaps_of(parts: Iterable[Scanned], start: int, end: int, last_ms: int | None = None) -> list[Gap]:
-    """What [start, end) lacks, of which these parts were read. ``last_ms``: the time of the record before it."""
+    """What [start, end) lacks if these parts of it were read. ``last_ms``: the store time of the record before it."""
     position, found = start, list[Gap]()
     for part in [*parts, Scanned(end, end)]:
         if part.start > position:

@@ -70,8 +70,8 @@ def files_in(
 ) -> tuple[int, int]:
     """[low, high) of the files: the shortest run that has all that was written in [from_ms, to_ms).
 
-    ``begin_of``: when the first of a file was written, which is when the file before it ended. A file of which that is
-    not known, because it is damaged, does not shorten the run.
+    ``begin_of``: when the first record or entry of a file was written. The file before it ends then. A damaged file of
+    which this is not known does not shorten the run.
     """
     low, high = 0, len(files)
     if from_ms is None and to_ms is None:

@@ -31,18 +31,18 @@ from broker_core.formats.commit_log_record import topic_at as topic_in
 from spark_jobs.sources.commit_log_files import map_file
 
 ROWS = 8192
-"""Records that are read together at most. The fields of more would not stay in a processor's cache."""
+"""The most records that are read together. The fields of more would not stay in a processor's cache."""
 FEW_ROWS, MORE = 64, 4
-"""Records that are followed at first and right behind damage, where more damage may follow, and at least in each lane;
-and how many times more the next time."""
+"""FEW_ROWS records are followed at first, and right behind damage, where more damage may follow. Each next time, MORE
+times as many are followed as were found. A lane has room for at least FEW_ROWS records."""
 FIRST_SIZE = 256
-"""About the size of a record before one is known, bytes."""
+"""The estimated size of a record until the size of one is known, bytes."""
 LANES_BYTES = 64 * 1024 * 1024
 """Bytes of the log whose records are followed at once; a lane may have more."""
 SPAN_BYTES = 16 * 1024 * 1024
 """Bytes of the log whose records are read together; a single record may have more."""
 STORE_TIMESTAMP_AT, BODY_BEHIND = 56, 32
-"""Where a record has STORETIMESTAMP, and how far behind that its body begins, with IPv4 addresses."""
+"""Where the STORETIMESTAMP of a record is, and how many bytes after that its body begins, if addresses are IPv4."""
 V6_EXTRA = 12
 """By how many bytes an IPv6 address is longer."""
 LENGTHS_SIZE = 3
@@ -126,7 +126,7 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> Headers:
 
     Each position is at least RECORD_SIZE_MIN bytes before ``stop``. The rules are those of
     ``commit_log_record.measure``, without the body's checksum. Rolled back records without a topic are not valid: they
-    are placeholders for damage. Nothing is read at a position that an invalid record tells.
+    are placeholders for damage. The positions in an invalid record are never read.
     """
     front = items(segment.buffer, f"V{FRONT.itemsize}")[at].view(FRONT)
     size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ts = (
@@ -160,21 +160,21 @@ def read_headers(segment: Segment, at: Longs, stop: int) -> Headers:
 
 
 def true_until(values: Bools) -> int:
-    """How many values before the first False."""
+    """The number of values before the first False."""
     return len(values) if values.all() else int(np.argmin(values))
 
 
 def follow(segment: Segment, at: int, stop: int, size: int, wanted: int) -> Longs:
     """The positions of about ``wanted`` records from ``at`` on; each follows from the size of the previous one.
 
-    ``size``: about that of a record, bytes. The records are followed in several lanes at once, in parallel steps::
+    ``size``: the estimated size of a record, bytes. All lanes take a step at the same time::
 
         at          begin 1       begin 2
         |  |  |   | |    |   |    |  |   |  | |
         lane 0 ---->|lane 1 ----->|lane 2 --->
 
     A lane begins at what looks like a record, which may be a copy in a body. So a lane counts only if the lane before
-    it counts, and ends where it begins.
+    it counts and ends where this one begins.
     """
     if stop - at < RECORD_SIZE_MIN:
         return np.empty(0, np.int64)
@@ -269,7 +269,7 @@ class RecordWalk:
             at, ahead, wanted = found, ahead[:0], FEW_ROWS
 
     def _read(self, at: int, places: Longs) -> Headers:
-        """The records at the places, of which ``at`` is the first, up to an invalid one, or to SPAN_BYTES together."""
+        """The records at the places, of which ``at`` is the first: those before an invalid one, in about SPAN_BYTES."""
         headers = read_headers(self._segment, places, self._stop)
         many = np.searchsorted(headers.at + headers.size, at + SPAN_BYTES, "right")
         return headers.part(slice(max(1, int(many))))

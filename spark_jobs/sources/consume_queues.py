@@ -23,7 +23,7 @@ from spark_jobs.sources.commit_log_files import read_start
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 MOST_LEVELS = 1024
-"""Queues of SCHEDULE_TOPIC_XXXX at most, one for each delay level. ``topics.json`` always says 18."""
+"""The most queues of SCHEDULE_TOPIC_XXXX, one for each delay level. ``topics.json`` always says 18."""
 TABLE_BYTES = 1024 * 1024 * 1024
 """The most that is read of one of the broker's tables."""
 UNKNOWN = -1

@@ -4,10 +4,9 @@ Reads the store of a GlassMQ broker, beside the running broker too; a store of R
 Spark does not tell a Python source which columns a query needs: name them, as in
 ``.schema(pruned("topic", "held_us"))``, since each one costs.
 
-Options: ``from_ms`` and ``to_ms`` leave entries of the times in [from_ms, to_ms), pass over blocks without any, and do
-not read files that were written before or after;
-``split_bytes``: files up to so many bytes together are one task; ``after``: leave out what is before this
-``JournalPosition``, a JSON array.
+Options: ``from_ms`` and ``to_ms`` choose the entries whose times are in [from_ms, to_ms): files that were written
+before or after, and blocks without such an entry, are passed over; ``split_bytes``: files up to so many bytes together
+are one task; ``after``: leave out what is before this ``JournalPosition``, a JSON array.
 """
 
 import json

@@ -82,9 +82,11 @@ def current_java_home() -> str:
 
 
 def require_packages(master: str) -> None:
-    """NoSparkError unless all packages for a session on ``master`` are installed, a moment ago at the latest."""
+    """NoSparkError unless all packages for a session on ``master`` are installed, if only a moment ago."""
     if is_installing():  # packages may be there without all of their files
-        raise NoSparkError(f"Packages are being installed here; {INSTALL_LOG} shows the progress of Spark's.")
+        raise NoSparkError(
+            f"Packages are being installed here. If Spark is among them, {INSTALL_LOG} shows the progress."
+        )
     invalidate_caches()
     for package in (*PACKAGES, *CONNECT_PACKAGES * is_connect(master)):
         if find_spec(package) is None:

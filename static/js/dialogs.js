@@ -5,8 +5,9 @@ import { setText } from "./dom.js";
 /**
  * The dialog with that id. `submit(form, signal)` promises the change; its error is shown in the dialog, which is closed
  * when it succeeds, unless it `keepsOpen` to show the result. `signal` is aborted when the dialog is closed before. A
- * button with data-opens="id" opens the dialog; `opened(form)` is called before. `canSubmit(form)` is asked after every
- * input whether the change may be made; or `missing(form)` what is missing, a sentence that the part of this name shows.
+ * button with data-opens="id" opens the dialog; `opened(form)` is called before. After every input, `canSubmit(form)`
+ * returns whether the change may be made, or `missing(form)` returns what is missing: a sentence, which the part of this
+ * name shows, or "".
  */
 export function dialog(id, { submit, opened = () => {}, canSubmit = () => true, missing = () => "", keepsOpen = false }) {
   const box = document.getElementById(id);

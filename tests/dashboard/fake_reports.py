@@ -130,7 +130,7 @@ def broken() -> tuple[dict[str, Any], dict[str, Any]]:
         "skew": [run(7, files=files, headlines=headlines, words=words), run(3, status="cancelled")],
         "hold_time": [run(8, status="waiting", started_ms=None, finished_ms=None, messages=None)],
     }
-    spark_problem = f"Packages are being installed here; {LONG_PATH} shows the progress of Spark's."
+    spark_problem = f"Packages are being installed here. If Spark is among them, {LONG_PATH} shows the progress."
     lake = LAKE | {
         "folder": LONG_PATH,
         "messages": {"rows": 3_000_000, "files": 40, "size": "34000000"},

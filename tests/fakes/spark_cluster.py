@@ -18,7 +18,7 @@ from spark_jobs.spark.session import current_java_home
 PATIENCE_S = 120
 EXECUTOR = "CoarseGrainedExecutorBackend"
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""For queries that are small and many: to compile them takes longer than to run them."""
+"""Options for many small queries, which take longer to compile than to run."""
 
 
 class SparkCluster:

@@ -59,7 +59,7 @@ def inputs(
     bounds: tuple[int, ...] = (),
     to_ms: int | None = None,
 ) -> Inputs:
-    """What a report reads of these. Each topic once had two queues more."""
+    """What a report reads of these. Each topic once had two more queues."""
     known: dict[str, Iterable[tuple[Any, ...]]] = {
         "offsets": offsets,
         "topics": [(topic, queues, queues + 2) for topic, queues in topics],

@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        sync = actions.add_parser("sync", help="write what is new; a store of GlassMQ gets the file lakePosition")
+        sync = actions.add_parser("sync", help="write what is new, and the file lakePosition in a store of GlassMQ")
         status = actions.add_parser("status", help="say what is there")
         files = actions.add_parser("files", help="print the paths of the Parquet files that count, one on each line")
         files.add_argument("table", nargs="?", default="messages", choices=TABLES, help="default: %(default)s")

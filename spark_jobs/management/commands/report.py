@@ -138,7 +138,7 @@ def add_store_options(parser: ArgumentParser) -> None:
 
 @contextmanager
 def errors_are_sentences(interrupted: str) -> Iterator[None]:
-    """Ends the command with a sentence about an error; with 130 and ``interrupted`` after Ctrl-C."""
+    """End the command with a sentence about an error, and after Ctrl-C with ``interrupted`` and the exit code 130."""
     try:
         yield
     except CommandError:

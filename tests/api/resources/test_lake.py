@@ -44,7 +44,7 @@ FAILED = ReportRun(
 
 
 def state(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
-    """Has ``lake_state`` answer this."""
+    """Have ``lake_state`` answer this."""
     known = {"behind_bytes": 24, "synced_ms": 5, "find_active": RUNNING, "find_ended": FAILED, "read_schedule": HOURLY}
     for name, answer in (known | answers).items():
         monkeypatch.setattr(lake_state, name, lambda *_, answer=answer: answer)

@@ -46,7 +46,7 @@ for line in sys.stdin:
 
 
 class Watching:
-    """Notes the progress of a job, and does something from its first progress on; that says whether it goes on."""
+    """Notes the progress of a job. From its first progress on, calls ``act``, which returns whether the job goes on."""
 
     def __init__(self, act: Callable[[], bool] = lambda: True) -> None:
         self.seen: list[tuple[int, str]] = []

@@ -19,7 +19,7 @@ from tests.spark_jobs.stores import make_store, publish_end
 pytestmark = pytest.mark.torture
 
 FILLER = "import manage; from spark_jobs.lake import sync; sync.ROUND_BYTES = 16384; manage.main()"
-"""``manage.py`` with a lake that is filled in small steps, so that there is a middle in which to end it."""
+"""``manage.py`` with a lake that is filled in small steps, so that a test can end it between two of them."""
 
 
 def left_of_session(process: int) -> list[int]:

@@ -350,7 +350,7 @@ def store_in_two_stages(root: Path) -> tuple[Written, Callable[[], None], Callab
 def test_whenever_the_writer_is_killed_the_next_one_makes_it_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each message is there once, and so is each gap: those of a killed fill count for nobody."""
+    """Each message is there once, and so is each gap: those of a killed fill do not count."""
     monkeypatch.setattr(lake_sync, "ROUND_BYTES", 6000)
     monkeypatch.setattr(commit_log_segments, "SMALLEST_SHARE", 2000)
     step, finished = 0, False

@@ -97,7 +97,7 @@ def killed_in_the_middle(*given: Any) -> Any:
 
 
 def full(*given: Any) -> Any:
-    """Does the work, and cannot write the last of it."""
+    """Do the work, and fail at the end as on a full disk."""
     yield from list(lake_tasks.carry_out_in_spark(*given))[:0]
     raise OSError(28, "No space left on device")
 

@@ -43,7 +43,7 @@ def flip(store: Path, offset: int, bit: int) -> None:
 def test_whatever_bit_of_a_record_is_flipped_fields_stay_plausible_and_what_is_missing_is_known(
     tmp_path: Path, index: int
 ) -> None:
-    """A topic has one queue here, because nobody can see that a record's queue became another one of the topic."""
+    """A topic has one queue here, because nobody notices if a record moves to another queue of its topic."""
     written = make_store(tmp_path, COUNT, segment=SIZE, queues=1, body=b"?")
     write_topics(tmp_path, orders=1, stock=1)
     topic, _, offset, size = written.records[index]

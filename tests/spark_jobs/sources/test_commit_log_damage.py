@@ -10,7 +10,7 @@ from tests.spark_jobs.stores import SEGMENT, Written, make_store, segment_path, 
 
 
 def gap(written: Written, what: str, first: int, last: int) -> Gap:
-    """What is found in place of these records, up to the next one. A record that opens a segment begins with it."""
+    """The gap in place of these records, which ends where the next record begins."""
     start, end = (written.records[number][2] for number in (first, last + 1))
     times = (1_700_000_000_000 + 20_000 * number for number in (first - 1, last + 1))
     return Gap(what, start, end, end - start, *times)

@@ -89,7 +89,7 @@ HOURS = (0, 2, 4, 6, 8)
 def test_files_of_a_window_by_when_they_begin(
     begins: tuple[int | None, ...], window: tuple[float | None, float | None], expected: tuple[int, int]
 ) -> None:
-    """In hours. The clock may have been set back by one; some files begin with damage, and one with a clock ahead."""
+    """Times are in hours. The clock may have been set back by one. None is damage, and 50 a clock that was ahead."""
 
     def ms(hours: float | None) -> int | None:
         return None if hours is None else round(hours * 3_600_000)

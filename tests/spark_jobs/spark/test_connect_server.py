@@ -74,7 +74,9 @@ def do(server: Server, process: SparkProcess, tmp_path: Path) -> Callable[..., d
 
     def do(job: str, watching: Watching | None = None, *, url: str = server.url, **arguments: Any) -> dict[str, Any]:
         if job == "report":
-            brokers = "abcdefgh" if watching else "a"  # with 16 MiB each has a task, and so there is a middle
+            brokers = (
+                "abcdefgh" if watching else "a"
+            )  # so much that each store has a task, and the job can be stopped in between
             arguments["stores"] = [(name, str(arguments["store"])) for name in brokers]
             del arguments["store"]
         order = {

@@ -1,4 +1,4 @@
-"""A report on a standalone Spark cluster, a master and a worker as processes of their own, that lose what they may.
+"""A report on a standalone Spark cluster, whose master and worker are processes that tests kill.
 
 `make test` runs the first two tests, `make torture` all of them. Most of their time is that of starting Javas.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RECORDS = 500
 BROKERS = "abcdefgh"
-"""All have the same store. Together they have more than 16 MiB, so that each has a task, and there is a middle."""
+"""All have the same store. Together they have more than 16 MiB, so each has a task, and tests can kill in between."""
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from broker_core.formats.poll_journal import FILE_NAME, FOLDER, decode_blocks, decode_header
+from broker_core.formats.poll_journal import FILE_NAME, FOLDER, MAX_BLOCK, decode_blocks, decode_header
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_files import files_in, read_start
 
@@ -102,6 +102,19 @@ def created_ms_of(file: JournalFile) -> int | None:
     return None if header is None else header.created_ms
 
 
+def begin_of(file: JournalFile) -> int | None:
+    """The time of a file's first entries, or when it was made if it has none; None as ``created_ms_of``.
+
+    Entries may be older than their file: they wait while the disk refuses them.
+    """
+    data = read_start(file.path, HEAD + MAX_BLOCK) or b""
+    header = decode_header(data)
+    first = next(decode_blocks(data, header), None) if header else None
+    if header is None or first is None or not first.entries:
+        return None if header is None else header.created_ms
+    return first.min_ms
+
+
 def read_file(path: str) -> bytes | None:
     """All of a file; None when the broker has removed it."""
     try:
@@ -123,7 +136,7 @@ def survey(
     files = files_after(find_files(store), after)
     entries = lost = whole_bytes = torn_bytes = 0
     times, is_closed, torn_files = list[int](), dict[int, bool](), list[str]()
-    low, high = files_in(files, created_ms_of, *window)
+    low, high = files_in(files, begin_of, *window)
     for file in files[low:high]:
         data = read_file(file.path)
         if data is None:

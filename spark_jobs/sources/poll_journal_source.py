@@ -22,7 +22,7 @@ from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, TABLE, record_
 from spark_jobs.sources.poll_journal_files import (
     JournalFile,
     JournalPosition,
-    created_ms_of,
+    begin_of,
     files_after,
     find_files,
     read_file,
@@ -65,7 +65,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
 
     def partitions(self) -> list[InputPartition]:
         files = files_after(find_files(self._store), self._after)
-        low, high = files_in(files, created_ms_of, self._from_ms, self._to_ms)
+        low, high = files_in(files, begin_of, self._from_ms, self._to_ms)
         return [InputPartition(part) for part in split(files[low:high], self._split_bytes)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

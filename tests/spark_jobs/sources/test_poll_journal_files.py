@@ -89,6 +89,12 @@ def test_files_that_were_written_before_or_after_a_window_are_not_read(tmp_path:
     assert whole.entries == 600
 
 
+def test_entries_that_waited_for_the_disk_are_older_than_their_file(tmp_path: Path) -> None:
+    """The file was made two hours after its first entry, which is in the window."""
+    make_journal(tmp_path, [entry(0, at_ms=0)], [entry(0, at_ms=1)], [], created_ms=(0, 2 * HOUR, 4 * HOUR))
+    assert survey(tmp_path, None, (0, 60_000)).entries == 2
+
+
 def test_entries_of_an_older_schema_count(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / file_name(0)).write_bytes(with_schema(0, 44))

@@ -30,8 +30,10 @@ esac
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Iterator[Path]:
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A checkout on a fresh machine, with a Python that notes when its pip begins and ends."""
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of the make that runs the tests
+        monkeypatch.delenv(name, raising=False)
     shutil.copy(PROJECT / "Makefile", tmp_path)
     shutil.copytree(PROJECT / "scripts", tmp_path / "scripts")
     (tmp_path / "requirements").mkdir()

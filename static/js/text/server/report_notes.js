@@ -43,7 +43,7 @@ export const REPORT_NOTES = [
   noop("A lake cannot have a broker {0}: its name has only letters, digits, dots, hyphens and underscores. Give it another one by --broker NAME."),
   noop("{0} is not a Delta table that can be read: {1}."),
   noop("{0} was written by another version of GlassMQ. Delete the lake, or give another folder, and fill it anew."),
-  noop("{0} is missing: the lake was filled while it was read. Try again."),
+  noop("{0} is missing: the lake was filled while it was read, or copied without this file. Try again; if that does not help, delete the lake and fill it anew."),
   noop("{0} is not the state of a lake: {1}."),
   noop("The lake in {0} cannot be read: {1}."),
   noop("There is no lake of {0} in {1}. `.venv/bin/python manage.py lake sync` fills one."),

@@ -56,8 +56,8 @@ def read_state(lakes: Location, broker: str, table: str, number: int | None) -> 
             return msgspec.json.decode(file.read(), type=State)
     except FileNotFoundError as error:
         raise LakeError(
-            f"{path} is missing: the lake was filled while it was read, or copied without this file. Try again; if that "
-            "does not help, delete the lake and fill it anew."
+            f"{path} is missing: the lake was filled while it was read, or copied without this file. Try again; if "
+            "that does not help, delete the lake and fill it anew."
         ) from error
     except msgspec.DecodeError as error:
         raise LakeError(f"{path} is not the state of a lake: {error}.") from error

@@ -65,8 +65,8 @@ def was_interrupted(error: BaseException) -> bool:
 def is_passing(error: Exception) -> bool:
     """Whether another try may succeed.
 
-    It may after an error of Spark, its machines or an S3, not after one of our code. A run that found packages being
-    installed then waits for them.
+    It may after an error of Spark, its machines or an S3, not after one of our code. If a run found that packages
+    are being installed, its next try waits for them.
     """
     text = text_of(error)
     if _S3_PASSING.search(text):

@@ -106,8 +106,8 @@ def make_store(
     options: Options | None = None,
     messages: int = 0,
 ) -> int:
-    """Add messages to the store in ``path`` until its log has at least ``size`` bytes, or so many ``messages`` were
-    added if that is not 0; returns how many were added.
+    """Add messages to the store in ``path`` until at least ``size`` bytes, or so many ``messages`` if that is not 0,
+    were added; returns how many messages were added.
 
     ``begin_ms`` is the store time of the first added message.
     """

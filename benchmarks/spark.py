@@ -223,8 +223,11 @@ class Bench:
     def growth(self, gib: float) -> None:
         """Fill a lake from a log that grows tenfold, to ``gib``; then read one minute of it."""
         store, memory = self.stores / "growth", list[float]()
+        grown, messages = 0.0, 0
         for size in (gib / 10, gib / 5, gib / 2.5, gib / 1.25, gib):
-            make_store(store, int(size * GIB), body=(128, 1024))
+            begin_ms = BEGIN_MS + messages  # a message is stored each millisecond
+            messages += make_store(store, int((size - grown) * GIB), body=(128, 1024), begin_ms=begin_ms)
+            grown = size
             found: list[int] = []
             took = timed(lambda found=found: found.append(self.fill_anew(store)))
             self.report(store, of_lake=False)

@@ -65,7 +65,7 @@ def find_segments(store: str | os.PathLike[str]) -> tuple[list[SegmentFile], tup
     return segments, tuple(foreign)
 
 
-def files_in(
+def range_of_window(
     files: Sequence[_File], begin_of: Callable[[_File], int | None], from_ms: int | None, to_ms: int | None
 ) -> tuple[int, int]:
     """[low, high) of the files: the shortest run that has all that was written in [from_ms, to_ms).

@@ -5,7 +5,7 @@ behind the last valid record. Damage before that does not end the log: the scan 
 segment's size is not the end, because segments are preallocated.
 
 A window of store time leaves out the segments before and behind it. A segment's records were stored between its first
-record and that of the next segment, unless the clock was set back (see ``files_in``).
+record and that of the next segment, unless the clock was set back (see ``range_of_window``).
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from broker_core.formats import commit_log_record, safe_end
 from spark_jobs.errors import NotAStoreError
 from spark_jobs.sources.commit_log_bounds import Bounds, first_store_ms
-from spark_jobs.sources.commit_log_files import SegmentFile, files_in, find_segments, read_start
+from spark_jobs.sources.commit_log_files import SegmentFile, find_segments, range_of_window, read_start
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment, first_record, is_blank_at, is_unwritten_at
 from spark_jobs.sources.consume_queues import consume_queue_ends
 
@@ -135,7 +135,7 @@ def plan_log(
         if segment.base >= end and not is_unwritten_at(Segment.open(segment.path, segment.base), 0)
     ]
     known = [segment for segment in segments if max(start, segment.base) < min(end, segment.limit)]
-    low, high = files_in(known, lambda segment: first_store_ms(segment.path, segment.base), from_ms, to_ms)
+    low, high = range_of_window(known, lambda segment: first_store_ms(segment.path, segment.base), from_ms, to_ms)
     first_offset = log_start if low == 0 else known[low].base
     last_offset, ended_by = (log_end, ended_by) if high == len(known) else (known[high].base, "end of the window")
     wanted = split_bytes(last_offset - first_offset) if callable(split_bytes) else split_bytes

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from broker_core.formats.poll_journal import FILE_NAME, FOLDER, MAX_BLOCK, decode_blocks, decode_header
 from spark_jobs.errors import NotAStoreError
-from spark_jobs.sources.commit_log_files import files_in, read_start
+from spark_jobs.sources.commit_log_files import range_of_window, read_start
 
 HEAD = 4096
 """Bytes of a file in which its header is."""
@@ -136,7 +136,7 @@ def survey(
     files = files_after(find_files(store), after)
     entries = lost = whole_bytes = torn_bytes = 0
     times, is_closed, torn_files = list[int](), dict[int, bool](), list[str]()
-    low, high = files_in(files, begin_of, *window)
+    low, high = range_of_window(files, begin_of, *window)
     for file in files[low:high]:
         data = read_file(file.path)
         if data is None:

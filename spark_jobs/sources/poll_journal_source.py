@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_jobs.sources.commit_log_files import files_in, local_folder
+from spark_jobs.sources.commit_log_files import local_folder, range_of_window
 from spark_jobs.sources.poll_journal_columns import COLUMN_TYPES, TABLE, record_batches
 from spark_jobs.sources.poll_journal_files import (
     JournalFile,
@@ -65,7 +65,7 @@ class PollJournalReader(DataSourceReader):  # type: ignore[misc, unused-ignore] 
 
     def partitions(self) -> list[InputPartition]:
         files = files_after(find_files(self._store), self._after)
-        low, high = files_in(files, begin_of, self._from_ms, self._to_ms)
+        low, high = range_of_window(files, begin_of, self._from_ms, self._to_ms)
         return [InputPartition(part) for part in split(files[low:high], self._split_bytes)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

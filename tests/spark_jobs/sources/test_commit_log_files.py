@@ -6,10 +6,10 @@ import pytest
 
 from spark_jobs.errors import NotAStoreError, UnsupportedUrlError
 from spark_jobs.sources.commit_log_files import (
-    files_in,
     find_segments,
     local_folder,
     map_file,
+    range_of_window,
     read_start,
 )
 from tests.spark_jobs.stores import SEGMENT, make_store, segment_path
@@ -94,4 +94,4 @@ def test_files_of_a_window_by_when_they_begin(
     def ms(hours: float | None) -> int | None:
         return None if hours is None else round(hours * 3_600_000)
 
-    assert files_in(begins, ms, *map(ms, window)) == expected
+    assert range_of_window(begins, ms, *map(ms, window)) == expected

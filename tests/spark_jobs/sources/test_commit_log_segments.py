@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from broker_core.formats.commit_log_record import decode
 from spark_jobs.sources import commit_log_segments
-from spark_jobs.sources.commit_log_files import CLOCK_SLACK_MS, files_in
+from spark_jobs.sources.commit_log_files import CLOCK_SLACK_MS, range_of_window
 from spark_jobs.sources.commit_log_records import RecordWalk, Segment
 from spark_jobs.sources.commit_log_segments import (
     LARGEST_SHARE,
@@ -205,7 +205,7 @@ def test_a_window_reads_only_its_segments(tmp_path: Path) -> None:
     middle = begins[0] + 50 * CLOCK_SLACK_MS
     for from_ms, to_ms in ((middle, middle + 60_000), (middle, None), (None, middle)):
         plan = plan_log(tmp_path, from_ms=from_ms, to_ms=to_ms)
-        low, high = files_in(begins, int, from_ms, to_ms)
+        low, high = range_of_window(begins, int, from_ms, to_ms)
         assert plan.ranges == tuple(part._replace(task=0) for part in whole.ranges[low:high])
         assert (plan.start, plan.end) == (plan.ranges[0].start, plan.ranges[-1].stop)
         assert (plan.log_start, plan.log_end) == (0, whole.end)

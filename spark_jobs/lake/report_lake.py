@@ -15,6 +15,7 @@ from spark_jobs.lake.lake import Lake, find_lake, require_same
 from spark_jobs.lake.storage import Location
 from spark_jobs.lake.sync import read_on
 from spark_jobs.lake.tasks import CUT_OFF, LOST, OF_JOURNAL, UNREAD, JournalDone
+from spark_jobs.output.words import many
 from spark_jobs.sources.commit_log_bounds import first_store_ms
 from spark_jobs.sources.commit_log_damage import DAMAGED, DELETED, Gap
 from spark_jobs.sources.commit_log_files import find_segments
@@ -144,17 +145,17 @@ def lake_notes(
     deleted = sum(gap.amount for gap in gaps if gap.what == DELETED)
     if deleted:
         sentences.append(
-            f"{deleted:,} bytes of the log were deleted before the lake had read them; their messages are missing "
-            "here. The lake has to be filled more often, or fileReservedTime to be longer."
+            f"The broker deleted {many(deleted, 'byte')} of the log before the lake had read that far; messages are "
+            "missing here. The lake has to be filled more often, or fileReservedTime to be longer."
         )
     if plan is not None and plan.ended_by in CUT_SHORT:
         sentences.append(
             f"The log cannot be read behind byte {plan.log_end:,}, since {CUT_SHORT[plan.ended_by]}. Neither the "
-            f"report nor the lake has what follows, including {len(plan.segments_unread):,} segments."
+            f"report nor the lake has what follows, including {many(len(plan.segments_unread), 'segment')}."
         )
     if unread:
         sentences.append(
-            f"{unread:,} files of the poll journal were deleted or damaged before the lake had read them; what was in "
-            "them is missing here."
+            f"The lake lacks {many(unread, 'file')} of the poll journal, deleted or damaged before a fill; what was "
+            "there is missing here."
         )
     return sentences

@@ -9,6 +9,7 @@ from spark_jobs.inputs import StoreInputs
 from spark_jobs.job import NO_JOURNAL, Job, periods
 from spark_jobs.lake.report_lake import lake_gaps, lake_notes, unread_files
 from spark_jobs.output.result import Result
+from spark_jobs.output.words import many
 from spark_jobs.reports.shape import Report
 from spark_jobs.sources.commit_log_bounds import implausible_note
 from spark_jobs.sources.commit_log_damage import find_damage, left_out_of
@@ -68,20 +69,18 @@ def journal_notes(journal: JournalSurvey) -> list[str]:
     """Sentences on the entries that the journal lacks."""
     sentences, about = [], journal.torn_entries
     if journal.torn_bytes:
-        missing = f"about {about:,} of {journal.entries + about:,}" if about else "their"
+        of = many(journal.entries + about, "entry", "entries")
+        missing = f"about {about:,} of {of}" if about else "the entries there"
         sentences.append(
-            f"{journal.torn_bytes:,} bytes of the poll journal, in {listed(journal.torn_files)}, cannot be read: "
-            f"{missing} entries are missing here."
+            f"{many(journal.torn_bytes, 'byte')} of the poll journal, in {listed(journal.torn_files)}, cannot be read: "
+            f"this report lacks {missing}."
         )
     if journal.cut_off_files:
-        files = "file" if journal.cut_off_files == 1 else "files"
-        sentences.append(
-            f"A crash may have cut off the last entries of {journal.cut_off_files:,} {files} of the poll journal."
-        )
+        files = many(journal.cut_off_files, "file")
+        sentences.append(f"A crash may have cut off the last entries of {files} of the poll journal.")
     if journal.lost:
-        sentences.append(
-            f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here."
-        )
+        entries = many(journal.lost, "entry", "entries")
+        sentences.append(f"This report lacks {entries} that the broker could not write to its poll journal.")
     return sentences
 
 
@@ -122,17 +121,15 @@ def damage_notes(plan: "LogPlan", source: dict[str, Any], gaps: "Sequence[Gap]" 
     for size, start, end, from_ms, to_ms in places[:MOST_DAMAGE]:
         about = round(size / source["mean_size"]) if source["mean_size"] else 0
         sentences.append(
-            f"{size:,} bytes of the commit log, from offset {start:,} to {end:,}, are missing or damaged"
-            + (f": about {about:,} message{'' if about == 1 else 's'}" if about else "")
+            f"From offset {start:,} to {end:,} the commit log is missing or damaged: {many(size, 'byte')}"
+            + (f", about {many(about, 'message')}" if about else "")
             + _between(from_ms, to_ms)
             + "."
         )
     others = places[MOST_DAMAGE:]
     if others:
         size = sum(place[0] for place in others)
-        sentences.append(
-            f"{len(others):,} more places of the commit log are missing or damaged, {size:,} bytes in all."
-        )
+        sentences.append(f"The same is true of {many(len(others), 'more place')}, {many(size, 'byte')} in all.")
     return [*sentences, note] if (note := implausible_note(left_out)) else sentences
 
 
@@ -141,10 +138,9 @@ def unknown_notes(source: dict[str, Any]) -> list[str]:
     count = source["unknown_messages"]
     if not count:
         return []
-    messages = "message names" if count == 1 else "messages name"
     return [
-        f"{count:,} {messages} a topic or queue that the broker does not have: {listed(source['unknown_queues'])}. A "
-        "deleted topic looks like this, and so does a damaged message."
+        f"The broker does not have the topic or queue of {many(count, 'message')}: {listed(source['unknown_queues'])}. "
+        "A deleted topic looks like this, and so does a damaged message."
     ]
 
 

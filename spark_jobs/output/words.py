@@ -1,6 +1,9 @@
 """The sentences of a report. They come before its figures, for readers who want an answer and no table.
 
 A sentence uses only the totals and tables of the result. If its figures are unknown, the sentence is left out.
+
+No verb and no pronoun depends on a count: a count is an object, or the subject of a past tense. So a sentence is right
+for 0, 1 and 2, and needs one translation. ``many`` writes the count.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,10 +53,11 @@ def throughput(total: Total, tables: Tables) -> list[str]:
     busiest = top(tables["by_minute"].group_by("minute_ts").aggregate([("messages", "sum")]), "messages_sum")
     step = "minute" if total["step_ms"] == MINUTE_MS else f"{ms(total['step_ms'])} from"
     return [
-        f"{many(total['messages'], 'message')} ({size(total['bytes'])}) lie in "
-        f"{many(tables['by_topic'].num_rows, 'topic')}, {percent(topic['messages'] / total['messages'])} of them in "
-        f"{topic['topic']}.",
-        f"Most at a time, {busiest['messages_sum']:,}, were stored in the {step} {clock(busiest['minute_ts'])}.",
+        f"{many(total['messages'], 'message')} ({size(total['bytes'])}) went into "
+        f"{many(tables['by_topic'].num_rows, 'topic')}, {percent(topic['messages'] / total['messages'])} of the "
+        f"messages into {topic['topic']}.",
+        f"Most at a time, {many(busiest['messages_sum'], 'message')}, came in the {step} "
+        f"{clock(busiest['minute_ts'])}.",
     ]
 
 
@@ -71,7 +75,7 @@ def wakeup_latency(total: Total, tables: Tables) -> list[str]:
             if total["wake_p99_us"] is not None
             else ""
         ),
-        f"{late:,} of these pulls were not woken by an arrival, but given what a later look found." if late else "",
+        f"{many(late, 'time')} no arrival woke the consumer, and it got what a later look found." if late else "",
         f"Slowest from stored to answered is {slowest['group'] or NO_GROUP} on {slowest['topic']}: 99 % within "
         f"{us(slowest['p99_us'])}."
         if slowest
@@ -91,7 +95,7 @@ def hold_time(total: Total, tables: Tables) -> list[str]:
     endings += [f"{percent(others / of)} until something else ended them"] if others else []
     return [
         f"{many(of, 'pull')} waited: {'; '.join(endings)}.",
-        f"Half of them waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
+        f"Half of the pulls waited for no longer than {us(total['held_p50_us'])}, 99 % for no longer than "
         f"{us(total['held_p99_us'])}.",
         f"{longest['group'] or NO_GROUP} waits longest on {longest['topic']}, half of the time for "
         f"{us(longest['p50_us'])} or more."
@@ -106,7 +110,7 @@ def empty_polls(total: Total, tables: Tables) -> list[str]:
     causes = tables["by_status"].group_by("how").aggregate([("empty", "sum")]).sort_by("how")
     worst, how = top(tables["by_topic"], "empty"), top(causes, "empty_sum")
     if not how["empty_sum"]:
-        return [f"None of {many(total['answers'], 'answer')} was empty."]
+        return [f"{many(total['answers'], 'answer')} came, and none was empty."]
     came = {"at once": "to pulls that did not wait", "timeout": "after a wait without a message"}.get(
         how["how"], f"to holds that were ended by {how['how'].replace('_', ' ')}"
     )
@@ -149,9 +153,9 @@ def consumer_lag(total: Total, tables: Tables) -> list[str]:
         return []
     bad = [row for row in groups.sort_by([("lag", "descending")]).to_pylist() if row["state"] in _BAD_STATES]
     most = top(groups, "most_lag")
-    old = f", the oldest of which has waited for {ms(total['lag_ms'])}" if total["lag"] and total["lag_ms"] else ""
+    old = f", and the oldest had waited for {ms(total['lag_ms'])}" if total["lag"] and total["lag_ms"] else ""
     return [
-        f"At the end there are {many(total['lag'], 'message')} that a group has not committed{old}.",
+        f"At the end, groups still had {many(total['lag'], 'message')} to commit{old}.",
         "; ".join(
             f"{row['group']} on {row['topic']} is {row['state']}, {many(row['lag'], 'message')} behind"
             for row in bad[:_NAMED]
@@ -207,13 +211,13 @@ def retries(total: Total, tables: Tables) -> list[str]:
     if not tables["by_topic"].num_rows:
         return []
     most = top(tables["by_group"], "retries")
-    back = f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} ended as dead letters"
+    back = f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} died"
     return [
-        (f"{back}; most come from {most['group']}, of {most['topic']}." if most and most["retries"] else f"{back}.")
+        (f"{back}; most came from {most['group']}, of {most['topic']}." if most and most["retries"] else f"{back}.")
         if total["retries"] or total["dead_letters"]
         else "No message came back, and none died.",
-        f"Of {many(total['delayed_delivered'], 'delayed message')} half came within {ms(total['late_p50_ms'])} of "
-        f"their time, 99 % within {ms(total['late_p99_ms'])}."
+        f"{many(total['delayed_delivered'], 'delayed message')} came, half within {ms(total['late_p50_ms'])} of the "
+        f"due time, 99 % within {ms(total['late_p99_ms'])}."
         if total["late_p99_ms"] is not None
         else "",
     ]
@@ -231,7 +235,7 @@ def slow_consumers(total: Total, tables: Tables) -> list[str]:
         f"{row['client_id']} on {row['topic']}, where half of its answers take {ms(_slowest(row))} or more"
         for row in slow[:_NAMED]
     ]
-    return [f"Slower than its group is {'; '.join(clients_named)}{more(len(slow))}."]
+    return [f"Slower than the group: {'; '.join(clients_named)}{more(len(slow))}."]
 
 
 def _slowest(row: Mapping[str, Any]) -> int:
@@ -244,7 +248,7 @@ def daily_summary(total: Total, tables: Tables) -> list[str]:
     slow = total["slow_clients"] or 0
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) on {many(tables['by_day'].num_rows, 'day')}.",
-        f"Long polling saved at most {total['saved_requests_1s']:,} requests beside asking each second; "
+        f"Long polling saved at most {many(total['saved_requests_1s'], 'request')} beside asking each second; "
         f"{percent(total['empty_share'])} of the answers were empty."
         if total["empty_share"] is not None
         else "",
@@ -252,7 +256,7 @@ def daily_summary(total: Total, tables: Tables) -> list[str]:
         if total["lag"] is not None
         else "",
         f"{many(total['retries'], 'message')} came back, {total['dead_letters']:,} died"
-        + (f"; {many(slow, 'client')} {'is' if slow == 1 else 'are'} slower than the group." if slow else "."),
+        + (f"; slower than the group: {many(slow, 'client')}." if slow else "."),
     ]
 
 
@@ -287,9 +291,9 @@ def only(table: pa.Table, column: str, value: str) -> pa.Table:
     return table.filter(pc.equal(table[column], value))
 
 
-def many(count: int, noun: str) -> str:
-    """As ``1 message`` and ``2,000 messages``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def many(count: int, noun: str, several: str = "") -> str:
+    """As ``1 message`` and ``2,000 messages``. ``several``: the plural, if it is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def more(count: int) -> str:

@@ -102,7 +102,7 @@ def test_a_damaged_log_is_read_behind_the_damage_and_the_report_says_what_is_mis
         before = [when for at, when in kept if at < start][-1]
         behind = next(when for at, when in kept if at >= end)
         assert note.startswith(
-            f"{end - start:,} bytes of the commit log, from offset {start:,} to {end:,}, are missing or damaged: about "
+            f"From offset {start:,} to {end:,} the commit log is missing or damaged: {end - start:,} bytes, about "
         )
         assert note.endswith(f", stored between {before} and {behind} UTC.")
         about = int(note.split("about ")[1].split(" ")[0])
@@ -215,8 +215,8 @@ def test_records_with_implausible_fields_are_left_out_and_counted(spark: "SparkS
         "4 records with implausible fields were left out: born time (1), queue id (2), store time (1)."
     )
     assert summary["notes"][1] == (
-        "2 messages name a topic or queue that the broker does not have: orders queue 4 (1), osders (1). A deleted "
-        "topic looks like this, and so does a damaged message."
+        "The broker does not have the topic or queue of 2 messages: orders queue 4 (1), osders (1). A deleted topic "
+        "looks like this, and so does a damaged message."
     )
     assert summary["inputs"][0]["messages"] == 96
     assert all(table["rows"] < 200 for table in summary["tables"].values())

@@ -99,7 +99,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{lake.folder}, broker {lake.broker}, of the log up to byte {lake.position or 0:,}")
         for name, files in (("messages", lake.messages), ("polls", lake.polls)):
             rows, size = (sum(getattr(file, field) for file in files) for field in ("rows", "size"))
-            self.stdout.write(f"{name:<9} {rows:>14,} in {many(len(files), 'file')}, {size:,} bytes")
+            self.stdout.write(f"{name:<9} {rows:>14,} in {many(len(files), 'file')}, {many(size, 'byte')}")
         plan = plan_log(store, start=lake.position or 0)
         gaps = lake_gaps(lake, plan)
         read = {"torn_segments": [], "mean_size": 0.0}
@@ -114,19 +114,19 @@ def said(done: "Synced", store: Path) -> Iterator[str]:
     from spark_jobs.sources.commit_log_damage import DELETED
 
     yield (
-        f"{done.messages} messages and {done.polls} ends of pulls of {done.broker} are new in {done.lake}, which has "
-        f"the log up to byte {done.position}."
+        f"{many(done.messages, 'message')} and {many(done.polls, 'end')} of pulls of {done.broker} came into "
+        f"{done.lake}, which has the log up to byte {done.position}."
     )
     if done.merged_files:
-        yield f"{many(done.merged_files, 'file')} were compacted into larger ones."
+        yield f"The fill compacted {many(done.merged_files, 'file')} into larger ones."
     if done.dropped_messages:
-        yield f"{done.dropped_messages} messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
+        yield f"The fill dropped {many(done.dropped_messages, 'message')}, older than GLASSMQ_LAKE_KEEP_DAYS."
     if done.missing[DELETED]:
-        yield f"{done.missing[DELETED]} bytes of the log were deleted before they were read."
+        yield f"The broker deleted {many(done.missing[DELETED], 'byte')} of the log before the lake had read that far."
     if done.ended_by in CUT_SHORT:
         yield (
-            f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}: {done.segments_unread} segments "
-            "are not read."
+            f"The log cannot be read behind that, since {CUT_SHORT[done.ended_by]}. The lake lacks "
+            f"{many(done.segments_unread, 'later segment')}."
         )
     if done.awaited_lake:
         yield (

@@ -231,10 +231,12 @@ def time_ms(text: str) -> int:
 
 
 def describe_input(source: dict[str, Any]) -> str:
-    """What a report read of a store, as ``broker-a: 3319 messages, up to byte 2075752 (unwritten space)``."""
+    """What a report read of a store, as ``broker-a: 3,319 messages, up to byte 2075752 (unwritten space)``."""
+    from spark_jobs.output.words import many
+
     parts = []
     if "messages" in source:
-        parts.append(f"{source['messages']} messages, up to byte {source['end_offset']} ({source['ended_by']})")
+        parts.append(f"{many(source['messages'], 'message')}, up to byte {source['end_offset']} ({source['ended_by']})")
     if "journal" in source:
-        parts.append(f"{source['journal']['entries']} entries of the poll journal")
+        parts.append(f"{many(source['journal']['entries'], 'entry', 'entries')} of the poll journal")
     return f"{source['broker']}: {', and '.join(parts)}"

@@ -156,9 +156,9 @@ def test_notes_name_messages_that_neither_lake_nor_log_has(tmp_path: Path) -> No
     (gap,) = lake_gaps(lake, plan)
     assert gap.to_ms is not None and behind <= gap.to_ms <= behind + 60_000, "the segment begins about then"
     assert gap == Gap(DELETED, position, second, second - position, before, gap.to_ms)
-    assert [note.partition(":")[0] for note in notes(lake, plan)] == [
-        f"{second - position:,} bytes of the commit log, from offset {position} to {second:,}, are missing or damaged",
-        f"{second - position:,} bytes of the log were deleted before the lake had read them; their messages are "
+    assert [note.partition(", about")[0] for note in notes(lake, plan)] == [
+        f"From offset {position} to {second:,} the commit log is missing or damaged: {second - position:,} bytes",
+        f"The broker deleted {second - position:,} bytes of the log before the lake had read that far; messages are "
         "missing here. The lake has to be filled more often, or fileReservedTime to be longer.",
     ]
     warning = notes(lake, plan)[1]
@@ -183,9 +183,9 @@ def test_a_note_names_files_of_the_journal_that_were_not_read(tmp_path: Path) ->
     lake = lake._replace(gaps=[Gap(UNREAD, 0, 0, 2), Gap(LOST, 0, 0, 7)])
     assert unread_files(lake, tmp_path / "store") == 4
     assert lake_notes(lake, plan, [], 4) == [
-        "4 files of the poll journal were deleted or damaged before the lake had read them; what was in them is "
-        "missing here."
+        "The lake lacks 4 files of the poll journal, deleted or damaged before a fill; what was there is missing here."
     ]
+    assert lake_notes(lake, plan, [], 1)[0].startswith("The lake lacks 1 file of the poll journal, deleted")
     assert lake_gaps(lake, plan) == lake_notes(lake, plan, [], None) == []
 
 
@@ -241,7 +241,7 @@ def test_notes_name_damage_and_implausible_records_that_the_lake_has_passed_over
     assert sum(file.rows for file in lake.messages) == 16
     start, size = written.records[10][2:]
     expected = [
-        f"{size:,} bytes of the commit log, from offset {start:,} to {start + size:,}, are missing or damaged: about 1 "
+        f"From offset {start:,} to {start + size:,} the commit log is missing or damaged: {size:,} bytes, about 1 "
         "message, stored between 2023-11-14 22:16:20 and 2023-11-14 22:17:00 UTC.",
         "3 records with implausible fields were left out: queue id (2), store time (1).",
     ]

@@ -2,16 +2,18 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 
 from spark_jobs.job import BrokerStore, Job
-from spark_jobs.output.notes import journal_notes, notes_of_run
+from spark_jobs.output.notes import MOST_DAMAGE, damage_notes, journal_notes, notes_of_run, unknown_notes
 from spark_jobs.output.result import Result
 from spark_jobs.reports import load
+from spark_jobs.sources.commit_log_damage import DAMAGED, Gap
 from spark_jobs.sources.commit_log_segments import plan_log
-from spark_jobs.sources.poll_journal_files import survey
+from spark_jobs.sources.poll_journal_files import JournalSurvey, survey
 from tests.spark_jobs.journals import entry, make_journal
 from tests.spark_jobs.stores import make_store
 
@@ -83,13 +85,37 @@ def test_entries_that_the_journal_lacks_are_said(tmp_path: Path) -> None:
     journal = survey(tmp_path / "a")
     about, *others = journal_notes(journal)
     files = f"{unreadable.name}, {damaged.name}"
-    assert about.startswith(f"{journal.torn_bytes:,} bytes of the poll journal, in {files}, cannot be read: about ")
+    assert about.startswith(f"{journal.torn_bytes:,} bytes of the poll journal, in {files}, cannot be read: ")
     numbers = [int(word.replace(",", "")) for word in about.split("about ")[1].split() if word[0].isdigit()]
     assert journal.entries < 200 and numbers[1] == journal.entries + numbers[0]
     assert others == [
         "A crash may have cut off the last entries of 2 files of the poll journal.",
-        f"The broker could not write {journal.lost:,} entries of its poll journal; they are missing here.",
+        f"This report lacks {journal.lost:,} entries that the broker could not write to its poll journal.",
     ]
     assert journal_notes(journal._replace(torn_entries=0))[0].endswith(
-        "cannot be read: their entries are missing here."
+        "cannot be read: this report lacks the entries there."
     )
+
+
+@pytest.mark.parametrize(("count", "s", "ies"), [(1, "", "y"), (2, "s", "ies")])
+def test_notes_on_one_thing_and_on_several(tmp_path: Path, count: int, s: str, ies: str) -> None:
+    journal = SimpleNamespace(
+        torn_bytes=count, torn_files=["f"], torn_entries=count, entries=0, cut_off_files=count, lost=count
+    )
+    assert journal_notes(cast("JournalSurvey", journal)) == [
+        f"{count} byte{s} of the poll journal, in f, cannot be read: this report lacks about {count} of {count} "
+        f"entr{ies}.",
+        f"A crash may have cut off the last entries of {count} file{s} of the poll journal.",
+        f"This report lacks {count} entr{ies} that the broker could not write to its poll journal.",
+    ]
+    assert unknown_notes({"unknown_messages": count, "unknown_queues": ["t"]})[0].startswith(
+        f"The broker does not have the topic or queue of {count} message{s}: t."
+    )
+    make_store(tmp_path, 1)
+    gaps = [Gap(DAMAGED, 0, count, count)] * (MOST_DAMAGE + count)
+    *_, last, others = damage_notes(plan_log(tmp_path), SOURCE | {"mean_size": 1.0}, gaps)
+    assert last == (
+        f"From offset 0 to {count} the commit log is missing or damaged: {count} byte{s}, about {count} message{s}."
+    )
+    size = count * count
+    assert others == f"The same is true of {count} more place{s}, {size} byte{'s' if size > 1 else ''} in all."

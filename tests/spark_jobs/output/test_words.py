@@ -1,5 +1,6 @@
 """What a report says in sentences."""
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -89,7 +90,7 @@ def test_sentences_of_hold_time() -> None:
     assert said == [
         "8 pulls waited: 50 % until messages arrived; 37.5 % without a message, until their time was up; "
         "12.5 % until a filter passed over what came.",
-        "Half of them waited for no longer than 2 s, 99 % for no longer than 15 s.",
+        "Half of the pulls waited for no longer than 2 s, 99 % for no longer than 15 s.",
         "a waits longest on orders, half of the time for 9 µs or more.",
     ]
 
@@ -142,7 +143,7 @@ def test_the_cause_in_the_headline_is_the_largest_of_the_table(rows: list[tuple[
     if max(sums.values()):
         assert said[1].endswith(f" ({max(sums.values()):,}); the topic with the most is orders (1).")
     else:
-        assert said == ["None of 9,999 answers was empty."]
+        assert said == ["9,999 answers came, and none was empty."]
 
 
 def test_every_cause_has_its_words() -> None:
@@ -165,7 +166,7 @@ def test_the_sentence_about_the_busiest_time(step_ms: int, when: str) -> None:
             ),
         },
     )
-    assert said[1] == f"Most at a time, 2, were stored {when}"
+    assert said[1] == f"Most at a time, 2 messages, came {when}"
 
 
 def test_sentences_of_polling_savings() -> None:
@@ -186,7 +187,7 @@ def test_sentences_of_polling_savings() -> None:
 def test_sentences_of_consumer_lag() -> None:
     total = {"lag": 105, "lag_ms": 90_000}
     assert words("consumer_lag", total, {"by_group": table(*GROUPS)}) == [
-        "At the end there are 105 messages that a group has not committed, the oldest of which has waited for 1.5 min.",
+        "At the end, groups still had 105 messages to commit, and the oldest had waited for 1.5 min.",
         "c on orders is stopped, 40 messages behind; d on orders is stopped, 30 messages behind; e on orders is "
         "stopped, 20 messages behind and 1 more.",
         "Farthest behind was c on orders, by 80 messages and 1 min.",
@@ -202,8 +203,78 @@ def test_sentences_of_slow_consumers() -> None:
     slow = fast | {"client_id": "y", "committed_p50_ms": 700, "is_slow": True}
     assert words("slow_consumers", {}, {"by_client": table(fast)}) == ["No client is much slower than its group."]
     assert words("slow_consumers", {}, {"by_client": table(fast, slow)}) == [
-        "Slower than its group is y on t, where half of its answers take 700 ms or more."
+        "Slower than the group: y on t, where half of its answers take 700 ms or more."
     ]
+
+
+AGREEING = re.compile(r"\b(am|is|are|was|were|has|have|does|do|lies?|comes?|takes?|waits?|brings?|names?)\b")
+"""Words whose form depends on the number of their subject."""
+COUNTED = re.compile(
+    r"(?<![\d.,])(\d[\d,]*) (?!of|on|in|at|came|died|lay|%|ms|s\b|[KMG]?i?B\b)(more |delayed )?([a-z]+)"
+)
+
+
+def totals(count: int) -> dict[str, Any]:
+    """Every figure that a sentence uses, with this count."""
+    counts = (
+        "messages",
+        "bytes",
+        "wakeups",
+        "holds",
+        "answers",
+        "requests",
+        "saved_requests_1s",
+        "lag",
+        "lag_ms",
+        "retries",
+        "dead_letters",
+        "delayed_delivered",
+        "most_lag",
+        "slow_clients",
+    )
+    times = ("wake_p50_us", "wake_p99_us", "held_p50_us", "held_p99_us", "late_p50_ms", "late_p99_ms")
+    shares = {"empty_share": 0.25, "queue_imbalance": None, "client_imbalance": None, "step_ms": 60_000}
+    return SAVINGS | dict.fromkeys(counts, count) | dict.fromkeys(times, 5) | shares
+
+
+def tables_with(count: int) -> dict[str, pa.Table]:
+    """Tables with this count in each column of counts, and with so many rows of topics and days, but one at least."""
+    rows = max(count, 1)
+    row = {"topic": "orders", "group": "a", "client_id": "c", "state": "stopped", "minute_ts": 0, "day_ts": 0}
+    row |= dict.fromkeys(("messages", "holds", "samples", "lag", "most_lag", "empty", "retries"), count)
+    row |= {"p50_us": 5, "p99_us": 5, "away_p50_ms": 5, "committed_p50_ms": None, "most_lag_ms": None, "is_slow": True}
+    names = ("by_topic", "by_minute", "by_group", "by_status", "by_client", "by_day")
+    made = {name: table(*[row | {"cause": "timeout", "how": "timeout"}] * rows) for name in names}
+    by_cause = row | {"cause": "timeout", "stage": "stored_to_answered", "measure": "held"}
+    return made | {
+        "by_cause": table(by_cause).slice(0, count),
+        "by_group": table(*[by_cause] * rows),
+        "by_queue": table(row | {"queue_id": 0}),
+    }
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+@pytest.mark.parametrize("name", sorted({*REPORTS} - {"skew", "end_to_end_latency"}))  # these say no counts
+def test_sentences_are_right_for_any_count(name: str, count: int) -> None:
+    said = " ".join(words(name, totals(count), tables_with(count)))
+    for number, _, noun in COUNTED.findall(said):
+        assert noun.endswith("s") == (number != "1"), f"{number} {noun} in {said!r}"
+    for clause in re.split(r"[.;:] |, and ", said):
+        counted = COUNTED.search(clause)
+        is_subject = counted and not counted[3].startswith("time")
+        verb = AGREEING.search(clause, counted.end()) if counted and is_subject else None
+        assert not verb, f"{verb} depends on the count in {clause!r}"
+
+
+def test_what_sentences_say_of_one() -> None:
+    one, only_one = totals(1), tables_with(1)
+    said = {name: words(name, one, only_one)[0] for name in ("throughput", "consumer_lag", "retries", "daily_summary")}
+    assert said == {
+        "throughput": "1 message (1 B) went into 1 topic, 100 % of the messages into orders.",
+        "consumer_lag": "At the end, groups still had 1 message to commit, and the oldest had waited for 1 ms.",
+        "retries": "1 message came back, 1 died; most came from a, of orders.",
+        "daily_summary": "1 message (1 B) on 1 day.",
+    }
 
 
 def test_figures_in_words() -> None:

@@ -7,7 +7,7 @@ import { ERRORS } from "./errors.js";
 import { QUEUES } from "./queues.js";
 import { REFUSALS } from "./refusals.js";
 import { REPORT_NAMES } from "./report_names.js";
-import { REPORT_NOTES } from "./report_notes.js";
+import { COUNTED_IN_NOTES, REPORT_NOTES } from "./report_notes.js";
 import { AND_MORE, COUNTED, LISTED, REPORT_WORDS } from "./report_words.js";
 
 const LONGEST = 2_000;
@@ -17,7 +17,7 @@ const DURATIONS = [noop("{0} µs"), noop("{0} ms"), noop("{0} s"), noop("{0} min
 
 const TEMPLATES = [...ALERTS, ...ERRORS, ...QUEUES, ...REFUSALS, ...REPORT_NAMES, ...REPORT_NOTES, ...REPORT_WORDS];
 const fixed = new Set(TEMPLATES.filter((template) => !PLACE.test(template)));
-const amounts = new Set([...DURATIONS, ...COUNTED]);
+const amounts = new Set([...DURATIONS, ...COUNTED, ...COUNTED_IN_NOTES]);
 const remembered = new Map();
 let patterns = null;
 

@@ -26,7 +26,7 @@ def called(*arguments: str) -> str:
 def test_a_lake_from_the_command_line_and_a_report_of_it(golden: Path, tmp_path: Path) -> None:
     before = golden_store.fingerprint(golden)
     where = ("--store", str(golden / "clean-shutdown"), "--lake", str(tmp_path / "lakes"))
-    assert called("lake", "sync", *where).startswith("3319 messages and 0 ends of pulls of clean-shutdown ")
+    assert called("lake", "sync", *where).startswith("3,319 messages and 0 ends of pulls of clean-shutdown ")
     assert called("lake", "sync", *where).startswith("0 messages and 0 ends of pulls of clean-shutdown ")
     folder, messages, polls = called("lake", "status", *where).splitlines()
     assert folder.startswith(f"{tmp_path / 'lakes'}, broker clean-shutdown, ")
@@ -79,10 +79,10 @@ def test_sync_prints_what_it_drops_and_merges(tmp_path: Path, settings: Any) -> 
     where = ("--store", str(tmp_path / "store"), "--lake", str(tmp_path / "lakes"))
     make_store(tmp_path / "store", 60, segment=1024, step_ms=3_600_000)
     said = called("lake", "sync", *where).splitlines()
-    assert re.fullmatch(r"\d+ files were compacted into larger ones\.", said[1])
+    assert re.fullmatch(r"The fill compacted \d+ files into larger ones\.", said[1])
     settings.GLASSMQ_LAKE_KEEP_DAYS = 30
     assert called("lake", "sync", *where).splitlines()[1:] == [
-        "60 messages were dropped: they are older than GLASSMQ_LAKE_KEEP_DAYS."
+        "The fill dropped 60 messages, older than GLASSMQ_LAKE_KEEP_DAYS."
     ]
 
 

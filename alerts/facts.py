@@ -118,7 +118,7 @@ class Watch:
         began = loop.time()
         for page_number in range(MAX_PAGES):
             try:
-                command = commands.GetMetrics(after=after, max_groups=limit, alone=self._alone)
+                command = commands.GetMetrics(after=after, max_groups=limit, alone=self._alone, sentences=True)
                 page = await _ask(port, command, commands.BrokerMetrics)
             except BrokerError as error:
                 self.problems.append(f"{broker} did not answer for its groups: {error.remark}.")

@@ -24,8 +24,8 @@ from alerts.sending import Outbox, Outcome
 from bridge.port import Clock, EnginePort, PortUnavailable, SystemClock, get_ports, start_task
 
 EVERY_S = 15.0
-SHARE = 50
-"""The questions of a round take a fiftieth of the time at most: slow rounds are further apart."""
+SHARE = 20
+"""The questions of a round take a twentieth of the time at most, in short turns: slow rounds are further apart."""
 FORGET_EVERY = 240
 """Rounds between two cuts of the history, about an hour."""
 STOP_S = 2.0

@@ -277,7 +277,7 @@ async def many_groups(groups: int, queues: int) -> None:
             c.QueryTopicConsumeByWho(topic="shared"),
             c.QueryCorrectionOffset(topic="shared"),
             c.GetMetrics(estimate=True),
-            c.GetMetrics(after="", alone=True),
+            c.GetMetrics(after="", alone=True, sentences=True),
             c.GetHistorySample(),
             ASK,
             c.GetGroupFacts(group="group-00000"),

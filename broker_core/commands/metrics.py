@@ -19,6 +19,7 @@ class GetMetrics(Command, frozen=True):
 
     With ``estimate``, only messages that the group's filter may match count, where estimateAccumulation is on.
     ``alone``: no other broker has the groups, so what their members do can be judged by what they do here.
+    ``sentences``: the verdicts have their sentences, which are most of the answer when many groups have problems.
     """
 
     after: str | None = None
@@ -26,6 +27,7 @@ class GetMetrics(Command, frozen=True):
     max_topics: int = MAX_METRIC_TOPICS
     estimate: bool = False
     alone: bool = False
+    sentences: bool = False
 
 
 class TopicMetrics(Shape, frozen=True):
@@ -48,7 +50,8 @@ class TopicMetrics(Shape, frozen=True):
 
 
 class VerdictLine(Shape, frozen=True):
-    """A verdict without its evidence. ``id`` is in the catalogue; ``sentence`` has at most MAX_SENTENCE characters."""
+    """A verdict without its evidence. ``id`` is in the catalogue; ``sentence`` has at most MAX_SENTENCE characters, and
+    none where the question asks for no sentences."""
 
     id: str
     severity: Literal["error", "warning", "info", "ok"]

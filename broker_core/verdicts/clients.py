@@ -137,17 +137,19 @@ def _without_members(group: Group) -> Iterator[Verdict]:
 
 
 def _late_heartbeats(group: Group, explained: set[str]) -> Iterator[Verdict]:
-    by_owner = dict(_by_client(group.queues, lambda queue: queue.view.assigned_to))
-    for client_id, member in sorted(group.members.items()):
-        if member.last_heartbeat_ms is None or group.now_ms - member.last_heartbeat_ms <= LATE_HEARTBEAT_MS:
-            continue
-        since = group.now_ms - member.last_heartbeat_ms
+    late = [
+        (client_id, group.now_ms - member.last_heartbeat_ms)
+        for client_id, member in sorted(group.members.items())
+        if member.last_heartbeat_ms is not None and group.now_ms - member.last_heartbeat_ms > LATE_HEARTBEAT_MS
+    ]
+    by_owner = dict(_by_client(group.queues, lambda queue: queue.view.assigned_to)) if late else {}
+    for client_id, since in late:
         own = by_owner.get(client_id, [])
         explained.update(places(own))
         yield CATALOGUE["heartbeat_late"].verdict(
             f"{client_id} has sent no heartbeat for {span(since)}; its process is frozen or its network is cut. "
             f"It has {plural(len(own), 'queue')}.",
-            {"client_id": client_id, "last_heartbeat_ms": member.last_heartbeat_ms, "queues": places(own)},
+            {"client_id": client_id, "last_heartbeat_ms": group.now_ms - since, "queues": places(own)},
             severity=None if group.progress.waiting or group.progress.unknown else "warning",
         )
 
@@ -371,8 +373,8 @@ def _pulled_by_another(group: Group) -> Iterator[Verdict]:
     for queue in group.own_queues:
         view = queue.view
         if (
-            view.assigned_to
-            and view.polled_by
+            view.polled_by
+            and view.assigned_to
             and view.polled_by != view.assigned_to
             and view.polled_ms_ago is not None
             and view.polled_ms_ago < REBALANCES_MS

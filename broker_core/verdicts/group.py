@@ -1,7 +1,9 @@
 """One group at one or several brokers, as the situations see it."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from itertools import repeat
+
+import msgspec
 
 from broker_core.commands import ClientView, GroupFacts, GroupQueueView
 from broker_core.verdicts.progress import (
@@ -19,7 +21,7 @@ REBALANCES_MS = 20_000
 """Clients rebalance at least this often."""
 
 
-class Queue(NamedTuple):
+class Queue(msgspec.Struct, frozen=True, gc=False):
     """A queue of a group; ``place`` names it: ``orders@3``, with its broker if there are several."""
 
     place: str
@@ -43,15 +45,25 @@ class Queue(NamedTuple):
         The time of the client before it does not count.
         """
         view = self.view
-        if not self.uncommitted or view.handed_ms_ago is None:
+        if view.handed_ms_ago is None or not self.uncommitted:
             return 0
         return min(ms for ms in (view.handed_ms_ago, view.moved_ms_ago, view.taken_ms_ago) if ms is not None)
 
 
 class Group:
-    """The facts of all brokers. ``patience_ms``: how long messages may wait without progress."""
+    """The facts of all brokers. ``patience_ms``: how long messages may wait without progress.
 
-    def __init__(self, facts: Sequence[GroupFacts], unavailable: Sequence[str], patience_ms: int) -> None:
+    ``progress`` is that of each queue, if the caller has computed it. ``own_queues`` are all but those of the retry
+    topic.
+    """
+
+    def __init__(
+        self,
+        facts: Sequence[GroupFacts],
+        unavailable: Sequence[str],
+        patience_ms: int,
+        progress: Iterable[QueueProgress] | None = None,
+    ) -> None:
         self.facts = facts
         self.unavailable = unavailable
         self.patience_ms = patience_ms
@@ -64,17 +76,16 @@ class Group:
                 known = self.members.get(member.client_id)
                 if known is None or (member.last_heartbeat_ms or 0) > (known.last_heartbeat_ms or 0):
                     self.members[member.client_id] = member
+        views = [view for one in facts for view in one.detail.queues]
+        at = [f" at {one.detail.broker}" for one in facts for _ in one.detail.queues] if len(facts) > 1 else repeat("")
+        if progress is None:
+            progress = [queue_progress(view, patience_ms) for view in views]
         self.queues = [
-            Queue(_place(view, one.detail.broker if len(facts) > 1 else ""), view, queue_progress(view, patience_ms))
-            for one in facts
-            for view in one.detail.queues
+            Queue(f"{view.topic}@{view.queue_id}{broker}", view, of_queue)
+            for view, of_queue, broker in zip(views, progress, at, strict=False)
         ]
+        self.own_queues = [queue for queue in self.queues if not queue.view.topic.startswith(RETRY_PREFIX)]
         self.progress: GroupProgress = group_progress(queue.progress for queue in self.queues)
-
-    @property
-    def own_queues(self) -> list[Queue]:
-        """All queues but those of the retry topic."""
-        return [queue for queue in self.queues if not queue.view.topic.startswith(RETRY_PREFIX)]
 
     @property
     def has_committed(self) -> bool:
@@ -128,12 +139,10 @@ class Group:
     def is_failing(self) -> bool:
         """Whether the group sent back each message that it received."""
         returned = sum(one.returned.returned for one in self.facts)
+        if not returned:
+            return False
         delivered = sum(one.returned.delivered for one in self.facts)
         return does_every_message_fail(delivered, returned, sum(queue.uncommitted for queue in self.queues))
-
-
-def _place(view: GroupQueueView, broker: str) -> str:
-    return f"{view.topic}@{view.queue_id}" + (f" at {broker}" if broker else "")
 
 
 def places(queues: Iterable[Queue]) -> list[str]:

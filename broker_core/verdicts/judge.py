@@ -1,6 +1,6 @@
 """Why is my consumer waiting? All verdicts on a group, from the facts of its brokers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from broker_core.commands import GroupFacts
@@ -10,7 +10,7 @@ from broker_core.verdicts.clients import client_verdicts
 from broker_core.verdicts.group import Group, places
 from broker_core.verdicts.group_state import PATIENCE_MS, State
 from broker_core.verdicts.messages import message_verdicts
-from broker_core.verdicts.progress import group_state
+from broker_core.verdicts.progress import QueueProgress, group_state
 from broker_core.verdicts.verdict import SEVERITIES, Verdict, Verdicts, joined, plural, span
 
 MAX_VERDICTS = 100
@@ -23,13 +23,15 @@ def judge(
     *,
     unavailable: Sequence[str] = (),
     patience_ms: int = PATIENCE_MS,
+    progress: Iterable[QueueProgress] | None = None,
 ) -> Verdicts:
     """The verdicts on one group, the worst first, at most 100.
 
     ``facts`` are those of each broker that has the group, at least one; ``unavailable`` brokers did not answer.
-    Messages may wait for ``patience_ms`` without progress.
+    Messages may wait for ``patience_ms`` without progress. ``progress`` is that of each queue of the facts, with the
+    same patience, if the caller has computed it.
     """
-    group = Group(facts, unavailable, patience_ms)
+    group = Group(facts, unavailable, patience_ms, progress)
     verdicts = [*broker_verdicts(group), *client_verdicts(group), *message_verdicts(group)]
     state = _state(group, verdicts)
     verdicts += _progress_verdicts(group, state, verdicts)

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from broker_core.commands import DelayedMessages, RecentMessages
 from broker_core.verdicts.catalogue import CATALOGUE
-from broker_core.verdicts.group import RETRY_PREFIX, Group, places
+from broker_core.verdicts.group import Group, places
 from broker_core.verdicts.verdict import Verdict, clock, joined, plural, shown, span
 
 
@@ -174,7 +174,9 @@ def _outcomes_text(outcomes: Outcomes) -> str:
 
 
 def _topics(group: Group) -> Iterator[Verdict]:
-    missing = set.intersection(*(set(one.detail.missing_topics) for one in group.facts))
+    missing = set(group.facts[0].detail.missing_topics).intersection(
+        *(one.detail.missing_topics for one in group.facts)
+    )
     if missing and not group.unavailable:
         names = sorted(missing)
         yield CATALOGUE["topic_missing"].verdict(
@@ -188,7 +190,7 @@ def _topics(group: Group) -> Iterator[Verdict]:
     left = [
         queue
         for queue in group.own_queues
-        if queue.view.topic not in subscribed and queue.progress.waiting and queue.view.state == "unassigned"
+        if queue.view.state == "unassigned" and queue.progress.waiting and queue.view.topic not in subscribed
     ]
     if left:
         topics = sorted({queue.view.topic for queue in left})
@@ -229,10 +231,8 @@ def _new_group(group: Group) -> Iterator[Verdict]:
     starts_last = any(one.detail.consume_from_where == "CONSUME_FROM_LAST_OFFSET" for one in group.facts)
     skipped = [
         queue
-        for queue in group.queues
-        if starts_last
-        and not queue.view.topic.startswith(RETRY_PREFIX)
-        and queue.view.offset is None
+        for queue in (group.own_queues if starts_last else ())
+        if queue.view.offset is None
         and not queue.view.handed
         and queue.view.pull_offset is not None
         and queue.view.pull_offset > queue.view.min_offset

@@ -6,6 +6,8 @@ Unknown is never 0, and ``ok`` needs evidence: the committed offset moved, or no
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from broker_core.commands import GroupQueueView, UnacknowledgedPops
 from broker_core.verdicts.group_state import PATIENCE_MS, State, StateFacts, decisions
 
@@ -15,7 +17,7 @@ TREND_MS = 5_000
 Move = Literal["done", "moving", "young", "stuck", "unknown"]
 
 
-class QueueProgress(NamedTuple):
+class QueueProgress(msgspec.Struct, frozen=True, gc=False):
     """``waiting`` messages; None if unknown. ``growth`` is the change of the lag since an earlier commit, or None; the
     lag ``is_growing`` if it is more than noise.
 
@@ -30,13 +32,17 @@ class QueueProgress(NamedTuple):
     is_growing: bool = False
 
 
+_UNKNOWN = QueueProgress(None, None, "unknown", None)
+_DONE = QueueProgress(0, 0, "done", 0)
+
+
 def queue_progress(queue: GroupQueueView, patience_ms: int = PATIENCE_MS) -> QueueProgress:
     """The progress of a group in one queue."""
     waiting = waiting_messages(queue)
     if waiting is None:
-        return QueueProgress(None, None, "unknown", None)
+        return _UNKNOWN
     if waiting == 0:
-        return QueueProgress(0, 0, "done", 0)
+        return _DONE
     growth = None
     if queue.lag_before is not None and queue.lag_before_ms_ago is not None and queue.lag_before_ms_ago >= TREND_MS:
         growth = waiting - queue.lag_before
@@ -44,12 +50,12 @@ def queue_progress(queue: GroupQueueView, patience_ms: int = PATIENCE_MS) -> Que
 
 
 def _move(queue: GroupQueueView, patience_ms: int) -> Move:
-    def is_recent(ms_ago: int | None) -> bool:
-        return ms_ago is not None and ms_ago <= patience_ms
-
-    if is_recent(queue.moved_ms_ago):
+    moved_ms_ago, lag_ms, handed_ms_ago = queue.moved_ms_ago, queue.lag_ms, queue.handed_ms_ago
+    if moved_ms_ago is not None and moved_ms_ago <= patience_ms:
         return "moving"
-    return "young" if is_recent(queue.lag_ms) or is_recent(queue.handed_ms_ago) else "stuck"
+    if lag_ms is not None and lag_ms <= patience_ms:
+        return "young"
+    return "young" if handed_ms_ago is not None and handed_ms_ago <= patience_ms else "stuck"
 
 
 def waiting_messages(queue: GroupQueueView) -> int | None:
@@ -108,15 +114,17 @@ def group_progress(queues: Iterable[QueueProgress]) -> GroupProgress:
     oldest: int | None = None
     growth: int | None = None
     for queue in queues:
-        waiting += queue.waiting or 0
-        unknown += queue.waiting is None
-        stuck += queue.move == "stuck"
-        moving += queue.move == "moving"
-        growing += queue.is_growing
-        if queue.waiting and queue.oldest_ms is not None:
-            oldest = max(oldest or 0, queue.oldest_ms)
-        if queue.waiting and queue.growth is not None:
-            growth = (growth or 0) + queue.growth
+        if queue.waiting is None:
+            unknown += 1
+        elif queue.waiting:
+            waiting += queue.waiting
+            stuck += queue.move == "stuck"
+            moving += queue.move == "moving"
+            growing += queue.is_growing
+            if queue.oldest_ms is not None:
+                oldest = max(oldest or 0, queue.oldest_ms)
+            if queue.growth is not None:
+                growth = (growth or 0) + queue.growth
     return GroupProgress(waiting, unknown, oldest, stuck, moving, growth, growing)
 
 

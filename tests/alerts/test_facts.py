@@ -147,7 +147,10 @@ async def test_only_what_rules_need_is_asked_for() -> None:
     assert [type(command) for command in bench.port.commands] == [commands.GetBroker]
     bench.port.commands.clear()
     await bench.look(Rule(id=1, name="d", what="disk_used", threshold=80))
-    assert bench.port.commands == [commands.GetBroker(), commands.GetMetrics(after="", max_groups=0, alone=True)]
+    assert bench.port.commands == [
+        commands.GetBroker(),
+        commands.GetMetrics(after="", max_groups=0, alone=True, sentences=True),
+    ]
 
 
 async def test_new_dead_letters_and_missed_arrivals_are_counted_from_the_first_round_on() -> None:

@@ -4,7 +4,7 @@ The work and the answer are bounded: what is beyond the limits is counted and no
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -28,9 +28,9 @@ from broker_core.processors.group_view import dead_letters
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.processors.why.group_facts import condition
 from broker_core.processors.why.judged import broker_without_problems, judge_live, lines_of
-from broker_core.processors.why.live_state import MAX_QUEUES, group_names, live_state, look_around
+from broker_core.processors.why.live_state import MAX_QUEUES, LiveState, group_names, live_state, look_around
 from broker_core.processors.why.timer_figures import ended_transactions, timer_figures
-from broker_core.verdicts.progress import queue_progress
+from broker_core.verdicts.progress import QueueProgress
 from broker_core.walk import Steps
 
 DLQ_QUEUE = 0
@@ -58,7 +58,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
             break
         live = yield from live_state(context, group, topics, seen, now, alone=command.alone)
         judged = yield from judge_live(context, group, live, seen, broker, now, alone=command.alone)
-        rows = yield from _topics(context, group, live.queues, room, is_estimate)
+        rows = yield from _topics(context, group, live, room, is_estimate)
         room -= len(rows)
         configs = (context.topics.get(topic) for topic in topics)
         left_out += max(0, sum(config is not None and config.read_queue_nums > 0 for config in configs) - len(rows))
@@ -71,7 +71,7 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
                 dead_letters=dead_letters(context, group),
                 dead_lettered=context.store.max_offset(DLQ_PREFIX + group, DLQ_QUEUE),
                 topics=rows,
-                verdicts=lines_of(judged),
+                verdicts=lines_of(judged, sentences=command.sentences),
             )
         )
         yield
@@ -91,19 +91,20 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     )
 
 
-def _topics(
-    context: Context, group: str, queues: list[GroupQueueView], limit: int, is_estimate: bool
-) -> Steps[list[TopicMetrics]]:
+def _topics(context: Context, group: str, live: LiveState, limit: int, is_estimate: bool) -> Steps[list[TopicMetrics]]:
     """The group's progress in the first ``limit`` topics. A topic of which not all queues were looked at has none."""
     info = context.consumers.get(group)
     is_shared = info is None or info.message_model != "BROADCASTING"
-    cut = queues[-1].topic if len(queues) > MAX_QUEUES else None
+    cut = live.queues[-1].topic if len(live.queues) > MAX_QUEUES else None
+    progress = iter(live.progress)
     rows: list[TopicMetrics] = []
-    for topic, views in groupby(queues, attrgetter("topic")):
+    for topic, views in groupby(live.queues, attrgetter("topic")):
         if topic == cut or len(rows) == limit:
             break
         wanted = _wanted(context, group, topic) if is_estimate else None
-        rows.append((yield from _topic(context, group, topic, list(views), is_shared, wanted)))
+        queues = list(views)
+        of_topic = list(islice(progress, len(queues))) if is_shared else []
+        rows.append((yield from _topic(context, group, topic, queues, of_topic, is_shared, wanted)))
         yield
     return rows
 
@@ -121,6 +122,7 @@ def _topic(
     group: str,
     topic: str,
     queues: Sequence[GroupQueueView],
+    progress: Sequence[QueueProgress],
     is_shared: bool,
     wanted: Wanted | None,
 ) -> Steps[TopicMetrics]:
@@ -129,7 +131,6 @@ def _topic(
     With ``wanted``, only messages that it matches count.
     """
     item = context.stats.group_get.get((topic, group))
-    progress = [queue_progress(queue) for queue in queues] if is_shared else []
     ages = [one.oldest_ms for one in progress if one.waiting and one.oldest_ms is not None]
     waits = [Waits(one.waiting, _in_flight(queue), _ready(queue)) for one, queue in zip(progress, queues, strict=False)]
     is_empty = is_shared and _sum(one.lag for one in waits) == 0
@@ -139,8 +140,9 @@ def _topic(
             if waits[index].lag:
                 waits[index] = _estimate(context, queue, waits[index], wanted, sample)
                 yield
-    popped = [context.check_points.in_flight(group, topic, queue.queue_id) for queue in queues]
-    waits = [_with_popped(one, number) for one, number in zip(waits, popped, strict=False)]
+    if context.check_points.messages:
+        popped = [context.check_points.in_flight(group, topic, queue.queue_id) for queue in queues]
+        waits = [_with_popped(one, number) for one, number in zip(waits, popped, strict=False)]
     return TopicMetrics(
         topic=topic,
         is_system=context.topics.is_system(topic),

@@ -30,13 +30,16 @@ def problems_of(judged: Verdicts) -> list[tuple[Literal["error", "warning"], Ver
     return [(one.severity, one) for one in judged.verdicts if one.severity == "error" or one.severity == "warning"]
 
 
-def lines_of(judged: Verdicts) -> list[VerdictLine]:
+def lines_of(judged: Verdicts, *, sentences: bool) -> list[VerdictLine]:
     """The errors and warnings, the worst first and each id once; without any, the first verdict."""
     chosen = [one for _, one in problems_of(judged)] or judged.verdicts[:1]
     first: dict[str, Verdict] = {}
     for one in chosen:
         first.setdefault(one.id, one)
-    return [VerdictLine(id=one.id, severity=one.severity, sentence=_cut(one.sentence)) for one in first.values()]
+    return [
+        VerdictLine(id=one.id, severity=one.severity, sentence=_cut(one.sentence) if sentences else "")
+        for one in first.values()
+    ]
 
 
 def _cut(sentence: str) -> str:
@@ -88,7 +91,7 @@ def judge_live(
     topics = dict.fromkeys(queue.topic for queue in live.queues)
     facts = facts_about(context, detail, topics, broker, recent, [], now)
     if not is_large:
-        return judge([facts])
+        return judge([facts], progress=live.progress)
     tried = facts.returned.delivered - sum(map(uncommitted_messages, live.queues))
     facts = structs.replace(facts, returned=structs.replace(facts.returned, delivered=tried))
     judged = judge([facts])

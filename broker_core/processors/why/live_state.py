@@ -9,11 +9,12 @@ from broker_core.commands import GroupQueueView, ReturnedMessages, Unacknowledge
 from broker_core.consumers.allocate_message_queue import averagely_owners
 from broker_core.consumers.pull_offset_table import LastPull
 from broker_core.consumers.subscription_group_manager import SYSTEM_GROUPS, retry_topic
-from broker_core.processors.consumer_manage import BROKERS_OWN, group_queue_offset
+from broker_core.processors.consumer_manage import BROKERS_OWN
 from broker_core.processors.context import Context
 from broker_core.processors.retry_message import RETRY_PREFIX
 from broker_core.verdicts.group_state import State
 from broker_core.verdicts.progress import (
+    QueueProgress,
     does_every_message_fail,
     group_progress,
     group_state,
@@ -78,11 +79,12 @@ def unacknowledged_pops(context: Context, group: str, topics: Iterable[str], now
 
 class LiveState(NamedTuple):
     """A group's state; ``unknown_queues`` have a lag that is not known. ``queues`` are those that were looked at: all,
-    or more than 2000 of them."""
+    or more than 2000 of them; ``progress`` is the group's progress in each of them."""
 
     state: State
     unknown_queues: int
     queues: list[GroupQueueView]
+    progress: list[QueueProgress]
 
 
 class Seen(NamedTuple):
@@ -146,7 +148,8 @@ def live_state(
     while len(queues) <= MAX_QUEUES and (piece := list(islice(views, LOOKED_AT))):
         queues += piece
         yield
-    progress = group_progress(map(queue_progress, queues[:MAX_QUEUES]))
+    of_queues = [queue_progress(queue) for queue in queues]
+    progress = group_progress(of_queues[:MAX_QUEUES])
     info = context.consumers.get(group)
     refused = next(context.refused_pulls.present(group, context.pulls, now.mono_ns), None) is not None
     returned = returned_messages(context, group, topics, now)
@@ -164,7 +167,9 @@ def live_state(
         state = "unknown"
     if is_consumed and any(map(stands_still, unacknowledged_pops(context, group, topics, now))):
         state = "stalled"
-    return LiveState("unknown" if state == "ok" and len(queues) > MAX_QUEUES else state, progress.unknown, queues)
+    if state == "ok" and len(queues) > MAX_QUEUES:
+        state = "unknown"
+    return LiveState(state, progress.unknown, queues, of_queues)
 
 
 def _queues(
@@ -177,14 +182,17 @@ def _queues(
     for topic in topics:
         config = context.topics.get(topic)
         rows, popped = context.pulls.topics(group).get(topic, {}), last_pop(context, group, topic, now)
+        offsets, may_hold = context.offsets.queues(group, topic), topic in seen.topics.get(group, ())
         is_subscribed = info is not None and topic in info.subscriptions
         owners: list[str] = []
         if client_ids and is_subscribed and popped is None and config is not None:
             owners = averagely_owners(config.read_queue_nums, client_ids)
         for queue_id in range(config.read_queue_nums if config is not None else 0):
-            row, offset = rows.get(queue_id), context.offsets.query(group, topic, queue_id)
-            at = group_queue_offset(context, topic, queue_id, offset or 0, now)
-            is_held = (group, topic, queue_id) in seen.held or (group, topic, -1) in seen.held
+            row, offset = rows.get(queue_id), offsets.get(queue_id)
+            max_offset = context.store.max_offset(topic, queue_id)
+            lag = max(0, max_offset - (offset or 0))
+            stored_ms = context.store.store_time(topic, queue_id, offset) if lag and offset is not None else None
+            is_held = may_hold and ((group, topic, queue_id) in seen.held or (group, topic, -1) in seen.held)
             is_polled = row is not None and 0 < row.mono_ns > now.mono_ns - polling_ms(row, seen.online) * 1_000_000
             is_polled |= popped is not None and popped.ms_ago < POLLING_MS
             is_pulled = row is not None and row.mono_ns
@@ -197,10 +205,10 @@ def _queues(
                 state=queue_state(context, is_subscribed, is_held, is_polled),
                 offset=offset,
                 pull_offset=row.pull_offset if row is not None and is_pulled else None,
-                min_offset=at.min_offset,
-                max_offset=at.max_offset,
-                lag=at.lag,
-                lag_ms=at.lag_ms if offset is not None else None,
+                min_offset=context.store.min_offset(topic, queue_id),
+                max_offset=max_offset,
+                lag=lag,
+                lag_ms=_age(stored_ms, now) if lag else None if offset is None else 0,
                 locked_by=context.locks.owner(group, topic, queue_id),
                 **progress_fields(row, now),
             )
@@ -226,6 +234,10 @@ def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:
         "lag_before_ms_ago": _ms_ago(row.lag_before_ns, now),
         "is_growing": row.is_growing,
     }
+
+
+def _age(stored_ms: int | None, now: Now) -> int | None:
+    return None if stored_ms is None else max(0, now.wall_ms - stored_ms)
 
 
 def _ms_ago(mono_ns: int, now: Now) -> int | None:

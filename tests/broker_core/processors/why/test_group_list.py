@@ -30,7 +30,7 @@ def judged(bench: Bench) -> tuple[str, str | None, list[str]]:
     found = (verdicts.state, problems[0][0] if problems else None, list(dict.fromkeys(name for _, name in problems)))
     view = listed(bench)
     assert (view.state, view.severity, view.problems) == found
-    metrics = bench.call(c.GetMetrics(alone=True), "asker")
+    metrics = bench.call(c.GetMetrics(alone=True, sentences=True), "asker")
     assert isinstance(metrics, c.BrokerMetrics)
     [measured] = [one for one in metrics.groups if one.group == "g"]
     lines = {one.id: one.sentence for one in reversed(verdicts.verdicts) if one.severity in ("error", "warning")}

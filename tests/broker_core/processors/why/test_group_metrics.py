@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker_core import commands as c
 from broker_core.formats.message_properties import encode
 from broker_core.processors.why import group_metrics, live_state
+from broker_core.verdicts import group as group_of_verdicts
+from broker_core.verdicts.group_state import PATIENCE_MS
+from broker_core.verdicts.progress import QueueProgress, queue_progress
 from tests.fakes.engine import Bench
 from tests.fakes.members import beats, join, subscribe_by_sql
 from tests.fakes.pops import ack, take
@@ -57,11 +61,34 @@ def test_a_group_whose_lag_is_unknown_is_stalled_by_an_error_as_in_its_verdicts(
     pull(bench, 0, max_msg_nums=2)
     bench.tick(31_000)
     beats(bench, "A")
-    (one,) = asked(bench, alone=True).groups
+    (one,) = asked(bench, alone=True, sentences=True).groups
     assert (one.state, one.topics[0].lag) == ("stalled", None)
     assert [line.id for line in one.verdicts] == ["listener_blocked"]
     assert one.verdicts[0].severity == "error"
     assert one.verdicts[0].sentence.startswith("g stands still: 2 messages handed to A, nothing committed for 31 s;")
+
+
+def test_the_metrics_ask_for_no_sentences() -> None:
+    bench = orders()
+    (without,), (with_it,) = asked(bench).groups, asked(bench, sentences=True).groups
+    assert with_it.verdicts[0].sentence and not without.verdicts[0].sentence
+    assert msgspec.structs.replace(with_it, verdicts=without.verdicts) == without
+
+
+def test_the_progress_in_each_queue_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders(queues=4)
+    commit(bench, 1)
+    looked_at: list[int] = []
+
+    def counted(view: c.GroupQueueView, patience_ms: int = PATIENCE_MS) -> QueueProgress:
+        looked_at.append(view.queue_id)
+        return queue_progress(view, patience_ms)
+
+    for module in (live_state, group_of_verdicts):
+        monkeypatch.setattr(module, "queue_progress", counted)
+    (one,) = asked(bench, alone=True).groups
+    assert [line.id for line in one.verdicts] and looked_at == [0, 1, 2, 3]
+    assert (one.topics[0].lag, one.topics[0].unknown_queues) == (2, 0)
 
 
 def test_without_a_problem_the_first_verdict_is_named() -> None:

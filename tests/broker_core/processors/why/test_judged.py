@@ -7,8 +7,9 @@ from broker_core.processors.why import judged
 from broker_core.processors.why.judged import broker_without_problems, lines_of, problems_of
 from broker_core.verdicts.catalogue import CATALOGUE, PROBLEMS
 from broker_core.verdicts.judge import judge
+from broker_core.verdicts.progress import queue_progress
 from broker_core.verdicts.verdict import Verdict, Verdicts
-from tests.fakes.facts import condition, facts
+from tests.fakes.facts import condition, facts, queue
 
 
 def verdict(name: str, sentence: str = "It is so.") -> Verdict:
@@ -29,23 +30,30 @@ def test_problems_are_errors_and_warnings() -> None:
 
 def test_each_problem_is_named_once_with_its_first_sentence() -> None:
     several = of(verdict("not_pulling", "A."), verdict("no_permits"), verdict("not_pulling", "B."), verdict("idle"))
-    assert [(line.id, line.sentence) for line in lines_of(several)] == [
+    assert [(line.id, line.sentence) for line in lines_of(several, sentences=True)] == [
         ("not_pulling", "A."),
         ("no_permits", "It is so."),
     ]
 
 
 def test_without_a_problem_there_is_the_first_verdict_if_any() -> None:
-    assert lines_of(of(verdict("idle"), verdict("retries_pending"))) == [
+    assert lines_of(of(verdict("idle"), verdict("retries_pending")), sentences=True) == [
         VerdictLine(id="idle", severity="ok", sentence="It is so.")
     ]
-    assert lines_of(of()) == []
+    assert lines_of(of(), sentences=True) == []
 
 
 def test_a_sentence_has_a_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged, "MAX_SENTENCE", 5)
-    assert [line.sentence for line in lines_of(of(verdict("idle", "12345"), verdict("ok")))] == ["12345"]
-    assert lines_of(of(verdict("idle", "123456")))[0].sentence == "1234…"
+    assert [line.sentence for line in lines_of(of(verdict("idle", "12345"), verdict("ok")), sentences=True)] == [
+        "12345"
+    ]
+    assert lines_of(of(verdict("idle", "123456")), sentences=True)[0].sentence == "1234…"
+
+
+def test_a_verdict_has_no_sentence_unless_it_is_asked_for() -> None:
+    (line,) = lines_of(of(verdict("topic_missing")), sentences=False)
+    assert line == VerdictLine(id="topic_missing", severity="warning", sentence="")
 
 
 def test_what_a_broker_causes_is_left_out_and_is_no_problem_of_a_group() -> None:
@@ -55,3 +63,10 @@ def test_what_a_broker_causes_is_left_out_and_is_no_problem_of_a_group() -> None
     bad = {one.id for one in judge([facts(broker=ill)]).verdicts if one.severity in ("error", "warning")}
     assert bad and not bad & set(PROBLEMS)
     assert problems_of(judge([facts(broker=broker_without_problems(ill))])) == []
+
+
+def test_the_verdicts_are_the_same_when_the_progress_of_the_queues_is_given() -> None:
+    stuck = {"offset": 60, "pull_offset": 90, "handed": 30, "handed_ms_ago": 50_000, "lag_ms": 50_000}
+    views = [queue(**stuck), queue(1, offset=None, pull_offset=None), queue(2), queue(topic="%RETRY%g", offset=99)]
+    computed, given = judge([facts(*views)]), judge([facts(*views)], progress=[queue_progress(view) for view in views])
+    assert given == computed and computed.state == "stalled"

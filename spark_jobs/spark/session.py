@@ -14,7 +14,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib import invalidate_caches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from zipfile import ZipFile
@@ -24,6 +23,7 @@ import spark_jobs
 from spark_jobs.errors import NoSparkError, PassingError
 from spark_jobs.spark.class_archive import ClassArchive
 from spark_jobs.spark.failures import is_passing, sentence
+from spark_jobs.spark.installed import lack_of
 from spark_jobs.spark.java import find_java_home
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ def require_packages(master: str) -> None:
         )
     invalidate_caches()
     for package in (*PACKAGES, *CONNECT_PACKAGES * is_connect(master)):
-        if find_spec(package) is None:
+        if lack := lack_of(package):
             raise NoSparkError(
-                f"{package} is not installed here. In a checkout `make run` installs Spark in the background, and "
+                f"{package} {lack} here. In a checkout `make run` installs Spark in the background, and "
                 f"{INSTALL_LOG} shows the progress. This command installs it, too: `{sys.executable} -m pip install "
                 f"--require-hashes -r {PROJECT / 'requirements' / 'spark.txt'}`."
             )

@@ -72,6 +72,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/run.py": ("read_facts", "run_report"),
         "spark_jobs/sources/commit_log_bounds.py": ("implausible_note",),
         "spark_jobs/spark/failures.py": ("sentence",),
+        "spark_jobs/spark/installed.py": ("lack_of",),
         "spark_jobs/spark/session.py": ("require_packages",),
     },
     "report_words.js": {"spark_jobs/output/words.py": ()},

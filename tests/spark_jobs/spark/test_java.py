@@ -58,6 +58,6 @@ def test_the_stand_in_leaves_out_the_module_that_the_wheel_lacks(tmp_path: Path)
 def test_without_any_java_the_sentence_says_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = fake_java(tmp_path / "old", "11.0.2")
     monkeypatch.setattr(java.shutil, "which", lambda name: None)
-    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    monkeypatch.setattr(java, "lack_of", lambda name: "is not installed")
     with pytest.raises(NoJavaError, match=r"needs Java 17 or 21, and there is none \(.* is Java 11\)"):
         find_java_home(str(old), tmp_path)

@@ -4,7 +4,6 @@ import logging
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -35,9 +34,10 @@ def test_asked_twice_it_is_the_same_and_its_tasks_run_on_as_many_cores_as_there_
 def test_each_missing_package_is_named(
     master: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else find_spec(name))
-    with pytest.raises(NoSparkError, match=rf"^{package} is not installed here.*requirements/spark\.txt"):
-        session.get_session(master, tmp_path)
+    for lack in ("is not installed", "is only partly installed"):
+        monkeypatch.setattr(session, "lack_of", lambda name, lack=lack: lack if name == package else "")
+        with pytest.raises(NoSparkError, match=rf"^{package} {lack} here.*requirements/spark\.txt"):
+            session.get_session(master, tmp_path)
     if package == "grpc":
         session.require_packages("spark://m:7077")  # only a Connect server takes what speaks to it
 

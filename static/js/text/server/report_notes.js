@@ -64,6 +64,7 @@ export const REPORT_NOTES = [
   noop("Spark's Java has ended or does not answer: {0}."),
   noop("Spark did not start within {0} minutes. (A cluster needs an executor with free cores and memory.)"),
   noop("Packages are being installed here. If Spark is among them, {0} shows the progress."),
+  noop("{0} is only partly installed here. In a checkout `make run` installs Spark in the background, and {1} shows the progress. This command installs it, too: `{2} -m pip install --require-hashes -r {3}`."),
   noop("{0} is not installed here. In a checkout `make run` installs Spark in the background, and {1} shows the progress. This command installs it, too: `{2} -m pip install --require-hashes -r {3}`."),
 ];
 

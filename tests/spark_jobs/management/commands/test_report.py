@@ -130,7 +130,7 @@ def test_windows(ran: list[Job], tmp_path: Path, arguments: tuple[str, ...], win
 
 
 def test_without_spark_it_says_what_to_install(ran: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    monkeypatch.setattr(session, "lack_of", lambda name: "is not installed")
     with pytest.raises(CommandError, match="pyspark is not installed here"):
         run(tmp_path, "throughput")
 

@@ -1,5 +1,6 @@
 """Runs on the report worker's side: a Celery task has the child process carry out a run, within a time limit."""
 
+import errno
 import logging
 import shutil
 import threading
@@ -54,7 +55,8 @@ def carry_out(run_id: int) -> None:
         answer = spark.run(order_for(run), runs.log_of(run), watch)
     except OSError as error:
         logger.exception("Spark's process cannot be started.")
-        answer = {"failed": f"Spark's process cannot be started: {error}.", "passing": False}
+        why = full_disk(error, settings.GLASSMQ_REPORTS_DIR) or f"Spark's process cannot be started: {error}."
+        answer = {"failed": why, "passing": False}
     conclude(run, watch, answer)
     for old in ReportRun.objects.filter(report=run.report).exclude(status__in=ACTIVE)[KEPT_RUNS:]:
         runs.remove(old)
@@ -68,7 +70,17 @@ def spark_problem() -> str:
             find_java_home(current_java_home(), scratch_folder())
     except (NoSparkError, NoJavaError) as error:
         return str(error)
+    except OSError as error:
+        folder = scratch_folder()
+        return full_disk(error, folder) or f"Spark's files in {folder} cannot be read or written: {error}."
     return ""
+
+
+def full_disk(error: OSError, folder: Path) -> str:
+    """The sentence for an error that a full disk caused while a folder was written to; empty for any other error."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    return f"The disk with {folder} is full. Free some space on it."
 
 
 def hand_over_waiting() -> None:

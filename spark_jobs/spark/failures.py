@@ -31,7 +31,7 @@ def sentence(error: BaseException) -> str:
     if in_task is not None:
         return in_task[2][:LONGEST]
     if _FULL in text:
-        return "There is no space left on the disk; nothing of the result was kept."
+        return "There is no space left on the disk; nothing of the result was kept. Free some space, then try again."
     if _OTHER_PYTHON.search(text):
         return (
             "The cluster's Python is of another version than this machine's: set PYSPARK_PYTHON to one of the same "

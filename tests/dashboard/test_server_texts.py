@@ -60,7 +60,7 @@ SOURCES: dict[str, dict[str, Collection[str]]] = {
         "spark_jobs/hosting/runs.py": ("end_attempt",),
         "spark_jobs/hosting/spark_child.py": ("start_spark",),
         "spark_jobs/hosting/spark_process.py": ("ended",),
-        "spark_jobs/hosting/worker.py": ("carry_out", "__call__"),
+        "spark_jobs/hosting/worker.py": ("carry_out", "spark_problem", "full_disk", "__call__"),
         "spark_jobs/job.py": (),
         "spark_jobs/lake/delta.py": ("open",),
         "spark_jobs/lake/state.py": ("read_state",),

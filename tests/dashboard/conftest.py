@@ -23,7 +23,7 @@ class StandIn:
 
     def play(self, scenario: str) -> None:
         body = json.dumps({"scenario": scenario}).encode()
-        urllib.request.urlopen(urllib.request.Request(f"{self.url}/stand-in", body, method="POST"), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/stand-in", body, method="POST"), timeout=60).close()
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +40,7 @@ def stand_in() -> Iterator[StandIn]:
         yield StandIn(int(line.split()[-1]))
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         process.stdout.close()
 
 
@@ -57,9 +57,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def tab(browser: Browser) -> Page:
     """One tab for the tests of a module, one after the other."""
-    tab = browser.new_page()
-    tab.set_default_timeout(15_000)
-    return tab
+    return browser.new_page()
 
 
 @pytest.fixture
@@ -86,12 +84,17 @@ def open_page(tab: Page, stand_in: StandIn) -> Iterator[Callable[..., Page]]:
     assert [line for line in errors if not any(own in line for own in browser_lines)] == []
 
 
+WIDTH_OF_THE_PAGE = """new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(
+    () => resolve(document.documentElement.scrollWidth))))"""
+"""Two frames later: charts get the width of a window that has just changed when the next frame is drawn."""
+
+
 def overflowing_widths(page: Page, *widths: int) -> list[int]:
     """Those of the ``widths`` of a window, in px, at which the open page is wider than the window."""
     too_narrow = []
     for width in widths:
         page.set_viewport_size({"width": width, "height": 844})
-        if page.evaluate("document.documentElement.scrollWidth") > width:
+        if page.evaluate(WIDTH_OF_THE_PAGE) > width:
             too_narrow.append(width)
     return too_narrow
 

@@ -201,7 +201,7 @@ class Scenarios:
     def hostile(self) -> None:
         self.groups = fake_groups.hostile(HOSTILE_NAME)
         self.broker.create_topic("hostile", 1)
-        self.play(self.consumer("hostile", 0, HOSTILE, HOSTILE, "websocket", HOSTILE))
+        self.play(self.consumer("hostile", 0, HOSTILE, HOSTILE, "websocket", HOSTILE, first_wait=600_000))
         self.broker.problem = HOSTILE
 
     def attached(self) -> None:
@@ -241,20 +241,31 @@ class Scenarios:
                     "*" if number % 4 else "TagA",
                 )
             )
-        self.play(self.producer(topics, 0.05, tags=("TagA", "TagB", "")))
+        self.play(self.producer(topics, 0.1, tags=("TagA", "TagB", "")))
 
     def play(self, part: Any) -> None:
         self.playing.add(asyncio.get_running_loop().create_task(part))
 
-    async def consumer(self, topic: str, queue_id: int, group: str, client: str, protocol: str, tags: str) -> None:
+    async def consumer(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        client: str,
+        protocol: str,
+        tags: str,
+        *,
+        first_wait: int | None = None,
+    ) -> None:
+        """Pulls again and again. Without ``first_wait``, a chance decides how long the first pull is held."""
         offset = self.broker.queues[topic, queue_id].max_offset
-        first_wait = random.randint(1_000, 15_000)
+        wait_ms = random.randint(1_000, 15_000) if first_wait is None else first_wait
         while True:
             hold, answer = self.broker.pull(
                 topic,
                 queue_id,
                 offset,
-                wait_ms=first_wait,
+                wait_ms=wait_ms,
                 group=group,
                 client_id=client,
                 protocol=protocol,
@@ -263,7 +274,7 @@ class Scenarios:
             answer = await hold.ended if hold else answer
             assert answer is not None
             offset = int(answer["next_offset"])
-            first_wait = 15_000
+            wait_ms = 15_000
             await asyncio.sleep(0.01)
 
     async def producer(self, topics: list[str], pause: float, tags: tuple[str, ...] = ("",)) -> None:

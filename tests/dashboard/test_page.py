@@ -126,7 +126,9 @@ def test_many_holds_are_bounded_and_filtered(open_page: OpenPage) -> None:
     expect(holds.locator("[data-hold-id]")).to_have_count(200)
     holds.get_by_role("searchbox").fill("group-7 apac@3")
     expect(holds.locator('[data-part="left-out"]')).to_contain_text("match")
-    assert set(holds.locator("[data-hold-id] .queue-cell").all_inner_texts()) <= {"shipments-apac@3"}
+    cells = holds.locator("[data-hold-id] .queue-cell")
+    expect(cells.filter(has_text="shipments-apac@3").first).to_be_visible()
+    expect(cells.filter(has_not_text="shipments-apac@3")).to_have_count(0)
 
 
 def test_only_wakeups_in_sight_are_rows(open_page: OpenPage) -> None:
@@ -142,10 +144,11 @@ def test_only_wakeups_in_sight_are_rows(open_page: OpenPage) -> None:
     expect(holds.last).to_be_in_viewport()
     panel.get_by_role("region").evaluate("(scroller) => scroller.scrollTo(0, 100)")
     panel.get_by_role("button", name="Resume").click()
-    page.evaluate("""() => new Promise((resolve) => {
+    page.evaluate("""() => new Promise((resolve, reject) => {
         const scroller = document.querySelector(".wakeups-scroller");
         const look = () => scroller.scrollTop > 120 && resolve();
         scroller.addEventListener("scroll", look);
+        setTimeout(() => reject(new Error("nothing came above")), 60_000);
         look();
     })""")  # newer ones came above
 
@@ -155,8 +158,8 @@ def test_rows_of_wakeups_are_used_again_and_stay_in_order(open_page: OpenPage) -
     panel = page.locator('[data-panel="wakeups"]')
     expect(panel.locator('[data-part="count"]')).to_contain_text("last 200")
     page.evaluate("""() => new Promise((resolve) => {
-        const row = document.querySelector('[data-panel="wakeups"] [data-hold]');
-        new MutationObserver(resolve).observe(row, {attributeFilter: ["data-hold"]});
+        const rows = document.querySelector('[data-panel="wakeups"] [data-part="rows"]');
+        new MutationObserver(resolve).observe(rows, {attributeFilter: ["data-hold"], subtree: true});
     })""")
     panel.get_by_role("button", name="Pause").click()
     times = panel.locator("[data-cause] td:first-child").all_inner_texts()
@@ -218,7 +221,7 @@ def test_disconnected_data_is_greyed_until_the_page_reconnects(open_page: OpenPa
     opacity = page.locator(".holds-scroller").evaluate("(node) => getComputedStyle(node).opacity")
     assert float(opacity) < 1
     stand_in.play("up")
-    expect(page.locator("body[data-live=live]")).to_be_visible(timeout=25_000)
+    expect(page.locator("body[data-live=live]")).to_be_visible()
 
 
 def test_an_unavailable_engine_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> None:
@@ -235,7 +238,7 @@ def test_silence_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> Non
     page = open_page("working")
     expect(page.locator("body[data-live=live]")).to_be_visible()
     stand_in.play("silent")
-    expect(page.locator("body[data-live=stale]")).to_be_visible(timeout=15_000)
+    expect(page.locator("body[data-live=stale]")).to_be_visible()
     expect(page.locator('[data-part="live-detail"]')).to_contain_text("no data from the broker for 5 s")
     stand_in.play("up")
     expect(page.locator("body[data-live=live]")).to_be_visible()
@@ -244,8 +247,9 @@ def test_silence_makes_the_page_stale(open_page: OpenPage, stand_in: Any) -> Non
 def test_figures_are_unknown_before_the_first_frame(open_page: OpenPage, stand_in: Any) -> None:
     page = open_page("silent")
     expect(page.locator('[data-panel="path"] .node-value').first).to_have_text("unknown")
-    figures = page.locator('[data-panel="status"] dd').all_inner_texts()
-    assert set(figures) == {"unknown"}
+    figures = page.locator('[data-panel="status"] dd')
+    expect(figures.first).to_have_text("unknown")
+    expect(figures.filter(has_not_text=re.compile(r"^\s*unknown\s*$"))).to_have_count(0)
     stand_in.play("up")
 
 
@@ -461,7 +465,7 @@ def test_shows_one_of_several_brokers(open_page: OpenPage) -> None:
     page = open_page("cluster")
     picker = page.get_by_label("Broker", exact=True).get_by_role("combobox")
     expect(picker).to_have_value("broker-a")
-    assert page.url.endswith("?broker=broker-a&default=1")
+    expect(page).to_have_url(re.compile(r"/\?broker=broker-a&default=1$"))
     expect(picker.get_by_role("option")).to_have_text(["broker-a", "broker-b", "broker-c (unavailable)"])
     with page.expect_request(re.compile(r"/api/v1/broker\?broker=broker-b&")):
         picker.select_option("broker-b")
@@ -473,11 +477,11 @@ def test_shows_one_of_several_brokers(open_page: OpenPage) -> None:
 
 def test_dead_letters_are_those_of_a_chosen_broker(open_page: OpenPage) -> None:
     page = open_page("cluster")
-    expect(page.locator("body[data-live=live]")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/\?broker=broker-a&default=1$"))  # it may be live before it goes there
     page.route("**/api/v1/messages?*", lambda route: route.fulfill(json={"messages": []}))
     page.route("**/dead-letters/resend*", lambda route: route.fulfill(json={"messages": "0", "to_offset": "0"}))
     page.route("**/retries*", lambda route: route.fulfill(json={"messages": [], "total": "0"}))
-    page.goto(page.url.replace("/?broker=broker-a&default=1", "/groups/billing/dead-letters"))
+    page.goto(urljoin(page.url, "/groups/billing/dead-letters"))
     expect(page).to_have_url(re.compile(r"\?broker=broker-a&default=1$"))
     picker = page.get_by_role("combobox", name="Broker")
     expect(picker).to_have_value("broker-a")

@@ -17,7 +17,7 @@ from tests.fakes.browser import launch, page_of_a_test
 if TYPE_CHECKING:
     import subprocess
 
-READY_SECONDS = 60
+READY_SECONDS = 120
 PATIENCE_MS = 240_000
 """Covers a Spark start on a busy machine, and a minute until a schedule is due."""
 

@@ -37,7 +37,7 @@ def run(work: Coroutine[Any, Any, object]) -> object:
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(asyncio.run(work)))
     thread.start()
-    thread.join(60)
+    thread.join(120)
     return results[0]
 
 
@@ -139,7 +139,7 @@ class Member(threading.Thread):
 
     def leave(self) -> None:
         self._left.set()
-        self.join(30)
+        self.join(60)
 
 
 def test_a_client_consumes_a_dead_letter_directly(broker: Broker, page: Page, shared_manage: Manage) -> None:
@@ -153,7 +153,7 @@ def test_a_client_consumes_a_dead_letter_directly(broker: Broker, page: Page, sh
     dialog.get_by_role("button", name="Close").click()
     only = Member(f"127.0.0.1:{shared_manage.environment['GLASSMQ_NAMESRV_PORT']}", "tried-readers", "tried")
     only.start()
-    assert only.joined.wait(30)
+    assert only.joined.wait(60)
     try:
         page.get_by_role("button", name="Have a client consume").click()
         expect(dialog.get_by_label("Client")).to_contain_text(f"{only.client_id} (Python")

@@ -26,7 +26,7 @@ class Member:
 
     async def receive(self, kind: str) -> dict[str, Any]:
         """The next frame of this kind. Skips others, but fails on an unexpected problem."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 frame: dict[str, Any] = json.loads(await self._socket.recv())
                 assert frame["type"] != "problem" or kind == "problem", frame
@@ -160,11 +160,11 @@ def test_the_live_page_links_to_the_group_and_its_members(broker: Broker, page: 
     beside = threading.Thread(target=lambda: asyncio.run(members()))
     beside.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(120)
         look(page)
     finally:
         over.set()
-        beside.join(30)
+        beside.join(60)
 
 
 def look(page: Page) -> None:

@@ -31,7 +31,7 @@ def test_another_clients_hold_appears_and_leaves_with_its_cause(broker: Broker, 
 def test_show_me_holds_a_pull_and_wakes_it(broker: Broker, page: Page) -> None:
     arrivals = page.locator('[data-panel="wakeups"] [data-cause="arrival"]').filter(has_not_text="billing")
     page.get_by_role("button", name="Show me").click()
-    expect(arrivals).to_have_count(1, timeout=10_000)
+    expect(arrivals).to_have_count(1)
     expect(page.locator('[data-part="received"] li')).to_have_count(1)
 
 

@@ -15,7 +15,7 @@ from tests.fakes.remoting import GROUP_CONFIG, commands_of, java
 GROUPS, TOPICS = 10_000, 2000
 AT_ONCE = 500
 """Requests that are sent before their answers are read."""
-PATIENCE_MS = 60_000
+PATIENCE_MS = 240_000
 GROUP = json.loads(GROUP_CONFIG)
 
 

@@ -11,7 +11,7 @@ def test_members_are_asked_what_they_have(broker: Broker, page: Page, shared_man
     broker.publish("asked", "to be consumed")
     only = Member(f"127.0.0.1:{shared_manage.environment['GLASSMQ_NAMESRV_PORT']}", "asked-readers", "asked")
     only.start()
-    assert only.joined.wait(30)
+    assert only.joined.wait(60)
     try:
         page.goto(f"{broker.address}/groups/asked-readers")
         page.get_by_role("button", name="Ask the members").click()

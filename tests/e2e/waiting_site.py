@@ -90,7 +90,7 @@ class Stock:
     async def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
         self._opaque += 1
         self._writer.write(java(code, fields, body, opaque=self._opaque))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 size = await self._reader.readexactly(4)
                 (command,) = commands_of(size + await self._reader.readexactly(int.from_bytes(size, "big")))

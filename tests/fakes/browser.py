@@ -4,7 +4,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect
+
+PATIENCE_MS = 60_000
+"""How long a page may take to come to what a test expects. Four tests at once share two processors with Spark."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -35,6 +40,7 @@ def page_of_a_test(
 
     A new tab takes a second of processor time, because it loads and compiles every script of the page again.
     """
+    tab.set_default_timeout(PATIENCE_MS)
     tab.on("console", on_console)
     tab.on("pageerror", on_error)
     try:

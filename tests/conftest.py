@@ -16,11 +16,12 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.ports import unused_broker_port, unused_ports
 
-hypothesis.settings.register_profile("glassmq", deadline=None, derandomize="CI" in os.environ)
-hypothesis.settings.register_profile("torture", deadline=None, max_examples=1000)
+SLOW_IS_NO_FAILURE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("glassmq", **SLOW_IS_NO_FAILURE, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile("torture", **SLOW_IS_NO_FAILURE, max_examples=1000)
 hypothesis.settings.load_profile("glassmq")
-"""How long an example takes says something about the machine, nothing about the code. CI must not fail by chance.
-``make torture`` has the other profile: a property has 100 examples at most in ``make test``."""
+"""How long it takes to make or to try an example says something about the machine, nothing about the code. CI must not
+fail by chance. ``make torture`` has the other profile: a property has 100 examples at most in ``make test``."""
 
 PROJECT = Path(__file__).resolve().parent.parent
 JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
@@ -187,7 +188,7 @@ class Manage:
     def run(self, *arguments: str, **environment: str) -> tuple[int, str]:
         """Run a command to its end: (exit code, output)."""
         process = self.start(*arguments, **environment)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=120)
         return process.returncode, output
 
     def kill_all(self) -> None:
@@ -195,4 +196,4 @@ class Manage:
         for process in self._started:
             if process.poll() is None:
                 process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)

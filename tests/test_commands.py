@@ -27,7 +27,7 @@ from broker_core.remoting.remoting_command import RemotingCommand
 from tests.conftest import PROJECT, Manage
 from tests.fakes.fake_port import FakePort
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 WITH_CHILDREN = 4
 """Processes of a whole broker: web, engine, report worker, scheduler."""
 

@@ -50,7 +50,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def make_run(checkout: Path) -> str:
     """What `make run` prints until its broker has ended."""
     command = ["make", "run"]
-    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def pips(checkout: Path) -> list[str]:
@@ -59,9 +59,9 @@ def pips(checkout: Path) -> list[str]:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Half a minute at most."""
+    """Two minutes at most."""
     look = threading.Event()
-    for _ in range(300):
+    for _ in range(1200):
         if is_so():
             return
         look.wait(0.1)

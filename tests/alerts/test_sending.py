@@ -142,7 +142,7 @@ async def test_a_mail_server_that_hangs_holds_few_threads(settings: Any, monkeyp
     async with smtp_receiver() as receiver:
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", receiver.port
         receiver.is_silent = True
-        limits = asyncio.get_running_loop().time() + 5
+        monkeypatch.setattr(sending, "SEND_S", 600.0)  # what ends them is the receiver
         tasks = [asyncio.create_task(send(MAIL, notice(alert()))) for _ in range(sending.MAX_MAIL_THREADS)]
         await asyncio.sleep(0)
         with pytest.raises(SendError, match="still holds earlier messages"):
@@ -151,7 +151,6 @@ async def test_a_mail_server_that_hangs_holds_few_threads(settings: Any, monkeyp
         for task in tasks:
             with pytest.raises(SendError, match="cannot be reached"):
                 await task
-        assert asyncio.get_running_loop().time() < limits
 
 
 class Road:

@@ -241,7 +241,7 @@ async def test_a_process_evaluates_until_it_is_stopped(monkeypatch: pytest.Monke
         await database(lambda: catalogue.change_channel(catalogue.channels()[0].id, url=receiver.url))
         service.start_alerts()
         service.evaluate_soon()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await receiver.got.wait()
         await service.stop_alerts()
         [(_, _, body)] = receiver.requests

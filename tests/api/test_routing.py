@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stdout
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -176,7 +177,9 @@ def test_the_guides_member_acknowledges_what_it_prints_and_connects_again(manage
     _, program = programs_of_the_guide(site)
     header = f"additional_headers={{'Authorization': 'Bearer {TOKEN}'}}, "
     command = [sys.executable, "-u", "-c", program.replace("max_size", f"{header}max_size")]
-    with httpx.Client(base_url=f"http://{site}/api/v1", headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+    with httpx.Client(
+        base_url=f"http://{site}/api/v1", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60
+    ) as http:
 
         def publish(*bodies: str) -> None:
             messages = [{"body": body, "queue_id": 0} for body in bodies]
@@ -208,11 +211,12 @@ def test_the_guides_member_acknowledges_what_it_prints_and_connects_again(manage
 
 
 def test_without_the_token_nothing_but_the_probes(site: str) -> None:
-    assert httpx.get(f"http://{site}/livez").status_code == 200
-    assert httpx.get(f"http://{site}/api/v1/topics").status_code == 401
-    page = httpx.get(f"http://{site}/api/docs", headers={"Accept": "text/html"})
+    get = partial(httpx.get, timeout=60)
+    assert get(f"http://{site}/livez").status_code == 200
+    assert get(f"http://{site}/api/v1/topics").status_code == 401
+    page = get(f"http://{site}/api/docs", headers={"Accept": "text/html"})
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/api/docs")
-    assert httpx.get(f"http://{site}/api/v1/topics", headers={"Host": "evil.example"}).status_code == 400
+    assert get(f"http://{site}/api/v1/topics", headers={"Host": "evil.example"}).status_code == 400
     with connect(f"ws://{site}/ws/v1/events") as socket, pytest.raises(ConnectionClosedError) as closed:
         socket.recv(timeout=30)
     assert closed.value.rcvd is not None
@@ -232,6 +236,6 @@ def test_without_the_token_nothing_but_the_probes(site: str) -> None:
             )
         assert refused.value.response.status_code == status
         assert refused.value.response.reason_phrase.startswith(reason)
-    with httpx.Client(base_url=f"http://{site}") as browser:
+    with httpx.Client(base_url=f"http://{site}", timeout=60) as browser:
         assert browser.post("/login", data={"token": TOKEN}).status_code == 303
         assert browser.get("/api/v1/broker").json()["broker"] == "broker-a"

@@ -71,6 +71,6 @@ def redis_layer(server: RedisServer, capacity: int = 1000) -> RedisChannelLayer:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Run the event loop until ``condition`` is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)

@@ -148,7 +148,7 @@ async def test_slaves_are_served_while_the_broker_runs(tmp_path: Path) -> None:
     await host.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(REPORT.pack(0))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not context_of(host.runner.engine).ha_service.slaves:
             await asyncio.sleep(0.001)
     await host.stop()
@@ -231,7 +231,7 @@ async def test_an_engine_attached_to_a_cluster_follows_and_serves_no_clients(tmp
         host = make_host(attached)
         assert (host.remoting, host.routes) == (None, None)
         await host.start()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (client := host.runner.engine.counters).messages_stored:
                 await asyncio.sleep(0.01)
         assert client.messages_stored and host.runner.engine.read_only

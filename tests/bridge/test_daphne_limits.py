@@ -33,7 +33,7 @@ from broker_core.formats.message_body import COMPRESSED
 from tests.conftest import Manage
 from tests.fakes.ports import unused_ports
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 MIB = 1 << 20
 BODY_LIMIT = 8 * MIB
 COMPRESSED_SEND = {"a": "P", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": str(COMPRESSED), "g": "0", "h": "0"}
@@ -383,7 +383,7 @@ def patient() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[int]:
-    with limited_server(stall_seconds=0.5) as port:
+    with limited_server(stall_seconds=1) as port:
         yield port
 
 
@@ -441,13 +441,13 @@ def test_a_client_that_reads_nothing_is_cut(impatient: int) -> None:
 
 
 def test_a_slow_client_is_not_cut(impatient: int) -> None:
-    """It reads for many times the 0.5 s after which one that reads nothing is cut."""
-    with asking(impatient, "/whole?n=6") as client:
+    """It reads for many times the second after which one that reads nothing is cut."""
+    with asking(impatient, "/whole?n=12") as client:
         size = 0
         while data := client.recv(96 * 1024):
             size += len(data)
             time.sleep(0.05)
-    assert size > 6 * MIB
+    assert size > 12 * MIB
 
 
 # --- Requests that arrive slowly ---
@@ -488,7 +488,7 @@ def test_a_body_is_late_when_it_is_slower_than_the_minimum_rate() -> None:
 @pytest.mark.parametrize("kind", BEGINNINGS)
 def test_a_sender_that_drips_is_answered_408_and_closed(kind: str) -> None:
     with (
-        limited_server(arrival_seconds=0.2) as port,
+        limited_server(arrival_seconds=1) as port,
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client,
     ):
         client.sendall(BEGINNINGS[kind])
@@ -496,7 +496,7 @@ def test_a_sender_that_drips_is_answered_408_and_closed(kind: str) -> None:
             assert answer_on(client)[0].status == 200
         client.settimeout(0.05)
         received = b""
-        for _ in range(200):  # for ten seconds at most
+        for _ in range(1200):  # for a minute at most
             with suppress(TimeoutError):
                 received = client.recv(4096)
                 break

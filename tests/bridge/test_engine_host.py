@@ -91,7 +91,7 @@ async def test_a_silent_web_process_is_removed(tmp_path: Path, link: NotingLink)
     dead.ask((5, 1, pull(1)))
     assert await web.holds() == 1
     holds = context_of(host.runner.engine).holds
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(holds):
             web.alive()
             await asyncio.sleep(0.02)

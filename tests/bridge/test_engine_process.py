@@ -112,7 +112,7 @@ async def test_a_killed_engine_is_restarted(engine: Engine) -> None:
         await engine.port.call(GetBroker())
     engine.start()
     sent: Reply | None = None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while sent is None:
             try:
                 sent = await engine.port.call(send(b"after"))
@@ -192,6 +192,6 @@ async def test_the_wait_for_a_layer_is_limited(tmp_path: Path) -> None:
 async def test_the_first_signal_is_caught_and_the_second_is_not() -> None:
     stopped = catch_signals()
     os.kill(os.getpid(), signal.SIGTERM)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await stopped.wait()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -44,7 +44,7 @@ class Program:
 
     async def started(self, times: int) -> list[int]:
         """Wait until the program has been started this many times."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(self.pids()) < times:
                 await asyncio.sleep(0.01)
         return self.pids()
@@ -52,7 +52,7 @@ class Program:
 
 async def until_ended(pid: int) -> None:
     """Wait until there is no such process (a zombie is none)."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while runs(pid):
             await asyncio.sleep(0.01)
 
@@ -162,7 +162,7 @@ async def test_a_child_that_refuses_to_start_is_not_restarted(tmp_path: Path) ->
     refused = asyncio.Event()
     child = ChildProcess("child", program.command, first_pause_s=0, on_refusal=refused.set)
     await child.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await refused.wait()
     await child.stop(grace_s=1)
     assert len(program.pids()) == 1

@@ -55,7 +55,7 @@ async def test_the_same_consumer_receives_the_batch_on_every_transport(
     monkeypatch.setattr(EngineConsumer, "engine_batch", lambda self, data: batches.put_nowait(data))
     await transport.start(lambda data: None, lambda reason: None)
     await transport.send(b"a batch")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await batches.get() == b"a batch"
     await transport.stop()
 

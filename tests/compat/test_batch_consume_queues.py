@@ -31,10 +31,10 @@ async def send(client: RemotingClient, topic: str, key: str, *bodies: str, tag: 
     letters = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0"}
     letters |= {"i": encode({"UNIQ_KEY": key} | more)}
     if len(entries) == 1:
-        answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, letters, entries[0].body, timeout_s=10)
+        answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, letters, entries[0].body, timeout_s=60)
     else:
         body = encode_batch(entries)
-        answer = await client.invoke(RequestCode.SEND_BATCH_MESSAGE, letters | {"m": "true"}, body, timeout_s=10)
+        answer = await client.invoke(RequestCode.SEND_BATCH_MESSAGE, letters | {"m": "true"}, body, timeout_s=60)
     assert answer.code == 0, answer.remark
     return answer.ext_fields
 
@@ -53,7 +53,7 @@ async def pull(client: RemotingClient, topic: str, offset: int, number: int = 32
         "subVersion": "0",
         "expressionType": "TAG",
     }
-    return await client.invoke(RequestCode.PULL_MESSAGE, fields, timeout_s=10)
+    return await client.invoke(RequestCode.PULL_MESSAGE, fields, timeout_s=60)
 
 
 def summary(answer: RemotingCommand) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ async def test_pulls_are_answered_alike(server: Address) -> None:
         answer = await update(client, topic, "+queue.type=BatchCQ")
         assert answer.code == 0, answer.remark
         await fill(client, topic)
-        async with asyncio.timeout(30):  # RocketMQ dispatches by another thread
+        async with asyncio.timeout(90):  # RocketMQ dispatches by another thread
             while summary(await pull(client, topic, 4))[3] != 6:
                 await asyncio.sleep(0.05)
         for offset, number, tags, code, following, records in (
@@ -111,7 +111,7 @@ async def test_only_the_broker_makes_inner_batches(server: Address) -> None:
     letters = {"a": "p", "b": "plain-queues", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": ""}
     try:
         for changes in ({"f": "128"}, {"i": "INNER_NUM\x011\x02"}):
-            answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, letters | changes, b"x", timeout_s=10)
+            answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, letters | changes, b"x", timeout_s=60)
             assert answer.code == 13, answer.remark
     finally:
         await client.close()
@@ -139,7 +139,7 @@ def test_each_broker_continues_with_the_batches_of_the_other(tmp_path: Path, req
         try:
             before = summary(await pull(client, topic, 1))
             assert (await send(client, topic, "THEIRS", "g", "h"))["queueOffset"] == "6"
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 while (after := summary(await pull(client, topic, 5)))[3] != 8:
                     await asyncio.sleep(0.05)
             return [before, after]

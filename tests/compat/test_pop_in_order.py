@@ -69,7 +69,7 @@ class Member:
 
     async def ack(self, popped: Popped, offset: int) -> tuple[int, int]:
         """Returns the code of the answer, and the group's offset then."""
-        answer = await self._client.invoke(RequestCode.ACK_MESSAGE, self._handle(popped, offset), timeout_s=10)
+        answer = await self._client.invoke(RequestCode.ACK_MESSAGE, self._handle(popped, offset), timeout_s=60)
         return answer.code, await self.offset()
 
     async def ack_all(self, popped: Popped, start: int, bits: int) -> int:

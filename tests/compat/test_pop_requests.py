@@ -15,7 +15,7 @@ from broker_core.remoting.remoting_command import RemotingCommand
 from tests.compat.glassmq_broker import Address
 
 GROUP = "popping"
-COMES_BACK_S = 20
+COMES_BACK_S = 50
 """RocketMQ gives messages again 1 to 3 s after their invisible time; a busy machine takes longer."""
 
 
@@ -47,7 +47,7 @@ class Member:
         for body in bodies:
             letters = {"a": "p", "b": self.topic, "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "0", "h": "0"}
             await self.ask(RequestCode.SEND_MESSAGE_V2, letters | {"i": ""}, body.encode())
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while await self.end() < wanted:  # RocketMQ dispatches in a thread of its own
             assert time.monotonic() < end
             await asyncio.sleep(0.05)
@@ -105,7 +105,7 @@ class Member:
     async def peek(self, n: int) -> tuple[int, list[str], str]:
         """The code, the messages, and how many there are."""
         fields = {"consumerGroup": GROUP, "topic": self.topic, "queueId": "-1", "maxMsgNums": str(n)}
-        answer = await self.client.invoke(RequestCode.PEEK_MESSAGE, fields, timeout_s=10)
+        answer = await self.client.invoke(RequestCode.PEEK_MESSAGE, fields, timeout_s=60)
         return answer.code, [r.body.decode() for r in decode_all(answer.body)], answer.ext_fields.get("restNum", "")
 
 
@@ -130,12 +130,12 @@ async def test_a_notification_says_whether_a_pop_would_get_a_message(server: Add
         assert await one.notified() == ("true", "false")
         assert (await one.pop()).bodies == ["a"]
         assert await one.notified() == await one.notified(1000) == ("false", "false")
-        held = asyncio.create_task(one.notified(20_000))
+        held = asyncio.create_task(one.notified(35_000))
         await asyncio.sleep(0.5)
         begin = time.monotonic()
         await one.send("b")
         assert await held == ("true", "false")
-        assert time.monotonic() - begin < 15, "the message woke it"
+        assert time.monotonic() - begin < 30, "the message woke it"
         assert (await one.pop()).bodies == ["b"]
 
 
@@ -144,8 +144,8 @@ async def test_polling_info_counts_the_pops_that_wait(server: Address) -> None:
         await one.send("a")
         assert (await one.pop()).bodies == ["a"]
         assert (await one.polling(-1), await one.polling(0)) == ("0", "0")
-        held = asyncio.create_task(one.pop_raw(1, 60_000, 20_000))
-        end = time.monotonic() + 10
+        held = asyncio.create_task(one.pop_raw(1, 60_000, 35_000))
+        end = time.monotonic() + 60
         while await one.polling(-1) == "0":
             assert time.monotonic() < end
             await asyncio.sleep(0.05)
@@ -170,10 +170,10 @@ async def test_a_peek_shows_messages_and_takes_none(server: Address) -> None:
 async def test_a_batch_acknowledges_some_messages_of_a_pop(server: Address) -> None:
     async with member(server, "batch-acknowledged") as one:
         await one.send("a", "b", "c", "d")
-        popped = await one.pop(invisible_ms=2000)
+        popped = await one.pop(invisible_ms=5000)
         assert (popped.bodies, popped.kind, popped.offsets) == (["a", "b", "c", "d"], "0", [0, 1, 2, 3])
         ack = {"c": GROUP, "t": one.topic, "so": popped.start, "q": 0, "pt": int(popped.fields["popTime"])}
-        ack |= {"it": 2000, "r": "0", "rq": int(popped.fields["reviveQid"])}
+        ack |= {"it": 5000, "r": "0", "rq": int(popped.fields["reviveQid"])}
         bits = [base64.b64encode(bytes([number])).decode() for number in (0b0001, 0b0100)]
         body = json.dumps({"brokerName": "broker-a", "acks": [ack | {"b": bit} for bit in bits]}).encode()
         await one.ask(RequestCode.BATCH_ACK_MESSAGE, {}, body)
@@ -196,11 +196,11 @@ async def test_an_invisible_time_is_changed(server: Address) -> None:
 async def test_a_changed_invisible_time_gives_the_message_another_handle(server: Address) -> None:
     async with member(server, "changed-handle") as one:
         await one.send("a", "b")
-        popped = await one.pop(invisible_ms=3000)
+        popped = await one.pop(invisible_ms=6000)
         fields = (
-            await one.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, one.handle(popped, 1) | {"invisibleTime": "4000"})
+            await one.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, one.handle(popped, 1) | {"invisibleTime": "7000"})
         ).ext_fields
-        info = f"1 {fields['popTime']} 4000 {fields['reviveQid']} 0 broker-a 0 1"
+        info = f"1 {fields['popTime']} 7000 {fields['reviveQid']} 0 broker-a 0 1"
         await one.ask(RequestCode.ACK_MESSAGE, one.handle(popped, 1, info))
         assert await one.come_back("a") == ["a"]
 
@@ -212,7 +212,7 @@ async def test_what_is_refused(server: Address) -> None:
 
         async def code(number: RequestCode, **more: str) -> int:
             fields = one.handle(popped, 0) | {"invisibleTime": "60000"} | more
-            return (await one.client.invoke(number, fields, timeout_s=10)).code
+            return (await one.client.invoke(number, fields, timeout_s=60)).code
 
         for number in (RequestCode.ACK_MESSAGE, RequestCode.CHANGE_MESSAGE_INVISIBLETIME):
             assert await code(number, topic="unknown") == 17
@@ -220,7 +220,7 @@ async def test_what_is_refused(server: Address) -> None:
             assert await code(number, offset="99", extraInfo="0 1 60000 0 0 broker-a 0 99") == 208
         wrong = f"0 {int(popped.fields['popTime']) - 1} 60000 0 0 broker-a 0 0"
         assert await code(RequestCode.ACK_MESSAGE, extraInfo=wrong) == 0, "it acknowledges nothing"
-        assert (await one.client.invoke(RequestCode.BATCH_ACK_MESSAGE, {}, b'{"acks":[]}', timeout_s=10)).code == 208
+        assert (await one.client.invoke(RequestCode.BATCH_ACK_MESSAGE, {}, b'{"acks":[]}', timeout_s=60)).code == 208
 
 
 async def test_an_extra_info_of_another_message_than_the_request_names(server: Address) -> None:
@@ -229,7 +229,7 @@ async def test_an_extra_info_of_another_message_than_the_request_names(server: A
         await one.send("a", "b")
         popped = await one.pop(invisible_ms=2000)
         of_a = one.handle(popped, 0)["extraInfo"]
-        code = (await one.client.invoke(RequestCode.ACK_MESSAGE, one.handle(popped, 1, of_a), timeout_s=10)).code
+        code = (await one.client.invoke(RequestCode.ACK_MESSAGE, one.handle(popped, 1, of_a), timeout_s=60)).code
         is_glassmq = bool(server.web)
         assert code == (29 if is_glassmq else 0)
         wanted = ["a", "b"] if is_glassmq else ["a"]

@@ -23,13 +23,13 @@ async def update(client: RemotingClient, topic: str, attributes: str) -> Remotin
         "order": "false",
         "attributes": attributes,
     }
-    return await client.invoke(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, timeout_s=10)
+    return await client.invoke(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, timeout_s=60)
 
 
 async def send(client: RemotingClient, topic: str, properties: str, body: bytes) -> int:
     """Send to queue 1; returns the queue of the answer."""
     letters = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "0", "h": "0", "i": properties}
-    answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, letters, body, timeout_s=10)
+    answer = await client.invoke(RequestCode.SEND_MESSAGE_V2, letters, body, timeout_s=60)
     assert answer.code == 0, answer.remark
     return int(answer.ext_fields["queueId"])
 
@@ -49,7 +49,7 @@ async def pop(client: RemotingClient, topic: str) -> Iterable[bytes]:
         "exp": "*",
         "order": "false",
     }
-    answer = await client.invoke(RequestCode.POP_MESSAGE, fields, timeout_s=10)
+    answer = await client.invoke(RequestCode.POP_MESSAGE, fields, timeout_s=60)
     assert answer.code == 0, answer.remark
     return [record.body for record in decode_all(answer.body)]
 
@@ -97,7 +97,7 @@ async def test_attributes_of_groups_are_refused_for_the_same_reasons(server: Add
             ({"-priority.factor": ""}, 0, ""),
         ):
             body = json.dumps({"groupName": "attributes", "attributes": attributes}).encode()
-            answer = await client.invoke(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, timeout_s=10)
+            answer = await client.invoke(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, timeout_s=60)
             assert (answer.code, words in (answer.remark or "")) == (code, True), (attributes, answer.remark)
     finally:
         await client.close()

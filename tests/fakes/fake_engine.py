@@ -8,7 +8,7 @@ from bridge.limits import Limits
 from bridge.port import Delta, EventBatch
 from broker_core.commands import AnyReply, Command, Done, Histogram, Reply
 
-QUICK = Limits(alive_ms=20, away_alive_ms=5, start_wait_ms=2000, reconnect_first_ms=1, reconnect_most_ms=50)
+QUICK = Limits(alive_ms=20, away_alive_ms=5, start_wait_ms=30_000, reconnect_first_ms=1, reconnect_most_ms=50)
 """Limits for tests: no wait is long, and no silence is noticed by accident."""
 
 
@@ -90,7 +90,7 @@ class FakeEngine:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a send makes ``condition`` true."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()
@@ -143,7 +143,7 @@ class NotingWatcher:
         self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()

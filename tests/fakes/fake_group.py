@@ -150,6 +150,6 @@ class FakeGroup:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Run the event loop until ``condition`` is true."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)

@@ -74,7 +74,7 @@ class Web:
             replies = self.link.replies(self.name).get((connection, request_id), [])
             return [reply for reply in replies if not isinstance(reply, Held)]
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not final():
                 await asyncio.sleep(0.002)
         (reply,) = final()

@@ -41,7 +41,7 @@ class Copy:
 
     async def until(self, condition: Callable[[c.Attached], Any]) -> c.Attached:
         """Wait until the view of the copy is as wanted."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition(view := await self.attached()):
                 await asyncio.sleep(0.005)
         return view

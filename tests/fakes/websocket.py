@@ -4,7 +4,7 @@ from typing import Any
 
 from channels import testing
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class WebsocketCommunicator(testing.WebsocketCommunicator):

@@ -125,7 +125,7 @@ class Workers:
         pytest.fail(f"the run is {row}; the processes said: {self.end()}")
 
     def query(self, sql: str) -> Any:
-        with sqlite3.connect(self.folder / "glassmq.sqlite3", timeout=20) as connection:
+        with sqlite3.connect(self.folder / "glassmq.sqlite3", timeout=60) as connection:
             return connection.execute(sql).fetchone()
 
     def end(self) -> str:
@@ -147,9 +147,9 @@ def children_of(parent: int) -> list[int]:
 
 
 def wait_until_gone(processes: list[int]) -> None:
-    """Until none of them runs any more, half a minute at most."""
+    """Until none of them runs any more, two minutes at most."""
     look = threading.Event()
-    for _ in range(150):
+    for _ in range(600):
         processes = [process for process in processes if is_running(process)]
         if not processes:
             return

@@ -196,7 +196,7 @@ async def test_errors_of_the_broker_have_their_status(
     assert (await client.post(PATH, json={"body": "x"})).status_code == status
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(
     body=st.binary(max_size=40)
     | st.dictionaries(

@@ -29,7 +29,7 @@ from tests.fakes.engine import SMALL, Bench
 from tests.fakes.ports import unused_ports
 from tests.fakes.remoting import BATCH_OF_ONE, EXAMPLES, HEARTBEAT, LOCK, PEER, PULL, SEND_V2
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 NAMES = (
     "topic",
     "consumerGroup",

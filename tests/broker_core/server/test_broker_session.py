@@ -16,7 +16,7 @@ from broker_core.server.broker_session import BrokerSession, BrokerSessions
 from broker_core.server.engine_runner import Connection
 from tests.fakes.remoting import EXAMPLES, HEARTBEAT, IDENTITY, REPLY_PROPERTIES, client_view, commands_of
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 FAILED = c.Failed(code=17, remark="no such topic", kind="not_found")
 
 

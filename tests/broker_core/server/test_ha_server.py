@@ -28,7 +28,7 @@ from tests.fakes.engine import ROOT, SMALL, context_of, send
 from tests.fakes.followed import SEGMENT
 from tests.fakes.simulated_files import SimulatedFiles
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Master:

@@ -459,7 +459,7 @@ def test_a_defect_ends_the_journal_and_nothing_else(
     journal = PollJournal(bench.files, SystemClock())
     journal.start(bench.engine)
     bench.send("orders", b"one")
-    journal._thread.join(10)  # type: ignore[union-attr]
+    journal._thread.join(60)  # type: ignore[union-attr]
     for _ in range(3):
         bench.pull("orders", 0)
     assert bench.engine.counters.journal_lost == 3
@@ -473,7 +473,7 @@ def test_a_disk_that_does_not_answer_does_not_keep_the_broker_from_ending(
     class StuckFiles(SimulatedFiles):
         def append(self, path: Path, data: bytes) -> None:
             reached.set()
-            free.wait(10)
+            free.wait(60)
 
     reached, free = poll_journal.Signal(), poll_journal.Signal()
     monkeypatch.setattr(poll_journal, "STOP_SECONDS", 0.01)
@@ -482,11 +482,11 @@ def test_a_disk_that_does_not_answer_does_not_keep_the_broker_from_ending(
     journal.start(bench.engine)
     bench.send("orders", b"one")
     bench.pull("orders", 0)
-    assert reached.wait(10)
+    assert reached.wait(60)
     journal.stop()
     assert "the disk does not answer" in caplog.text
     free.set()
-    journal._thread.join(10)  # type: ignore[union-attr]
+    journal._thread.join(60)  # type: ignore[union-attr]
 
 
 def test_a_journal_can_be_read_while_it_is_written(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_ctrl_c_keeps_what_was_written_and_the_next_fill_goes_on_there(
             look.wait(0.02)
         os.killpg(filler.pid, signal.SIGINT)  # as a terminal does
         said, _ = filler.communicate(timeout=60)
-        for _ in range(300):
+        for _ in range(1200):
             if left_of_session(filler.pid):
                 look.wait(0.1)
         assert left_of_session(filler.pid) == []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_queries_run_together_and_their_answers_are_in_order(spark: "SparkSession") -> None:
-    together = Barrier(AT_ONCE, timeout=30)
+    together = Barrier(AT_ONCE, timeout=120)
 
     def count(rows: int) -> int:
         together.wait()  # broken unless AT_ONCE queries are under way

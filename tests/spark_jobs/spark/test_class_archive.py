@@ -50,7 +50,7 @@ def test_the_first_java_lists_the_second_writes_and_the_third_uses_the_archive(
         assert (second.options(), begun) == ("", [second])
     writing = second.write()
     assert writing is not None and second.write() is None, "of two starts at once one writes it"
-    assert writing.wait(30) == 0
+    assert writing.wait(120) == 0
     assert second.file.read_text() == "the classes"
     assert sorted(path.name for path in folder.iterdir()) == [second.file.name, "local"]
     third = started(home, "3")
@@ -65,7 +65,7 @@ def test_after_a_failure_the_next_java_lists_its_classes_anew(home: Path) -> Non
     (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     writing = started(home, "2").write()
     assert writing is not None
-    writing.wait(30)
+    writing.wait(120)
     assert [path.name for path in folder.iterdir()] == ["local"]
     assert "DumpLoadedClassList" in started(home, "3").options()
 

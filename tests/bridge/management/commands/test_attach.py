@@ -32,10 +32,10 @@ def name_server() -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    serving.wait(20)
+    serving.wait(60)
     yield address[0]
     end.set()
-    thread.join(20)
+    thread.join(60)
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(name_server: str, settings: Any, tmp_path: Path) -> None:

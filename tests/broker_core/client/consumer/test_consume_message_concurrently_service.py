@@ -51,7 +51,7 @@ async def test_threads_are_as_many_as_are_needed_and_no_more() -> None:
 
     def listener(messages: list[MessageExt], context: Any) -> None:
         names.add(threading.current_thread().name)
-        barrier.wait(20)  # four calls are under way at once, and each thread is one of them
+        barrier.wait(60)  # four calls are under way at once, and each thread is one of them
 
     service = service_of(owner, listener)
     submit(service, work, 8)
@@ -73,7 +73,7 @@ async def test_threads_that_never_return_do_not_stop_the_end() -> None:
     owner, work, stay = Owner(), ProcessQueue(0), threading.Event()
 
     def listener(messages: list[MessageExt], context: Any) -> None:
-        stay.wait(20)
+        stay.wait(60)
 
     service = service_of(owner, listener)
     submit(service, work, 1)
@@ -90,7 +90,7 @@ async def test_a_thread_that_returns_when_the_loop_has_ended_ends_too() -> None:
     loop = asyncio.new_event_loop()
 
     async def leave() -> None:
-        submit(service_of(owner, lambda messages, context: stay.wait(20), threads=1), work, 1)
+        submit(service_of(owner, lambda messages, context: stay.wait(60), threads=1), work, 1)
 
     await asyncio.to_thread(loop.run_until_complete, leave())
     loop.close()
@@ -206,7 +206,7 @@ async def test_no_listener_is_called_when_the_event_loop_ends() -> None:
     await began.wait()
     [worker] = [task for task in asyncio.all_tasks() if task.get_name() == "consume messages of g"]
     worker.cancel()
-    done, _ = await asyncio.wait([worker], timeout=20)
+    done, _ = await asyncio.wait([worker], timeout=60)
     assert (bool(done), calls, owner.commits) == (True, [0], [])
 
 

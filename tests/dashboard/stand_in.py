@@ -369,6 +369,8 @@ class StandIn:
                     if queues
                     else problem(404, f"There is no topic {topic}.", "TOPIC_NOT_EXIST")
                 )
+            case "GET", ["topics", topic, "groups"] if broker.topic_queues(topic):
+                return 200, {"topic": topic, "groups": [], "total": 0}
             case "POST", ["topics", topic, "messages"]:
                 if broker.problem:
                     return problem(503, broker.problem, "SERVICE_NOT_AVAILABLE")

@@ -77,6 +77,35 @@ def test_all_reports_run_with_the_parameters_of_the_form(open_page: OpenPage) ->
     assert {request.post_data_json["topic"] for request in asked} == {"orders"}
 
 
+def test_names_that_no_broker_knows_are_noted_and_do_not_stop_a_run(open_page: OpenPage) -> None:
+    page = open_page("broken", path="/reports?group=gone")
+    form = page.locator('[data-panel="window"]')
+    note = form.locator('[data-part="unknown"]')
+    expect(note).to_have_text("No group of this name is known now. A deleted group may still be in the log.")
+    form.get_by_label("Group").fill("")
+    expect(note).to_have_text("")
+    height = page.locator("body").evaluate("body => body.scrollHeight")
+    form.get_by_label("Topic").fill("gone")
+    expect(note).to_have_text("No topic of this name is known now. A deleted topic may still be in the log.")
+    assert page.locator("body").evaluate("body => body.scrollHeight") == height, "no button has moved"
+    with page.expect_request("**/reports/skew/runs?*", timeout=15_000) as asked:
+        page.locator('[data-glance="skew"]').get_by_role("button").click()
+    assert asked.value.post_data_json["topic"] == "gone"
+
+
+def test_a_comparison_says_what_it_needs(open_page: OpenPage) -> None:
+    page = open_page("idle", path="/reports")
+    compare = page.get_by_label("compare with the period before")
+    why = page.get_by_text("(choose a time range to compare)")
+    expect(compare).to_be_disabled()
+    expect(compare).to_have_accessible_description("(choose a time range to compare)")
+    expect(why).to_be_visible()
+    page.locator('[name="choice"]').select_option("day")
+    expect(compare).to_be_enabled()
+    expect(compare).to_have_accessible_description("")
+    expect(why).to_have_count(0)
+
+
 def test_a_run_queued_for_long_asks_for_a_worker(open_page: OpenPage) -> None:
     page = open_page("broken", path="/reports")
     queued = page.locator('[data-run="6"]')

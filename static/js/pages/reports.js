@@ -6,6 +6,7 @@ import { serverNow } from "../clock.js";
 import { request } from "../http.js";
 import { requestedBroker } from "../brokers.js";
 import { createGlance, showGlance } from "./report_glance.js";
+import { unknownNote } from "./report_names.js";
 import { WINDOWS, describeChange, describeRun, formatFigure, parseRun, queuedText, runRequest } from "../report_window.js";
 import { queryOf, writeQuery } from "../search_state.js";
 import { Schedules } from "./schedules.js";
@@ -14,6 +15,7 @@ import { t } from "../text/translate.js";
 
 const BUSY_MS = 1_000;
 const CALM_MS = 10_000;
+const TYPING_MS = 300;
 const ACTIVE = new Set(["queued", "waiting", "running"]);
 const STATUS_WORDS = { waiting: t("waiting for Spark"), running: t("running"), queued: t("queued"), done: t("done"), failed: t("failed"), cancelled: t("cancelled") };
 const PAGE = "report.html";
@@ -29,6 +31,7 @@ const template = document.getElementById("report-template");
 const partOf = (root, name) => root.querySelector(`[data-part="${name}"]`);
 const path = (name, run = "") => `/reports/${encodeURIComponent(name)}/runs${run && `/${run}`}`;
 let timer = null;
+let typing = null;
 let isWorkerBusy = false;
 let known = [];
 
@@ -207,6 +210,7 @@ function showForm() {
   const { choice, compare } = form.elements;
   for (const field of form.querySelectorAll('[data-field="custom"]')) field.hidden = choice.value !== "custom";
   compare.disabled = choice.value === "all";
+  setText(partOf(form, "no-compare"), compare.disabled ? t("(choose a time range to compare)") : "");
   if (compare.disabled) compare.checked = false;
 }
 form.elements.choice.append(...Object.entries(WINDOWS).map(([value, text]) => el("option", { value }, text)));
@@ -221,6 +225,11 @@ function readForm() {
   compare.checked = queryOf("compare") !== "";
 }
 
+async function showUnknown() {
+  const text = await unknownNote(form.elements);
+  if (text !== null) setText(partOf(form, "unknown"), text);
+}
+
 function writeForm() {
   const { choice, compare } = form.elements;
   const values = Object.entries(ADDRESS).map(([field, name]) => [name, form.elements[field].value.trim()]);
@@ -232,9 +241,15 @@ form.addEventListener("change", () => {
   showForm();
   writeForm();
 });
+/** While the names are being typed, not when their fields are left: then a click on a button is under way. */
+form.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(showUnknown, TYPING_MS);
+});
 form.addEventListener("submit", (event) => event.preventDefault());
 readForm();
 showForm();
+showUnknown();
 
 /** A row for each report: its last result, and a button to run it. */
 const glances = new KeyedRows(nav, { create: (report) => createGlance(report, startOne), update: (row, report) => showGlance(row, report, serverNow()) });

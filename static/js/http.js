@@ -31,13 +31,14 @@ export async function requestNumbers(path) {
   return requestOfAll("GET", withBroker(path), undefined, {}, "number");
 }
 
-/** All pages of a list, until it has `most` entries or more: the last page's answer with all entries, and `hasMore`. */
-export async function requestPages(path, name, most) {
+/** All pages of a list, until it has `most` entries or more: the last page's answer with all entries, and `hasMore`.
+ * `ask` requests one page. */
+export async function requestPages(path, name, most, ask = request) {
   let entries = [];
   let answer = { next: "" };
   const unavailable = new Set();
   do {
-    answer = await request("GET", answer.next ? `${path}?after=${encodeURIComponent(answer.next)}` : path);
+    answer = await ask("GET", answer.next ? `${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(answer.next)}` : path);
     entries = entries.concat(answer[name]);
     for (const broker of answer.unavailable ?? []) unavailable.add(broker);
   } while (answer.next !== undefined && entries.length < most);

@@ -20,6 +20,16 @@ test("a list is followed to its end, or to the most entries that a page takes", 
   assert.deepEqual([first.groups, first.hasMore], [["a", "b", "c"], true]);
 });
 
+test("a list of the chosen broker is followed with the query that it began with", async () => {
+  const asked = [];
+  const ask = async (method, path) => {
+    asked.push(`${method} ${path}`);
+    return asked.length === 1 ? { clients: [1], next: "7" } : { clients: [2] };
+  };
+  assert.deepEqual((await requestPages("/clients?group=g", "clients", Infinity, ask)).clients, [1, 2]);
+  assert.deepEqual(asked, ["GET /clients?group=g", "GET /clients?group=g&after=7"]);
+});
+
 test("the server's time is known although the browser's clock is wrong by an hour", async () => {
   const hour = 3_600_000;
   const nearly = (time, wanted) => assert.ok(Math.abs(time - wanted) < 60_000, `${time} is not about ${wanted}`);

@@ -2,14 +2,13 @@
 
 import { dialog } from "../dialogs.js";
 import { el, setText } from "../dom.js";
-import { requestOfAll } from "../http.js";
+import { requestOfAll, requestPages } from "../http.js";
 import { askable, clientOption, consumedText, groupOfTopic, groupsNote, messageLine } from "../text/consume_text.js";
-
-const MOST_CLIENTS = 1_000;
 
 /** `open(message)` asks for a group, unless the message's topic is that of one group, and for one of its clients. */
 export function consumeDialog() {
   let message = null;
+  const list = async (path, name) => (await requestPages(path, name, Infinity, ask))[name];
   const ask = (method, path, body) =>
     requestOfAll(method, `${path}${path.includes("?") ? "&" : "?"}broker=${encodeURIComponent(message.broker)}`, body);
 
@@ -37,8 +36,7 @@ export function consumeDialog() {
   async function showClients() {
     client.replaceChildren();
     if (!group.value) return;
-    const answer = await ask("GET", `/clients?group=${encodeURIComponent(group.value)}&limit=${MOST_CLIENTS}`);
-    const { able, note } = askable(answer.clients, group.value);
+    const { able, note } = askable(await list(`/clients?group=${encodeURIComponent(group.value)}`, "clients"), group.value);
     client.replaceChildren(...able.map((entry) => el("option", { value: entry.client_id }, clientOption(entry))));
     setText(box.part("clients-note"), note);
   }
@@ -56,7 +54,7 @@ export function consumeDialog() {
       const own = groupOfTopic(message.topic);
       box.part("groups").hidden = own !== "";
       return box.run(async () => {
-        const groups = own ? [own] : (await ask("GET", `/topics/${encodeURIComponent(message.topic)}/groups`)).groups;
+        const groups = own ? [own] : await list(`/topics/${encodeURIComponent(message.topic)}/groups?limit=10000`, "groups");
         group.replaceChildren(...groups.map((name) => el("option", { value: name }, name)));
         setText(box.part("clients-note"), groupsNote(groups, message.topic));
         if (groups.length) await showClients();

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 NOW_MS = 1_795_000_000_000
 
@@ -76,19 +76,51 @@ def headline(name: str, label: str, kind: str) -> dict[str, Any]:
     return {"name": name, "label": label, "kind": kind, "value": 1, "before": None, "better": "", "report": ""}
 
 
-def test_the_form_of_a_rule_says_what_is_missing(open_page: Callable[..., Page]) -> None:
-    page = open_page("idle", path="/topics")
-    page.route("**/api/v1/alerts**", Alerts(0).answer)
-    page.goto(page.url.replace("/topics", "/alerts"))
-    page.get_by_role("button", name="Add a rule").click()
-    dialog = page.get_by_role("dialog")
-    save = dialog.get_by_role("button", name="Save the rule")
+def missing_of(dialog: Locator, name: str) -> Callable[[str | re.Pattern[str]], None]:
+    """A function that expects what the dialog says is missing, beside its button of this name; "" if nothing is."""
+    save = dialog.get_by_role("button", name=name)
 
     def expect_missing(text: str | re.Pattern[str]) -> None:
         expect(save).to_be_disabled() if text else expect(save).to_be_enabled()
         expect(save).to_have_accessible_description(text)
         expect(dialog.locator('[data-part="missing"]')).to_have_text(text)
 
+    return expect_missing
+
+
+def test_the_forms_of_a_channel_and_a_silence_say_what_is_missing(open_page: Callable[..., Page]) -> None:
+    page = open_page("idle", path="/topics")
+    page.route("**/api/v1/alerts**", Alerts(0).answer)
+    page.goto(page.url.replace("/topics", "/alerts"))
+    page.get_by_role("button", name="Add a channel").click()
+    dialog = page.get_by_role("dialog")
+    expect_missing = missing_of(dialog, "Save the channel")
+    expect_missing("The channel needs a name.")
+    dialog.locator("[name=name]").fill("duty")
+    expect_missing("The channel needs a URL.")
+    dialog.locator("[name=kind]").select_option("email")
+    expect_missing("The channel needs a recipient.")
+    dialog.locator("[name=recipients]").fill("duty@example.org")
+    expect_missing("")
+    dialog.locator("[name=kind]").select_option("feishu")
+    dialog.locator("[name=url]").fill("https://example.org/hook")
+    expect_missing("")
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Add a silence").click()
+    expect_missing = missing_of(dialog, "Add the silence")
+    expect_missing("")
+    dialog.locator("[name=group]").fill(" ")
+    expect_missing("The silence needs a group, or * for all.")
+    page.unroute("**/api/v1/alerts**")
+
+
+def test_the_form_of_a_rule_says_what_is_missing(open_page: Callable[..., Page]) -> None:
+    page = open_page("idle", path="/topics")
+    page.route("**/api/v1/alerts**", Alerts(0).answer)
+    page.goto(page.url.replace("/topics", "/alerts"))
+    page.get_by_role("button", name="Add a rule").click()
+    dialog = page.get_by_role("dialog")
+    expect_missing = missing_of(dialog, "Save the rule")
     expect_missing("The rule needs a name.")
     dialog.locator("[name=name]").fill("far behind")
     expect_missing("")

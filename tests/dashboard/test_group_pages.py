@@ -16,6 +16,12 @@ OpenPage = Callable[..., Page]
 LIVE = "body[data-live=live]"
 SHOWN_NAME = "<img src=x onerror=\"document.title='owned'\">⟨U+202E⟩gpj"
 HOSTILE_PATH = "/groups/%3Cimg%20src%3Dx%20onerror%3D%22document.title%3D%27owned%27%22%3E%E2%80%AEgpj"
+MANY_GROUPS = [f"group-{number:04}" for number in range(1500)]
+PAGE_OF_GROUPS = 1000
+OPEN_CONSUME_DIALOG = """async () => {
+  const { consumeDialog } = await import("/static/js/pages/consume_directly.js");
+  consumeDialog().open({ broker: "broker-a", topic: "orders", message_id: "M1", queue_id: 0, queue_offset: "7" });
+}"""
 
 
 def test_the_list_shows_the_state_of_each_group(open_page: OpenPage) -> None:
@@ -345,3 +351,34 @@ def test_a_group_is_deleted_while_its_page_is_open(open_page: OpenPage) -> None:
     page.evaluate("fetch('/stand-in', { method: 'POST', body: JSON.stringify({ scenario: 'idle' }) })")
     expect(page.locator("[data-part='missing']")).to_be_visible()
     page.evaluate("new Promise((done) => setTimeout(done, 600))")  # the times are drawn twice a second
+
+
+def groups_of_topic(route: Route) -> None:
+    """A page of the groups. It is shorter than the one that is asked for."""
+    after = parse_qs(urlsplit(route.request.url).query).get("after", [""])[0]
+    left = [name for name in MANY_GROUPS if name > after]
+    more = {"next": left[PAGE_OF_GROUPS - 1]} if len(left) > PAGE_OF_GROUPS else {}
+    route.fulfill(
+        json={"topic": "orders", "groups": left[:PAGE_OF_GROUPS], "total": len(MANY_GROUPS), "unavailable": []} | more
+    )
+
+
+def clients_of_group(route: Route) -> None:
+    (group,) = parse_qs(urlsplit(route.request.url).query)["group"]
+    member = {"client_id": f"{group}@1", "protocol": "remoting", "language": "JAVA", "version": "5.4.0"}
+    route.fulfill(json={"clients": [member | {"consumer_groups": [group]}], "total": 1})
+
+
+def test_any_group_of_the_topic_can_be_chosen(open_page: OpenPage) -> None:
+    page = open_page("idle", path="/groups/billing/dead-letters")
+    page.route("**/api/v1/topics/orders/groups**", groups_of_topic)
+    page.route("**/api/v1/clients?**", clients_of_group)
+    page.evaluate(OPEN_CONSUME_DIALOG)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator("[name=group] option")).to_have_count(1500)
+    expect(dialog.locator("[name=client]")).to_have_value("group-0000@1")
+    dialog.locator("[name=group]").select_option("group-1499")
+    expect(dialog.locator("[name=client]")).to_have_value("group-1499@1")
+    expect(dialog.get_by_role("button", name="Consume")).to_be_enabled()
+    page.unroute("**/api/v1/clients?**")
+    page.unroute("**/api/v1/topics/orders/groups**")

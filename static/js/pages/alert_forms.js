@@ -110,6 +110,13 @@ export function ruleDialog({ channels, changed }) {
   return { open(rule) { editing = rule; box.open(); } };
 }
 
+/** What a channel still needs, like `ruleMissing`. A stored one keeps its URL, which is not shown. */
+function channelMissing({ name, kind, url, recipients }, isStored) {
+  if (name.value.trim() === "") return t("The channel needs a name.");
+  if (kind.value === "email") return recipients.value.trim() === "" ? t("The channel needs a recipient.") : "";
+  return url.value.trim() === "" && !isStored ? t("The channel needs a URL.") : "";
+}
+
 /** Adds a channel, or changes one. A change leaves URL and secret as they are where the field is empty. */
 export function channelDialog({ changed }) {
   let editing = null;
@@ -121,8 +128,7 @@ export function channelDialog({ changed }) {
     form.querySelector('[data-part="kept"]').hidden = !editing || kind === "email";
   };
   const box = dialog("channel-dialog", {
-    canSubmit: ({ elements }) => elements.name.value.trim() !== ""
-      && (editing !== null || (elements.kind.value === "email" ? elements.recipients : elements.url).value.trim() !== ""),
+    missing: ({ elements }) => channelMissing(elements, editing !== null),
     opened(form) {
       setText(box.part("title"), editing ? t("Change the channel {0}", editing.name) : t("Add a channel"));
       form.elements.name.value = editing?.name ?? "";
@@ -148,7 +154,7 @@ export function channelDialog({ changed }) {
 export function silenceDialog({ rules, changed }) {
   let about = { rule: null, group: "*" };
   const box = dialog("silence-dialog", {
-    canSubmit: ({ elements }) => elements.group.value.trim() !== "",
+    missing: ({ elements }) => elements.group.value.trim() === "" ? t("The silence needs a group, or * for all.") : "",
     opened({ elements }) {
       elements.rule.replaceChildren(el("option", { value: "" }, t("every rule")), ...rules().map(({ id, name }) => el("option", { value: id }, name)));
       elements.rule.value = rules().some(({ id }) => id === about.rule) ? about.rule : "";

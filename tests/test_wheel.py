@@ -162,7 +162,7 @@ def running(whole: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[byte
 
 
 def fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
 

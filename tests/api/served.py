@@ -57,7 +57,7 @@ class Consumer(consumer_socket.ConsumerSocket):
 
 def main() -> None:
     consumer_socket.ConsumerSocket = Consumer  # type: ignore[misc]
-    outbox.Outbox.__init__.__kwdefaults__["stall_seconds"] = 1.0
+    outbox.Outbox.__init__.__kwdefaults__["stall_seconds"] = 5.0
     port = FakePort()
     port.replies[commands.PullMessage] = pulled(records=record(b"x" * 256 * 1024))
     set_port(port)

@@ -76,7 +76,7 @@ def start_broker(manage: Manage) -> "subprocess.Popen[str]":
 def heard(socket: ClientConnection, kind: str) -> dict[str, Any]:
     """The next frame of a type."""
     while True:
-        frame: dict[str, Any] = json.loads(socket.recv(timeout=30))
+        frame: dict[str, Any] = json.loads(socket.recv(timeout=60))
         if frame["type"] == kind:
             return frame
 
@@ -84,7 +84,7 @@ def heard(socket: ClientConnection, kind: str) -> dict[str, Any]:
 def test_publish_hold_and_wake_across_http_and_websocket(site: str) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     with (
-        httpx.Client(base_url=f"http://{site}/api/v1", headers=bearer, timeout=30) as http,
+        httpx.Client(base_url=f"http://{site}/api/v1", headers=bearer, timeout=60) as http,
         connect(f"ws://{site}/ws/v1/consumer", additional_headers=bearer, subprotocols=["rmq.v1.json"]) as consumer,
     ):
         http.put("/topics/orders", json={"queues": 1}).raise_for_status()
@@ -147,7 +147,7 @@ def receive_over_both(http: httpx.Client, consumer: ClientConnection) -> None:
     assert [outcome["outcome"] for outcome in acked.json()["outcomes"]] == ["acknowledged", "late"]
     with pytest.raises(httpx.ReadTimeout):
         http.post("/topics/orders/receive", json={"group": "pop"}, timeout=0.3)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while held_pops(http) and time.monotonic() < deadline:
         pass
     assert held_pops(http) == []
@@ -218,7 +218,7 @@ def test_without_the_token_nothing_but_the_probes(site: str) -> None:
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/api/docs")
     assert get(f"http://{site}/api/v1/topics", headers={"Host": "evil.example"}).status_code == 400
     with connect(f"ws://{site}/ws/v1/events") as socket, pytest.raises(ConnectionClosedError) as closed:
-        socket.recv(timeout=30)
+        socket.recv(timeout=60)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 4401
     bearer = {"Authorization": f"Bearer {TOKEN}"}

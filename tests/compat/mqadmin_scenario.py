@@ -19,7 +19,7 @@ from tests.compat.real_rocketmq import real_rocketmq
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "mqadmin.json"
 BROKER_NAME = "broker-a"
-SUMMED_SECONDS = 60
+SUMMED_SECONDS = 180
 TOPIC, GROUP, OTHER_GROUP, PRODUCERS = "mqadmin-topic", "mqadmin-group", "mqadmin-group-2", "mqadmin-producers"
 
 TOPICS = ("mqadmin-list-1", "mqadmin-list-2")

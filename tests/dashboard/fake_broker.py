@@ -347,13 +347,13 @@ class FakeBroker:
             watcher.put_nowait(frame)
 
     def tick(self) -> None:
-        """Ends holds whose deadline passed, and those whose filter has rejected messages for 5 s."""
+        """Ends holds whose deadline passed, and those whose filter has rejected messages for a minute."""
         now = wall_ms()
         for hold in [hold for hold in self.holds.values() if hold.deadline_ms <= now]:
             self.end(hold, "timeout" if self.long_polling_enable else "short_poll")
         for hold in [
             hold
             for hold in self.holds.values()
-            if hold.queue.max_offset > hold.offset and now - (hold.queue.last_store_time_ms or now) > 5000
+            if hold.queue.max_offset > hold.offset and now - (hold.queue.last_store_time_ms or now) > 60_000
         ]:
             self.end(hold, "filter_advanced")

@@ -117,6 +117,10 @@ HOSTILE_NAME = "<img src=x onerror=\"document.title='owned'\">\u202egpj"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202egpj"
 
 
+HELD_FOR_A_PAGE_MS = 600_000
+"""How long a pull of a page is held, whatever it asks for: no test is so slow that the hold ends by itself."""
+
+
 class Scenarios:
     """The scenarios of the simulated broker."""
 
@@ -495,7 +499,7 @@ class PlayedConsumer:
             frame["topic"],
             frame["queue_id"],
             frame["offset"],
-            wait_ms=frame["wait_ms"],
+            wait_ms=HELD_FOR_A_PAGE_MS,
             group=frame["group"],
             client_id=self.client_id,
             expression=frame["filter"],

@@ -271,7 +271,7 @@ async def sql92_switched_off(site: Site) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def holds_used_up(site: Site) -> AsyncIterator[None]:
-    path = f"/api/v1/topics/{site.topic}/queues/0/messages?offset=0&wait_ms=20000&group=another"
+    path = f"/api/v1/topics/{site.topic}/queues/0/messages?offset=0&wait_ms=30000&group=another"
     waiting = asyncio.create_task(site.call("GET", path))
     while not (await site.call("GET", f"/api/v1/holds?topic={site.topic}"))["holds"]:
         await asyncio.sleep(0.05)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 ALONE = (sql92_switched_off, holds_used_up)
 """These change options of the broker, so no other group can be beside them."""
 SITUATIONS: list[Situation] = [row[0] for row in TABLE if row[0] not in ALONE]
-DEADLINE_S = 90.0
+DEADLINE_S = 300.0
 STATE = re.compile(r'^glassmq_consumer_group_state\{.*?consumer_group="([^"]+)",state="([^"]+)"\} 1\.0$', re.MULTILINE)
 STATES = ("ok", "catching up", "falling behind", "stalled", "stopped", "unknown")
 

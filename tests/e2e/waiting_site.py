@@ -15,7 +15,7 @@ from tests.e2e.conftest import Broker
 from tests.e2e.test_group_members import Member
 from tests.fakes.remoting import HEARTBEAT, LOCK, PULL, commands_of, java
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 class Site:

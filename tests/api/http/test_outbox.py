@@ -306,7 +306,7 @@ def test_the_buffer_is_found_through_the_protocol_and_through_tls() -> None:
 
 @pytest.fixture
 def daphne(free_ports: list[int]) -> Iterator[int]:
-    """A Daphne whose pulls bring 256 KiB each, patient for one second only."""
+    """A Daphne whose pulls bring 256 KiB each, patient for five seconds only."""
     port = free_ports[0]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.api.served", str(port)], cwd=PROJECT, text=True, stdout=subprocess.PIPE
@@ -315,7 +315,7 @@ def daphne(free_ports: list[int]) -> Iterator[int]:
     assert process.stdout.readline() == "listening\n"
     yield port
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
 
 
 def pull(number: int) -> str:
@@ -324,7 +324,7 @@ def pull(number: int) -> str:
 
 def shake_hands(raw: socket.socket) -> None:
     """Open a WebSocket by hand, to be able to do with it what no library does."""
-    raw.settimeout(30)
+    raw.settimeout(60)
     raw.sendall(
         b"GET /ws/v1/consumer HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -345,7 +345,7 @@ def test_a_client_that_never_reads_is_cut_and_costs_little(daphne: int) -> None:
             text = pull(number).encode()
             raw.sendall(bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text)
         with connect(f"ws://127.0.0.1:{daphne}/closings") as asked:
-            assert asked.recv(timeout=30) == "4429"  # as soon as it has happened
+            assert asked.recv(timeout=60) == "4429"  # as soon as it has happened
         assert resident_kib(daphne) - before < 40 * 1024
 
 
@@ -357,7 +357,7 @@ def test_a_client_that_reads_gets_all_of_it_beside_one_that_does_not(daphne: int
         for number in range(100):
             lazy.send(pull(number))
             reader.send(pull(number))
-        frames = [json.loads(reader.recv(timeout=30)) for _ in range(100)]
+        frames = [json.loads(reader.recv(timeout=60)) for _ in range(100)]
     assert sorted(frame["id"] for frame in frames) == list(range(100))
     assert all(len(frame["messages"][0]["body"]) == 256 * 1024 for frame in frames)
 
@@ -372,4 +372,4 @@ def test_a_frame_of_a_hundred_megabytes_ends_one_socket_and_no_other(daphne: int
                 while raw.recv(65_536):
                     pass  # until the server has closed
         other.send('{"type":"ping"}')
-        assert other.recv(timeout=30) == '{"type":"pong"}'
+        assert other.recv(timeout=60) == '{"type":"pong"}'

@@ -21,23 +21,44 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 LOCALES = Path(__file__).resolve().parent / "locale"
-FIRST = "dashboard"
+ORDER = (
+    "dashboard",
+    "verdicts",
+    "coming-from-rocketmq",
+    "attach",
+    "api",
+    "client",
+    "pull-loop",
+    "command-line",
+    "alerts",
+    "reports",
+    "operations",
+    "options",
+    "growing",
+    "reliability",
+    "rocketmq-features",
+    "request-codes",
+)
+"""The chapters as a reader needs them: what is seen, what is used, what runs it, what it can and cannot do."""
+FIRST = ORDER[0]
 _OUTSIDE = re.compile(r"^(?:https?:|#)")
 _CHAPTER = re.compile(r"^(?P<name>[^#]+)\.md(?P<anchor>#.*)?$")
 
 
 class Chapter(NamedTuple):
-    """``title`` is text; ``html`` is safe: a chapter is a file of this project, and raw HTML in it is shown as text."""
+    """``title`` is text; ``html`` is safe: a chapter is a file of this project, and raw HTML in it is shown as text.
+    ``sections`` are its headings of the second level: (id, text)."""
 
     title: str
     html: SafeString
+    sections: list[tuple[str, str]]
 
 
 @lru_cache(1)
 def names() -> list[str]:
-    """The names of all chapters: paths below docs/ without ``.md``, the decisions last."""
+    """The names of all chapters: paths below docs/ without ``.md``, in ORDER, the decisions last."""
     found = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")]
-    return sorted(found, key=lambda name: ("/" in name, name))
+    return sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
 @lru_cache(128)
@@ -47,18 +68,21 @@ def chapter(name: str, language: str = "en") -> Chapter:
         raise KeyError(name)
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse((DOCS / f"{name}.md").read_text(encoding="utf-8"))
-    title = name
+    title, sections = name, []
     for token, following in pairwise(tokens):
         if token.type == "heading_open":  # the id is that of the English heading, so links lead there in any language
             token.attrSet("id", anchor(following.content))
             if token.tag == "h1":
                 title = translated(following.content, language)
+            elif token.tag == "h2":
+                text = translated(following.content, language).replace("`", "")
+                sections.append((anchor(following.content), text))
     for token in tokens:
         if token.type == "inline" and (text := translated(token.content, language)) != token.content:
             token.children = markdown.parseInline(text)[0].children
         if token.children:
             token.children = _follow_links(token.children, name)
-    return Chapter(title, SafeString(markdown.renderer.render(tokens, markdown.options, {})))
+    return Chapter(title, SafeString(markdown.renderer.render(tokens, markdown.options, {})), sections)
 
 
 def translated(paragraph: str, language: str) -> str:

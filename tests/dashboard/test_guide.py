@@ -27,6 +27,19 @@ def test_a_chapter_has_a_title_and_its_links_lead_somewhere(name: str) -> None:
     assert (wrong, own) == ([], [])
 
 
+def test_the_chapters_have_an_order_for_readers_and_the_decisions_come_last() -> None:
+    placed = [name for name in guide.names() if not name.startswith("decisions/")]
+    assert placed == list(guide.ORDER), "a new chapter has its place in ORDER"
+    assert guide.names()[len(placed)] == "decisions/0001-the-engine-is-a-synchronous-machine"
+
+
+def test_a_chapter_lists_its_sections() -> None:
+    english, chinese = guide.chapter("dashboard"), guide.chapter("dashboard", "zh-hans")
+    assert ("groups", "Groups") in english.sections
+    assert [place for place, _ in english.sections] == [place for place, _ in chinese.sections]
+    assert all(f'id="{place}"' in english.html for place, _ in english.sections)
+
+
 def test_every_page_links_to_its_part_of_the_guide() -> None:
     for item in NAVIGATION:
         assert exists(guide_path(item.path)), item

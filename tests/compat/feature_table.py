@@ -32,6 +32,7 @@ FEATURES = {
     "codes of refusals": r"codes\.",
     "options of a broker": r"test_options",
     "the wire": r"transport\.",
+    "gRPC clients, through Apache's proxy": r"grpc\.",
     "the store: one broker opens that of the other": r"test_(pending_)?there_and_back",
 }
 """Feature -> a pattern of its cases and tests. The first feature that matches a name has it."""

@@ -28,9 +28,12 @@ from tests.fakes.ports import unused_broker_port, unused_ports
 VERSION = "5.4.0"
 OLD_VERSION = "4.9.8"
 """The last release of RocketMQ 4: its clients are still in use."""
+PROXY = f"proxy-{VERSION}"
+"""RocketMQ's proxy, which serves gRPC clients. It needs jars that the others do not need."""
 ARTIFACTS = {
     VERSION: ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools"),
     OLD_VERSION: ("rocketmq-client", "rocketmq-tools"),  # Maven has no brokers of it
+    PROXY: ("rocketmq-proxy",),
 }
 START_SECONDS = 120
 STOP_SECONDS = 30
@@ -128,7 +131,10 @@ def maven(*arguments: str, folder: Path) -> None:
 
 
 def jars(version: str = VERSION) -> Path:
-    """The folder with the jars of a release of RocketMQ and those they need, fetched if they are not there yet."""
+    """The folder with the jars of a release of RocketMQ and those they need, fetched if they are not there yet.
+
+    ``version`` is a key of ``ARTIFACTS``.
+    """
     missing = missing_java_tools()
     if missing:
         raise CannotRun(f"not on the PATH: {', '.join(missing)}")
@@ -137,7 +143,8 @@ def jars(version: str = VERSION) -> Path:
         if not (folder / "lib").is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(folder / "part", ignore_errors=True)
-            dependencies = "\n".join(DEPENDENCY.format(name, version) for name in ARTIFACTS[version])
+            release = version.removeprefix("proxy-")
+            dependencies = "\n".join(DEPENDENCY.format(name, release) for name in ARTIFACTS[version])
             (folder / "pom.xml").write_text(POM.format(dependencies))
             maven(
                 "dependency:copy-dependencies",
@@ -176,23 +183,15 @@ def brokers_of(namesrv_port: int, topic: str, *, tls: bool = False) -> list[str]
 class Server:
     """One Java process. ``log`` has what it printed; its own log files are below ``folder``."""
 
-    def __init__(self, folder: Path, main_class: str, jvm: Iterable[str], conf: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, main_class: str, jvm: Iterable[str], port: int, arguments: Iterable[str], lib: Path
+    ) -> None:
         self.folder = folder
-        self.port = int(conf["listenPort"])
+        self.port = port
         self.log = folder / "out.log"
         folder.mkdir(parents=True, exist_ok=True)
-        self._conf = folder / "server.conf"
-        self._conf.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
-        self._command = [
-            "java",
-            *jvm,
-            f"-Duser.home={folder}",
-            "-cp",
-            f"{jars()}/*",
-            main_class,
-            "-c",
-            str(self._conf),
-        ]
+        self._main_class = main_class
+        self._command = ["java", *jvm, f"-Duser.home={folder}", "-cp", f"{lib}/*", main_class, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -223,9 +222,9 @@ class Server:
         until = time.monotonic() + START_SECONDS
         while not is_ready(self.port):
             if self._process.poll() is not None:
-                raise CannotRun(f"{self._command[-3]} ended at its start:\n{self.log.read_text()[-3000:]}")
+                raise CannotRun(f"{self._main_class} ended at its start:\n{self.log.read_text()[-3000:]}")
             if time.monotonic() > until:
-                raise CannotRun(f"{self._command[-3]} does not serve after {START_SECONDS} s; see {self.log}")
+                raise CannotRun(f"{self._main_class} does not serve after {START_SECONDS} s; see {self.log}")
             time.sleep(0.1)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -241,9 +240,17 @@ class Server:
         self._process = None
 
 
+def _server(folder: Path, main_class: str, jvm: Iterable[str], conf: Mapping[str, str]) -> Server:
+    """One that takes its settings from a file of lines."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "server.conf"
+    file.write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
+    return Server(folder, main_class, jvm, int(conf["listenPort"]), ("-c", str(file)), jars())
+
+
 def name_server(folder: Path, port: int | None = None, **conf: str) -> Server:
     """RocketMQ's name server, not started yet. ``conf`` has settings beside its port."""
-    return Server(
+    return _server(
         folder,
         "org.apache.rocketmq.namesrv.NamesrvStartup",
         ("-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=128m"),
@@ -257,7 +264,7 @@ def broker(folder: Path, namesrv: str, port: int | None = None, *, stock: bool =
     ``conf`` goes over ``BROKER_CONF``, or with ``stock``, for benchmarks, over ``STOCK_CONF``.
     """
     jvm, beginning = (STOCK_JVM, STOCK_CONF) if stock else (SMALL_JVM, BROKER_CONF)
-    return Server(
+    return _server(
         folder,
         "org.apache.rocketmq.broker.BrokerStartup",
         jvm,
@@ -270,6 +277,30 @@ def broker(folder: Path, namesrv: str, port: int | None = None, *, stock: bool =
         }
         | conf,
     )
+
+
+def proxy(folder: Path, namesrv: str) -> Server:
+    """RocketMQ's proxy in cluster mode, not started yet, for the cluster of a name server. gRPC clients use its port.
+
+    Topics have to be there before it is asked for them: it remembers for 20 s that one is not.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port, remoting_port = unused_ports(2)
+    file = folder / "rmq-proxy.json"
+    file.write_text(
+        json.dumps(
+            {
+                "rocketMQClusterName": "DefaultCluster",
+                "proxyMode": "cluster",
+                "namesrvAddr": namesrv,
+                "localServeAddr": "127.0.0.1",
+                "grpcServerPort": port,
+                "remotingListenPort": remoting_port,
+            }
+        )
+    )
+    jvm = ("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=512m")
+    return Server(folder, "org.apache.rocketmq.proxy.ProxyStartup", jvm, port, ("-pc", str(file)), jars(PROXY))
 
 
 class RealRocketMQ:

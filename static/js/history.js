@@ -24,11 +24,17 @@ export function withRange(search, range) {
   return text ? `?${text}` : "";
 }
 
-/** [times in s, values of each metric]: a point stands at the end of its step, when it was measured. */
-export function points({ from_ms: from, step_ms: step, metrics }, names) {
+const LEAST_STEPS = 30;
+
+/** [times in s, values of each metric]: a point stands at the end of its step, when it was measured. They begin where
+ * the history does, and have 30 steps at least. */
+export function points({ from_ms: from, step_ms: step, kept_from_ms: kept, metrics }, names) {
   const columns = names.map((name) => metrics.find((metric) => metric.name === name)?.values ?? []);
-  const times = Array.from(columns[0] ?? [], (_, i) => (from + (i + 1) * step) / 1000);
-  return [times, ...columns];
+  const count = columns[0]?.length ?? 0;
+  const before = kept === null ? count : Math.floor((kept - from) / step);
+  const first = Math.max(0, Math.min(before, count - LEAST_STEPS));
+  const times = Array.from({ length: count - first }, (_, i) => (from + (first + i + 1) * step) / 1000);
+  return [times, ...columns.map((values) => values.slice(first))];
 }
 
 /** The indexes of values without a neighbour. A line through them cannot be seen, so they are drawn as points. */
@@ -39,16 +45,18 @@ export function lonely(values) {
 
 const two = (number) => String(number).padStart(2, "0");
 
-/** Labels of the time axis in the reader's time zone: "14:05", and the day where a day begins or labels are days. */
+/** Labels of the time axis in the reader's time zone: "14:05", with seconds if labels are less than a minute apart, and
+ * the day where a day begins or labels are days. */
 export function timeLabels(seconds) {
   let day = "";
+  const isFine = seconds.some((second) => second % 60);
   return seconds.map((second) => {
     const date = new Date(second * 1000);
     const own = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-    const midnight = date.getHours() === 0 && date.getMinutes() === 0;
+    const midnight = date.getHours() + date.getMinutes() + date.getSeconds() === 0;
     const isNew = day !== "" && own !== day;
     day = own;
-    return isNew || midnight ? own : `${two(date.getHours())}:${two(date.getMinutes())}`;
+    return isNew || midnight ? own : `${two(date.getHours())}:${two(date.getMinutes())}${isFine ? `:${two(date.getSeconds())}` : ""}`;
   });
 }
 

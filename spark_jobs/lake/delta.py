@@ -25,14 +25,13 @@ from spark_jobs.errors import LakeBusyError, LakeError
 from spark_jobs.lake.state import State, read_state, remove_states, write_state
 from spark_jobs.lake.storage import Location, filesystem_of, is_local, joined, sync_files
 from spark_jobs.lake.tasks import (
-    GROUP_ROWS,
     TIMES,
     LakeFile,
     Target,
     milliseconds,
     remove_drafts,
     schema_of,
-    write_files,
+    write_one_file,
 )
 
 PARTITIONS = ["date", "broker"]
@@ -207,15 +206,13 @@ class Table:
         return count
 
     def _replace(self, target: Target, old: Sequence[LakeFile], now_ms: int) -> None:
-        filesystem, _ = filesystem_of(self._root)
-        schema = plain_schema(self._name)
-        rows = dataset.dataset([filesystem_of(file.path)[1] for file in old], schema, "parquet", filesystem=filesystem)
-        name = f"compacted={old[0].min_offset:020d}-{old[-1].max_offset:020d}"
-        new = write_files(target, self._name, name, schema, rows.to_batches(batch_readahead=1), GROUP_ROWS)
-        actions: list[AddAction | RemoveAction] = [self._add(file, now_ms, False) for file in new]
-        for file in old:
-            below = file.path.removeprefix(f"{self._root}/")
-            actions.append(RemoveAction(below, False, now_ms, file.size, self._partition(file)))
+        schema, paths = plain_schema(self._name), [file.path.removeprefix(f"{self._root}/") for file in old]
+        name = f"compacted={old[0].min_offset:020d}-{old[-1].max_offset:020d}-{target.fill}-0.parquet"
+        below = f"{paths[0].rpartition('/')[0]}/{name}"
+        new = write_one_file(target, self._name, below, schema, rows_of([file.path for file in old], schema))
+        actions: list[AddAction | RemoveAction] = [self._add(new, now_ms, False)]
+        for file, path in zip(old, paths, strict=True):
+            actions.append(RemoveAction(path, False, now_ms, file.size, self._partition(file)))
         self._write(actions, properties_of(self._rewritten()))
         self._committed()
 
@@ -279,6 +276,14 @@ def in_groups(files: Iterable[LakeFile]) -> Iterator[list[LakeFile]]:
         group.append(file)
     if len(group) > 1:
         yield group
+
+
+def rows_of(paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files in this schema, one row group after the other. Columns that a file lacks are null."""
+    for path in paths:
+        filesystem, inside = filesystem_of(path)
+        for group in dataset.ParquetFileFormat().make_fragment(inside, filesystem=filesystem).split_by_row_group():
+            yield from group.to_batches(schema)
 
 
 def plain_schema(table: str) -> pa.Schema:

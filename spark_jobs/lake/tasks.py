@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset
+from pyarrow import dataset, parquet
 from pyarrow.fs import FileType
 
 from broker_core.formats.poll_journal import decode_blocks, decode_header
@@ -43,8 +43,12 @@ TIMESTAMPS = {
 }
 """Columns of log and journal that are numbers of ms there and timestamps in the lake, and their names in the lake."""
 DICTIONARIES = ("topic", "born_host")
+WRITTEN: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "store_schema": False}
+"""How Parquet files are written."""
 GROUP_ROWS = 262_144
 """Rows of a row group. With bodies each batch is a row group, so that few bodies wait in memory."""
+GROUP_BYTES = 64 << 20
+"""Bytes in memory of a row group that a compaction writes, about, if its rows are large."""
 MOST_DATES = 64
 """Files that a task has open at once, because a log may have any number of days."""
 OF_JOURNAL = LOST, UNREAD, CUT_OFF = "lost", "unread", "cut off"
@@ -229,7 +233,7 @@ def write_files(
         )
     days = pa.schema([("date", pa.date32()), ("broker", pa.string())])
     whole = pa.unify_schemas([schema, days])
-    time, parquet = TIMES[table], dataset.ParquetFileFormat()
+    time, form = TIMES[table], dataset.ParquetFileFormat()
     written: list[Any] = []
 
     def with_day(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -243,8 +247,8 @@ def write_files(
         filesystem=filesystem,
         create_dir=is_local(root),
         schema=whole,
-        format=parquet,
-        file_options=parquet.make_write_options(compression="zstd", compression_level=1, store_schema=False),
+        format=form,
+        file_options=form.make_write_options(**WRITTEN),
         partitioning=dataset.partitioning(days, flavor="hive"),
         basename_template=f"{name}-{target.fill}-{{i}}.parquet",
         existing_data_behavior="overwrite_or_ignore",  # of this range by an attempt that failed
@@ -256,8 +260,41 @@ def write_files(
     )
     if is_local(root):
         sync_files([file.path for file in written])
-    drafts = (draft_of(file.path.removeprefix(inside).lstrip("/"), file, time) for file in written)
+    drafts = (draft_of(file.path.removeprefix(inside).lstrip("/"), file.metadata, file.size, time) for file in written)
     return sorted(drafts, key=lambda draft: draft.path)
+
+
+def write_one_file(
+    target: Target, table: str, below: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> LakeFile:
+    """Write rows of one day into the file ``below`` the table, and wait for the disk.
+
+    A row group is written before the rows of the next one are read. ``write_files`` would have all rows in memory:
+    pyarrow's datasets read 64 million rows ahead of what is written.
+    """
+    path, about = joined(target.lakes, table, below), list[Any]()
+    filesystem, inside = filesystem_of(path)
+    with filesystem.open_output_stream(inside) as file:
+        with parquet.ParquetWriter(file, schema, metadata_collector=about, **WRITTEN) as writer:
+            for rows in in_row_groups(batches):
+                writer.write_table(rows, GROUP_ROWS)
+        size = file.tell()
+    if is_local(target.lakes):
+        sync_files([path])
+    return draft_of(below, about[0], size, TIMES[table])
+
+
+def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of batches, each time about as many as a row group has."""
+    waiting, rows, size = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def remove_drafts(target: Target, table: str, kept: Iterable[LakeFile]) -> None:
@@ -268,10 +305,10 @@ def remove_drafts(target: Target, table: str, kept: Iterable[LakeFile]) -> None:
     )
 
 
-def draft_of(below: str, file: Any, time: str) -> LakeFile:
+def draft_of(below: str, metadata: parquet.FileMetaData, size: int, time: str) -> LakeFile:
     """A file that pyarrow has written, by its path below the table, with the bounds from its statistics."""
-    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
-    names = file.metadata.schema.names
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    names = metadata.schema.names
 
     def smallest_and_largest(name: str) -> tuple[Any, Any]:
         if name not in names:
@@ -281,8 +318,8 @@ def draft_of(below: str, file: Any, time: str) -> LakeFile:
 
     day = date.fromisoformat(below.partition("/")[0].removeprefix("date="))
     min_ms, max_ms = milliseconds(pa.array(smallest_and_largest(time), TIMESTAMP)).to_pylist()
-    rows, offsets = file.metadata.num_rows, smallest_and_largest("physical_offset")
-    return LakeFile(below, day, rows, file.size, min_ms, max_ms, *offsets)
+    rows, offsets = metadata.num_rows, smallest_and_largest("physical_offset")
+    return LakeFile(below, day, rows, size, min_ms, max_ms, *offsets)
 
 
 def read_remote(
@@ -319,8 +356,8 @@ def _open_remote(path: str) -> dataset.Fragment:
     not repeat a call for fewer bytes than the S3's error message has.
     """
     filesystem, inside = filesystem_of(path)
-    parquet = dataset.ParquetFileFormat()
+    form = dataset.ParquetFileFormat()
     with filesystem.open_input_file(inside) as file:
         if file.size() <= SMALL_FILE:
-            return parquet.make_fragment(pa.BufferReader(file.read()))
-    return parquet.make_fragment(inside, filesystem=filesystem)
+            return form.make_fragment(pa.BufferReader(file.read()))
+    return form.make_fragment(inside, filesystem=filesystem)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,17 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import parquet
 
 from spark_jobs.errors import LakeBusyError, LakeError
-from spark_jobs.lake import delta, storage
-from spark_jobs.lake.delta import DAY_MS, PARTITIONS, READ_ON_HOURS, Table, begin_of, first_kept
+from spark_jobs.lake import delta, storage, tasks
+from spark_jobs.lake.delta import (
+    DAY_MS,
+    PARTITIONS,
+    READ_ON_HOURS,
+    Table,
+    begin_of,
+    first_kept,
+    plain_schema,
+    rows_of,
+)
 from spark_jobs.lake.state import State, write_state
 from spark_jobs.lake.tasks import MS_TIMESTAMP, TIMESTAMP, LakeFile
 from spark_jobs.sources.commit_log_damage import Gap
@@ -116,6 +126,51 @@ def test_small_files_of_a_day_are_compacted_and_the_rows_stay(tmp_path: Path, ta
     assert offsets(tmp_path) == list(range(60))
     assert table.days_to_compact() == []
     assert reopened(tmp_path).state == State(1)
+
+
+def test_a_compaction_reads_a_file_when_it_has_written_the_ones_before(
+    tmp_path: Path, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the rows of all files would be in memory."""
+    tables[0].append([draft(tmp_path, f"{number}", 10 * number) for number in range(4)], State(1), 7)
+    events, read, write = list[str](), delta.rows_of, parquet.ParquetWriter.write_table
+
+    def rows_of(paths: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for path in paths:
+            events.append("read")
+            yield from read([path], schema)
+
+    def write_table(writer: parquet.ParquetWriter, rows: pa.Table, *more: Any) -> None:
+        events.append(f"write {rows.num_rows}")
+        write(writer, rows, *more)
+
+    monkeypatch.setattr(delta, "rows_of", rows_of)
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", write_table)
+    monkeypatch.setattr(tasks, "GROUP_ROWS", 15)
+    assert tables[0].compact(DAY, 7) == 4
+    assert events == ["read", "read", "write 20"] * 2
+    [file] = tables[0].files()
+    assert (file.rows, file.min_offset, file.max_offset) == (40, 0, 39)
+    groups = parquet.read_metadata(file.path)
+    assert [groups.row_group(index).num_rows for index in range(groups.num_row_groups)] == [15, 5, 15, 5]
+    assert file.size == Path(file.path).stat().st_size
+
+
+def test_files_are_opened_one_after_the_other(tmp_path: Path) -> None:
+    """A row group at a time, with null for what a file lacks."""
+    path = tmp_path / "messages" / draft(tmp_path, "one").path
+    rows = rows_of([str(path), str(tmp_path / "gone.parquet")], plain_schema("messages"))
+    first = next(rows)
+    assert first.num_rows == 10 and first.schema == plain_schema("messages")
+    assert first.column("body").null_count == 10
+    with pytest.raises(FileNotFoundError):
+        next(rows)
+
+
+def test_large_rows_have_smaller_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([bytes(1000)] * 10)], names=["body"])
+    monkeypatch.setattr(tasks, "GROUP_BYTES", 2 * batch.nbytes)
+    assert [rows.num_rows for rows in tasks.in_row_groups([batch] * 5)] == [20, 20, 10]
 
 
 def test_a_compaction_that_fails_leaves_no_files(

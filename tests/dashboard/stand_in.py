@@ -219,6 +219,7 @@ class Scenarios:
         self.broker.create_topic("debian-packages", 4, begin=18_200)
         self.broker.create_topic("orders", 2, begin=912)
         self.broker.create_topic("RMQ_SYS_TRACE_TOPIC", 1)
+        self.broker.create_topic("%RETRY%billing", 1)
         for queue_id in range(4):
             self.play(self.consumer("debian-packages", queue_id, "mirror-sync", "10.0.4.17@8812", "remoting", "*"))
         for queue_id in range(2):

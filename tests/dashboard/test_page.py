@@ -434,6 +434,13 @@ def test_system_topics_are_hidden_by_default(open_page: OpenPage) -> None:
     expect(page.locator('[data-queue="RMQ_SYS_TRACE_TOPIC@0"]')).to_be_visible()
 
 
+def test_queues_of_retry_topics_come_last(open_page: OpenPage) -> None:
+    """Their names would be the first."""
+    page = open_page("working")
+    expect(page.locator("[data-queue]").last).to_have_attribute("data-queue", "%RETRY%billing@0")
+    expect(page.locator('[data-queue="orders@0"]')).to_be_visible()
+
+
 def test_the_theme_can_be_chosen_and_is_kept(open_page: OpenPage) -> None:
     page = open_page("idle", theme="light")
     background = "getComputedStyle(document.body).backgroundColor"

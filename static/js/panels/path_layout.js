@@ -35,8 +35,8 @@ export const NODES = {
   timedOut: node(t("timed out"), t("Held pulls whose deadline passed; with longPollingEnable off, short polls"),
     ["woken_timeout", "woken_short_poll", "woken_shutdown"], { side: true, value: (all) => sumOfKnown(all, ["woken_timeout"]),
       sub: (all) => ifKnown(all, "woken_short_poll", (n) => t("{0} short polls", n)) }),
-  released: node(t("released"), t("Held pulls whose client disconnected or cancelled them"), ["released"],
-    { side: true, sub: () => t("client gone") }),
+  released: node(t("released"), t("Held pulls that ended early: the client disconnected or cancelled them, or the broker refused them"),
+    ["released"], { side: true, sub: () => t("by client or broker") }),
 };
 
 /** An edge sends a pulse `delay` ms after one of its counters changed. */

@@ -5,13 +5,15 @@ import { UNKNOWN, ago, count, isSystemTopic, plural, rate } from "../text/format
 import { isAttached } from "../pages/attached.js";
 import { keepChecked, queryOf, writeQuery } from "../search_state.js";
 import { queueRate } from "../stats.js";
+import { isRetryTopic } from "../text/explain_group.js";
 import { t } from "../text/translate.js";
 import { VirtualRows } from "./virtual_rows.js";
 
 const MOST_FLASHING = 6;
 const AROUND = 4;
 const TIMES_EVERY_MS = 500;
-const byName = (a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.queue_id - b.queue_id);
+const byName = (a, b) => isRetryTopic(a.topic) - isRetryTopic(b.topic)
+  || (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.queue_id - b.queue_id);
 
 export function queuesPanel() {
   const { part } = panel("queues");
@@ -87,7 +89,7 @@ export function queuesPanel() {
     return visible;
   }
 
-  /** The keys of the queues by name. They are sorted only when a queue came or went. */
+  /** The keys of the queues by name, those of retry topics last. They are sorted only when a queue came or went. */
   function inOrder(queues) {
     if (order.length !== queues.size || order.some((key) => !queues.has(key))) {
       order = [...queues.values()].sort(byName).map(({ key }) => key);

@@ -128,9 +128,9 @@ def test_no_panel_is_cut_or_overlaps(open_page: OpenPage, width: int) -> None:
     page = open_page("broken", width=width, path="/reports")
     expect(page.locator('[data-panel="lake"]')).to_contain_text("34.0 MB")
     page.locator('[data-report="throughput"]').get_by_role("button", name="Earlier runs").click()
+    expect(page.locator('[data-report="throughput"] [data-run]')).to_have_count(12)
     page.locator('[data-report="throughput"]').get_by_text("CSV, JSON, Parquet").last.click()
     page.locator('[data-report="skew"]').get_by_role("button", name="Change").click()
-    expect(page.locator('[data-report="throughput"] [data-run]')).to_have_count(12)
     wide = page.evaluate("""() => [...document.querySelectorAll(".panel, .scroller, .panel-foot, .result, main td")]
         .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => `${box.className} ${box.textContent}`)""")
     assert wide == []

@@ -20,11 +20,11 @@ _MESSAGE = ("broker", "topic", "queue_id", "queue_offset")
 
 
 def on_their_way_in(messages: DataFrame) -> DataFrame:
-    """Samples of born to stored (ms), by segment as well; their group is ''."""
+    """Samples of born to stored (ms), by segment as well; their group is null."""
     took = messages.withColumns(
         {
             "minute_ts": floored(F.col("store_ts")),
-            "group": F.lit(""),
+            "group": F.lit(None).cast("string"),
             "stage": F.lit("born_to_stored"),
             "value": F.col("store_ts") - F.col("born_ts"),
         }

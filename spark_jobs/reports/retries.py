@@ -38,7 +38,7 @@ _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
 def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
     """Each message with its ``fate`` (``retry``, ``dead letter`` or null), group, topic and minute.
 
-    A message that was not sent back has the group '' and the topic in which it is stored.
+    A message that was not sent back has the group null and the topic in which it is stored.
     """
     name = F.col("topic")
     is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
@@ -49,7 +49,7 @@ def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
         {
             "fate": F.when(is_retry, "retry").when(is_dead, "dead letter"),
             "topic": F.when(sent_back, origin).otherwise(name),
-            "group": F.when(sent_back, group).otherwise(""),
+            "group": F.when(sent_back, group),
             "attempt": F.when(sent_back, F.col("reconsume_times")),
             "minute_ts": floored(F.col("store_ts")),
         }

@@ -4,9 +4,11 @@
 
 Facts are computed by one scan and can be added up further, so that one scan serves every table, a window of time and
 the period before it. Each fact has the columns ``broker`` and ``minute_ts``, and ``topic`` and ``group`` if they are
-known. A fact that belongs to no group has the group ''. With several brokers a table also gets rows for all of them
-together. These rows are computed from the same facts, with ALL_BROKERS as their broker. Queues of different brokers are
-different queues. Facts that count or rank queues therefore repeat their broker in a second column, ``home``.
+known. A fact that belongs to no group has the group null; '' is the group of clients that name none.
+
+With several brokers a table also gets rows for all of them together. These rows are computed from the same facts, with
+ALL_BROKERS as their broker. Queues of different brokers are different queues. Facts that count or rank queues therefore
+repeat their broker in a second column, ``home``.
 
 Two facts have a meaning of their own. ``stored`` has at least one row for every broker and segment of the log
 (``segment``, ``messages``, ``bytes``, ``end``). They show which bytes of a segment are not records. ``left_out`` has

@@ -30,11 +30,14 @@ def stored_since(messages: DataFrame, since_ms: int | None) -> DataFrame:
 
 
 def about(facts: DataFrame, topic: str | None, group: str | None) -> DataFrame:
-    """Facts of one topic, of one group, or of both. Facts without a group column, or of no group (''), stay."""
+    """Facts of one topic, of one group, or of both. Facts without a group column, or of no group (null), stay.
+
+    Pulls of clients that name no group have the group ''. They are left out like those of another group.
+    """
     if topic is not None and "topic" in facts.columns:
         facts = facts.where(F.col("topic") == topic)
     if group is not None and "group" in facts.columns:
-        facts = facts.where(F.col("group").isin(group, ""))
+        facts = facts.where((F.col("group") == group) | F.col("group").isNull())
     return facts
 
 
@@ -62,7 +65,7 @@ def stored(messages: DataFrame, *keys: str, **sql: str) -> DataFrame:
 
 def reason(rows: DataFrame, name: str, count: str = "samples") -> DataFrame:
     """Rows of facts that are left out for this reason, counted by broker, topic, group and minute."""
-    group = F.col("group") if "group" in rows.columns else F.lit("")
+    group = F.col("group") if "group" in rows.columns else F.lit(None).cast("string")
     return (
         rows.groupBy("broker", "topic", group.alias("group"), "minute_ts")
         .agg(F.sum(count).alias("count"))

@@ -70,7 +70,7 @@ def test_one_group_keeps_the_messages_of_all(spark: "SparkSession") -> None:
     ]
     assert {row[0] for row in rows(REPORT.tables["by_group"].make(facts["stages"]), "group")} == {"g"}
     # message 2 was born after it was stored; what is missing of the other group is not told
-    assert rows(facts["left_out"], "reason", "group", "count") == [("clock_back", "", 1)]
+    assert rows(facts["left_out"], "reason", "group", "count") == [("clock_back", None, 1)]
 
 
 def test_messages_with_an_unknown_delivery_are_left_out_and_counted(spark: "SparkSession") -> None:
@@ -83,8 +83,8 @@ def test_messages_with_an_unknown_delivery_are_left_out_and_counted(spark: "Spar
     ]
     facts = REPORT.facts(inputs(spark, REPORT, log=log, journal=journal))
     # message 1 was born after it was stored, and one was given before it was stored
-    assert sorted(rows(facts["left_out"], "reason", "group", "count")) == [
-        ("clock_back", "", 1),
+    assert rows(facts["left_out"], "reason", "group", "count") == [
+        ("clock_back", None, 1),
         ("clock_back", "early", 2),
         ("filtered", "g", 2),
         ("not_in_the_log", "g", 1),

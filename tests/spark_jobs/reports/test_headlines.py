@@ -9,13 +9,13 @@ import pytest
 
 from spark_jobs.catalogue import REPORTS
 from spark_jobs.job import Period
-from spark_jobs.output.result import compute
+from spark_jobs.output.result import Result, compute
 from spark_jobs.reports import load
 from spark_jobs.reports.daily_summary import COUNTS, FIGURES
 from spark_jobs.reports.histograms import ERROR
 from spark_jobs.reports.polling_savings import INTERVALS_US, LONG
 from spark_jobs.reports.shape import ALL_BROKERS
-from spark_jobs.reports.steps import DAY_MS
+from spark_jobs.reports.steps import DAY_MS, about
 from tests.spark_jobs.frames import MINUTE, Rows, inputs, read
 
 if TYPE_CHECKING:
@@ -230,3 +230,23 @@ def test_headlines_and_tables_agree(spark: "SparkSession", name: str, seed: int)
     for table, rows in result.tables.items():
         if report.tables[table].across:
             assert {row["broker"] for row in rows.to_pylist()} <= {ALL_BROKERS, "a", "b"}
+
+
+def result_of_group(spark: "SparkSession", name: str, log: Rows, journal: Rows, group: str) -> Result:
+    """What a run of the report with this group finds."""
+    report = load(name)
+    given = inputs(spark, report, log=log, journal=journal)._replace(read=read, brokers=2, group=group)
+    facts = {fact: about(rows, None, group) for fact, rows in report.facts(given).items()}
+    return compute(report, read(facts, 0, 1), Period(None, None), MINUTE, 2, lambda doing: None)
+
+
+@pytest.mark.parametrize("name", [name for name in REPORTS if load(name).polls])
+@pytest.mark.seeds(1)
+def test_pulls_without_a_group_change_no_figure_of_a_group(spark: "SparkSession", name: str, seed: int) -> None:
+    chance = Random(seed)
+    log = with_offsets([random_message(chance) for _ in range(ROWS)])
+    journal = [random_pull(chance) for _ in range(ROWS)]
+    anonymous = [row | {"group": "", "client_id": ""} for row in journal if row["kind"] != "committed"]
+    found = result_of_group(spark, name, log, [*journal, *anonymous], "g")
+    assert found == result_of_group(spark, name, log, journal, "g")
+    assert found.total != result_of_group(spark, name, log, [], "g").total, "the group's own pulls count"

@@ -40,9 +40,15 @@ def test_a_window_goes_by_whole_minutes(spark: "SparkSession") -> None:
 
 
 def test_facts_of_one_topic_and_group(spark: "SparkSession") -> None:
-    facts = small_table(spark, [("a", "g"), ("a", "h"), ("b", "g"), ("b", "")], "topic string, group string")
+    facts = small_table(
+        spark, [("a", "g"), ("a", "h"), ("b", "g"), ("b", None), ("b", "")], "topic string, group string"
+    )
     assert rows(about(facts, "a", "h")) == [("a", "h")]
-    assert rows(about(facts, None, "g")) == [("a", "g"), ("b", "g"), ("b", "")]  # what is of no group stays
+    assert rows(about(facts, None, "g")) == [
+        ("a", "g"),
+        ("b", "g"),
+        ("b", None),
+    ]  # what is of no group stays; '' is of clients without one
     assert len(rows(about(facts.drop("group"), "a", "h"))) == 2  # without groups, those of all
 
 
@@ -67,7 +73,10 @@ def test_reasons_are_counted(spark: "SparkSession") -> None:
         [("x", "a", 0, 2), ("x", "a", 0, 3), ("x", "b", 0, 1)],
         "broker string, topic string, minute_ts long, samples long",
     )
-    assert sorted(rows(reason(facts, "clock_back"))) == [("clock_back", "a", "", 0, 5), ("clock_back", "b", "", 0, 1)]
+    assert sorted(rows(reason(facts, "clock_back"))) == [
+        ("clock_back", "a", None, 0, 5),
+        ("clock_back", "b", None, 0, 1),
+    ]
     of_groups = facts.withColumn("group", F.col("samples").cast("string"))
     assert sorted(rows(reason(of_groups, "clock_back"), "topic", "group", "count")) == [
         ("a", "2", 2),

@@ -15,7 +15,7 @@ from broker_core.processors.context import Context, Request
 from broker_core.processors.group_view import dead_letters
 from broker_core.processors.why.group_facts import condition
 from broker_core.processors.why.judged import broker_without_problems, judge_live, problems_of
-from broker_core.processors.why.live_state import group_names, live_state, look_around
+from broker_core.processors.why.live_state import group_names, look_around, queues_of_group
 from broker_core.walk import Steps, pieces_of
 
 MAX_TOPICS = 200_000
@@ -39,8 +39,8 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
         names += len(of_group)
         if names > MAX_TOPICS:
             raise RequestError(f"the groups have more than {MAX_TOPICS} topics together; ask for one group at a time")
-        live = yield from live_state(context, group, of_group, seen, now, alone=command.alone)
-        judged = yield from judge_live(context, group, live, seen, broker, now, alone=command.alone)
+        looked_at = yield from queues_of_group(context, group, of_group, seen, now, alone=command.alone)
+        judged = yield from judge_live(context, group, looked_at, seen, broker, now, alone=command.alone)
         problems = problems_of(judged)
         groups.append(
             ConsumerGroupView(
@@ -52,7 +52,7 @@ def get_consumer_groups(context: Context, request: Request, now: Now) -> Steps[R
                 members=len(context.consumers.members(group)),
                 message_model=info.message_model if info else "",
                 state=judged.state,
-                unknown_queues=live.unknown_queues,
+                unknown_queues=looked_at.unknown_queues,
                 oldest_ms=oldest_ms,
                 consume_tps=sum(context.stats.group_get.tps((topic, group), now.mono_ns) for topic in of_group),
                 retrying=seen.retrying(context, group),

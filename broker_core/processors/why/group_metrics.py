@@ -28,7 +28,7 @@ from broker_core.processors.group_view import dead_letters
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.processors.why.group_facts import condition
 from broker_core.processors.why.judged import broker_without_problems, judge_live, lines_of
-from broker_core.processors.why.live_state import MAX_QUEUES, LiveState, group_names, live_state, look_around
+from broker_core.processors.why.live_state import MAX_QUEUES, QueuesOfGroup, group_names, look_around, queues_of_group
 from broker_core.processors.why.timer_figures import ended_transactions, timer_figures
 from broker_core.verdicts.progress import QueueProgress
 from broker_core.walk import Steps
@@ -56,9 +56,9 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
         topics = seen.topics_of(context, group)
         if is_page and groups and len(topics) > room:
             break
-        live = yield from live_state(context, group, topics, seen, now, alone=command.alone)
-        judged = yield from judge_live(context, group, live, seen, broker, now, alone=command.alone)
-        rows = yield from _topics(context, group, live, room, is_estimate)
+        looked_at = yield from queues_of_group(context, group, topics, seen, now, alone=command.alone)
+        judged = yield from judge_live(context, group, looked_at, seen, broker, now, alone=command.alone)
+        rows = yield from _topics(context, group, looked_at, room, is_estimate)
         room -= len(rows)
         configs = (context.topics.get(topic) for topic in topics)
         left_out += max(0, sum(config is not None and config.read_queue_nums > 0 for config in configs) - len(rows))
@@ -91,14 +91,16 @@ def get_metrics(context: Context, request: Request, now: Now) -> Steps[Reply]:
     )
 
 
-def _topics(context: Context, group: str, live: LiveState, limit: int, is_estimate: bool) -> Steps[list[TopicMetrics]]:
+def _topics(
+    context: Context, group: str, looked_at: QueuesOfGroup, limit: int, is_estimate: bool
+) -> Steps[list[TopicMetrics]]:
     """The group's progress in the first ``limit`` topics. A topic of which not all queues were looked at has none."""
     info = context.consumers.get(group)
     is_shared = info is None or info.message_model != "BROADCASTING"
-    cut = live.queues[-1].topic if len(live.queues) > MAX_QUEUES else None
-    progress = iter(live.progress)
+    cut = looked_at.queues[-1].topic if len(looked_at.queues) > MAX_QUEUES else None
+    progress = iter(looked_at.progress)
     rows: list[TopicMetrics] = []
-    for topic, views in groupby(live.queues, attrgetter("topic")):
+    for topic, views in groupby(looked_at.queues, attrgetter("topic")):
         if topic == cut or len(rows) == limit:
             break
         wanted = _wanted(context, group, topic) if is_estimate else None

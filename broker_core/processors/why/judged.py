@@ -15,7 +15,7 @@ from broker_core.processors.context import Context
 from broker_core.processors.group_view import missing_topics
 from broker_core.processors.retry_message import DLQ_PREFIX
 from broker_core.processors.why.group_facts import facts_about, recent_messages
-from broker_core.processors.why.live_state import LiveState, Seen
+from broker_core.processors.why.live_state import QueuesOfGroup, Seen, live_state
 from broker_core.verdicts.judge import judge
 from broker_core.verdicts.progress import uncommitted_messages
 from broker_core.verdicts.verdict import Verdict, Verdicts
@@ -54,7 +54,14 @@ def broker_without_problems(broker: BrokerCondition) -> BrokerCondition:
 
 
 def judge_live(
-    context: Context, group: str, live: LiveState, seen: Seen, broker: BrokerCondition, now: Now, *, alone: bool
+    context: Context,
+    group: str,
+    looked_at: QueuesOfGroup,
+    seen: Seen,
+    broker: BrokerCondition,
+    now: Now,
+    *,
+    alone: bool,
 ) -> Steps[Verdicts]:
     """The verdicts on the group, without those about delayed messages, which are no problem.
 
@@ -62,7 +69,7 @@ def judge_live(
     and filters are left out.
     """
     info, members = context.consumers.get(group), context.consumers.members(group)
-    is_large = max(len(live.queues), len(members)) > MAX_JUDGED
+    is_large = max(len(looked_at.queues), len(members)) > MAX_JUDGED
     subscriptions = dict(info.subscriptions) if info is not None else {}
     retrying = seen.retrying(context, group)
     detail = ConsumerGroupDetail(
@@ -74,8 +81,8 @@ def judge_live(
         consume_from_where=info.consume_from_where if info is not None else "",
         members=[] if is_large else [client_view(context, client) for client in members.values()],
         subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-        queues=[] if is_large else live.queues,
-        queues_total=len(live.queues),
+        queues=[] if is_large else looked_at.queues,
+        queues_total=len(looked_at.queues),
         missing_topics=missing_topics(context, subscriptions) if alone else [],
         retries=GroupRetries(
             broker=context.options.broker_name,
@@ -88,12 +95,12 @@ def judge_live(
         ),
     )
     recent = (yield from recent_messages(context, detail, undelivered=True)) if alone else []
-    topics = dict.fromkeys(queue.topic for queue in live.queues)
+    topics = dict.fromkeys(queue.topic for queue in looked_at.queues)
     facts = facts_about(context, detail, topics, broker, recent, [], now)
     if not is_large:
-        return judge([facts], progress=live.progress)
-    tried = facts.returned.delivered - sum(map(uncommitted_messages, live.queues))
+        return judge([facts], progress=looked_at.progress)
+    tried = facts.returned.delivered - sum(map(uncommitted_messages, looked_at.queues))
     facts = structs.replace(facts, returned=structs.replace(facts.returned, delivered=tried))
     judged = judge([facts])
     common = [one for _, one in problems_of(judged) if one.id != "no_member"]  # the members were left out
-    return structs.replace(judged, state=live.state, verdicts=common)
+    return structs.replace(judged, state=live_state(context, group, looked_at, seen, now), verdicts=common)

@@ -77,14 +77,18 @@ def unacknowledged_pops(context: Context, group: str, topics: Iterable[str], now
     ]
 
 
-class LiveState(NamedTuple):
-    """A group's state; ``unknown_queues`` have a lag that is not known. ``queues`` are those that were looked at: all,
-    or more than 2000 of them; ``progress`` is the group's progress in each of them."""
+class QueuesOfGroup(NamedTuple):
+    """The ``queues`` of a group's topics that were looked at: all, or more than 2000 of them; ``progress`` is the
+    group's progress in each of them."""
 
-    state: State
-    unknown_queues: int
+    topics: list[str]
     queues: list[GroupQueueView]
     progress: list[QueueProgress]
+
+    @property
+    def unknown_queues(self) -> int:
+        """The queues whose lag is not known."""
+        return sum(one.waiting is None for one in self.progress[:MAX_QUEUES])
 
 
 class Seen(NamedTuple):
@@ -135,20 +139,25 @@ def look_around(context: Context, groups: Collection[str]) -> Steps[Seen]:
     return Seen(held_queues, topics, online, is_counted)
 
 
-def live_state(
-    context: Context, group: str, topics: Iterable[str], seen: Seen, now: Now, *, alone: bool = False
-) -> Steps[LiveState]:
-    """The state of a group that consumes these topics. Of more than 2000 queues, it is unknown unless it is bad.
+def queues_of_group(
+    context: Context, group: str, topics: list[str], seen: Seen, now: Now, *, alone: bool
+) -> Steps[QueuesOfGroup]:
+    """The queues of a group that consumes these topics.
 
     ``alone``: the members have all their queues here, so the views say to whom each is assigned.
     """
-    topics = list(topics)
     views = _queues(context, group, topics, seen, now, alone)
-    queues: list[GroupQueueView] = []
-    while len(queues) <= MAX_QUEUES and (piece := list(islice(views, LOOKED_AT))):
-        queues += piece
+    looked_at = QueuesOfGroup(topics, [], [])
+    while len(looked_at.queues) <= MAX_QUEUES and (piece := list(islice(views, LOOKED_AT))):
+        looked_at.queues.extend(piece)
+        looked_at.progress.extend(map(queue_progress, piece))
         yield
-    of_queues = [queue_progress(queue) for queue in queues]
+    return looked_at
+
+
+def live_state(context: Context, group: str, looked_at: QueuesOfGroup, seen: Seen, now: Now) -> State:
+    """The state of a group by its progress alone. Of more than 2000 queues, it is unknown unless it is bad."""
+    topics, queues, of_queues = looked_at
     progress = group_progress(of_queues[:MAX_QUEUES])
     info = context.consumers.get(group)
     refused = next(context.refused_pulls.present(group, context.pulls, now.mono_ns), None) is not None
@@ -167,9 +176,7 @@ def live_state(
         state = "unknown"
     if is_consumed and any(map(stands_still, unacknowledged_pops(context, group, topics, now))):
         state = "stalled"
-    if state == "ok" and len(queues) > MAX_QUEUES:
-        state = "unknown"
-    return LiveState(state, progress.unknown, queues, of_queues)
+    return "unknown" if state == "ok" and len(queues) > MAX_QUEUES else state
 
 
 def _queues(

@@ -172,10 +172,10 @@ def test_groups_beyond_the_limit_are_counted_and_not_looked_at(monkeypatch: pyte
     for number in range(4):
         commit(bench, 1, group=f"other-{number}")
     looked_at: list[str] = []
-    original = group_metrics.live_state
+    original = group_metrics.queues_of_group
     monkeypatch.setattr(
         group_metrics,
-        "live_state",
+        "queues_of_group",
         lambda context, group, *more, **options: looked_at.append(group) or original(context, group, *more, **options),
     )
     reply = asked(bench, max_groups=2)

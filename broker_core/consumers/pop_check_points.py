@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from broker_core.clock import Now
+from broker_core.consumers.subscription_group_manager import retry_topic
 from broker_core.formats.pop_check_point import pop_retry_topics
 
 TICK_NS = 20_000_000
@@ -29,6 +30,7 @@ MAX_IN_FLIGHT_OF_QUEUE = 10_000
 STALE = 100_000
 """A check point is stored again that is followed by so many records of its revive queue, and two for each check point
 in memory: else many check points would be stored again and again because of each other."""
+RETRY_PREFIX = retry_topic("")
 POPS_REMEMBERED = 20_000
 """Pairs of group and topic."""
 AHEAD_MS = 1000
@@ -76,15 +78,23 @@ class Popping(msgspec.Struct, gc=False):
 
     Of the messages that it got, ``unacknowledged`` are invisible. It has acknowledged none since ``still_ns``: the last
     acknowledgement or, if that left none unacknowledged, the next delivery. ``is_settled``: the last acknowledgement
-    came after the last delivery.
+    came after the last delivery. ``in_order``: the last pop was one in order.
     """
 
     client_id: str
     popped_ns: int
+    in_order: bool = False
     unacknowledged: int = 0
     still_ns: int = 0
     given_ns: int = 0
     is_settled: bool = True
+
+
+def _without_retry(group: str, topic: str) -> str:
+    """The topic whose retry topic for pops of the group this is; another topic itself."""
+    for prefix in pop_retry_topics("", group):
+        topic = topic.removeprefix(prefix)
+    return topic
 
 
 class PopCheckPoints:
@@ -129,7 +139,7 @@ class PopCheckPoints:
         acknowledgements would count for this pop. If the clock was set back, it is ahead by ``AHEAD_MS`` at most."""
         return max(wall_ms, min(self._last_before_reset + 1, wall_ms + AHEAD_MS))
 
-    def note_pop(self, group: str, topic: str, client_id: str, now_ns: int) -> None:
+    def note_pop(self, group: str, topic: str, client_id: str, now_ns: int, *, in_order: bool = False) -> None:
         """Note a pop: who consumes so, and when last (monotonic)."""
         popping = self._popping.pop((group, topic), None)
         if popping is None:
@@ -137,11 +147,18 @@ class PopCheckPoints:
             if len(self._popping) >= POPS_REMEMBERED:
                 del self._popping[next(iter(self._popping))]
         self._popping[group, topic] = popping
-        popping.client_id, popping.popped_ns = client_id, now_ns
+        popping.client_id, popping.popped_ns, popping.in_order = client_id, now_ns, in_order
 
     def popping(self, group: str, topic: str) -> Popping | None:
         """How the group pops from the topic; None if it has not done so lately."""
         return self._popping.get((group, topic))
+
+    def reading(self, group: str, topic: str) -> tuple[str, Popping] | None:
+        """The topic whose pops read ``topic``, and how the group pops from it. Other pops than those in order read the
+        retry topic as well."""
+        source = _without_retry(group, topic) if topic.startswith(RETRY_PREFIX) else topic
+        popping = self._popping.get((group, source))
+        return None if popping is None or (popping.in_order and source != topic) else (source, popping)
 
     def note_given(self, group: str, topic: str, messages: int, now_ns: int) -> None:
         """Note that a pop, which was noted before, got messages."""
@@ -167,9 +184,7 @@ class PopCheckPoints:
             popping.unacknowledged = max(0, popping.unacknowledged - messages)
 
     def _find_popping(self, group: str, topic: str) -> Popping | None:
-        for prefix in pop_retry_topics("", group):
-            topic = topic.removeprefix(prefix)
-        return self._popping.get((group, topic))
+        return self._popping.get((group, _without_retry(group, topic)))
 
     # --- the table ------------------------------------------------------------------------------------------------
 

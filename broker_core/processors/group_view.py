@@ -216,8 +216,11 @@ def _queue(
     now: Now,
 ) -> GroupQueueView:
     held = next((held for held in context.holds.requests_of_queue(topic, queue_id) if held.group == group), None)
-    held = held or context.holds.first_pop(topic, group, queue_id)
     popped = last_pop(context, group, topic, now)
+    if popped is not None and popped.topic != topic:  # every held pop of a topic waits for its retry topic, too
+        held = held or context.holds.first_pop(popped.topic, group, -1)
+    else:
+        held = held or context.holds.first_pop(topic, group, queue_id)
     row = context.pulls.row(group, topic, queue_id)
     last = context.pulls.last_pull(group, topic, queue_id)
     ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last and last.mono_ns != UNKNOWN_NS else None

@@ -66,7 +66,7 @@ def _look(context: Context, pop: Pop, is_shutdown: bool, now: Now) -> Found:
     if is_shutdown:
         return Found([])
     check_access(context, pop.group, pop.topic, pop.queue_id, now)
-    context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
+    context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns, in_order=pop.order)
     if pop.notify:
         return Found([], messages=int(_has_message(context, pop, now)))
     return look(context, pop, now)

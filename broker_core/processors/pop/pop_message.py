@@ -55,7 +55,7 @@ def pop_message(context: Context, request: Request, now: Now) -> Reply | None:
         attempt_id=command.attempt_id if command.order else "",
     )
     found = look(context, pop, now)
-    context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns)
+    context.check_points.note_pop(pop.group, pop.topic, pop.client_id, now.mono_ns, in_order=pop.order)
     context.refused_pulls.pop_succeeded(pop.group, pop.client_id, pop.topic)
     if not found.messages and pop.poll_ms > 0:
         held = hold(context, request, pop, pop.poll_ms, now)

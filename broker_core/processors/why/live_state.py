@@ -48,19 +48,21 @@ def polling_ms(last: LastPull, online: Set[str]) -> int:
 
 
 class LastPop(NamedTuple):
-    """Who of a group popped from a topic last."""
+    """Who of a group read a topic last by a pop, which was of ``topic``: another one for a retry topic."""
 
     client_id: str
     ms_ago: int
+    topic: str
 
 
 def last_pop(context: Context, group: str, topic: str, now: Now) -> LastPop | None:
-    """None if the group has not popped from the topic for two minutes. Where members pop, they have no queues."""
-    found = context.check_points.popping(group, topic)
+    """None if no pop of the group has read the topic for two minutes. Where members pop, they have no queues."""
+    found = context.check_points.reading(group, topic)
     if found is None:
         return None
-    ms_ago = (now.mono_ns - found.popped_ns) // 1_000_000
-    return LastPop(found.client_id, max(0, ms_ago)) if ms_ago < POPS_MS else None
+    source, popping = found
+    ms_ago = (now.mono_ns - popping.popped_ns) // 1_000_000
+    return LastPop(popping.client_id, max(0, ms_ago), source) if ms_ago < POPS_MS else None
 
 
 def unacknowledged_pops(context: Context, group: str, topics: Iterable[str], now: Now) -> list[UnacknowledgedPops]:

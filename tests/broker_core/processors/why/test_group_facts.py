@@ -579,6 +579,28 @@ def test_a_member_that_waits_to_pop_is_not_stopped() -> None:
     assert queue.why == "A waits to pop from any queue; 3 popped messages are not acknowledged"
 
 
+def test_pops_read_the_retry_topic_unless_they_are_in_order() -> None:
+    bench = orders(1)
+    pop(bench, invisible_ms=1_000)
+    bench.tick(2_000)  # nobody acknowledged, so a copy is in the retry topic
+    pop(bench, poll_ms=15_000)
+    pop(bench, poll_ms=15_000)
+
+    def seen() -> tuple[str, str, str]:
+        detail = facts_of(bench).detail
+        view = bench.call(c.GetConsumerGroup(group="g"), "asker")
+        assert isinstance(view, c.ConsumerGroupDetail)
+        (state,) = [queue.state for queue in detail.queues if queue.topic == "%RETRY%g_orders"]
+        (queue,) = [queue for queue in view.queues if queue.topic == "%RETRY%g_orders"]
+        return state, queue.state, queue.why
+
+    assert seen() == ("held", "held", "a client waits to pop from any queue; 1 popped message is not acknowledged")
+    bench.tick(15_000)
+    assert seen()[:2] == ("polling", "polling")
+    pop(bench, order=True)
+    assert seen() == ("unassigned", "unassigned", "the group has no member")
+
+
 def test_a_member_that_stops_popping_stands_still() -> None:
     bench = orders(3)
     join(bench, "A", topics={"orders": "*"})

@@ -40,7 +40,8 @@ class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
     pulled from it last; `polled_ms_ago`: how long ago. `offset`: the committed offset. `pull_offset`: where the next
     pull will start. `lag_ms`: the age of the next message. `locked_by`: the client that has the queue's orderly lock.
 
-    `state` is `held` (a pull is in the pullRequestTable), `polling` (the last pull is recent), `not_polling` (a member
+    `state` is `held` (a pull is in the pullRequestTable), `polling` (the last pull is recent), `busy` (the client
+    has messages of it, and received or committed some in the last 30 s, so it need not ask), `not_polling` (a member
     has the queue, but nobody pulls from it), `unassigned` (no member has it) or `not_known` (RocketMQ
     does not report the pulls of an attached broker). `why` explains the state in a sentence.
     """
@@ -51,7 +52,7 @@ class GroupQueue(Model, frozen=True, kw_only=True, gc=False):
     assigned_to: str | None
     polled_by: str | None
     polled_ms_ago: int | None
-    state: Literal["held", "polling", "not_polling", "unassigned", "not_known"]
+    state: Literal["held", "polling", "busy", "not_polling", "unassigned", "not_known"]
     why: str
     offset: int | None
     pull_offset: int | None

@@ -74,8 +74,9 @@ class GroupQueueView(Shape, frozen=True):
     ``polled_ms_ago`` when. ``offset`` is the committed offset, None without one. ``pull_offset`` is where the next pull
     will start, so the client has the messages between the two.
 
-    ``state``: ``held``: a pull is in the pullRequestTable. ``polling``: the last pull is recent. ``not_polling``: a
-    member subscribes to the topic, but no pull is recent. ``unassigned``: no member subscribes to the topic.
+    ``state``: ``held``: a pull is in the pullRequestTable. ``polling``: the last pull is recent. ``busy``: the member
+    that pulled last has messages, and received or committed some in the last 30 s. ``not_polling``: a member
+    subscribes to the topic, but none of this is true. ``unassigned``: no member subscribes to the topic.
     ``not_known``: the broker is attached, and RocketMQ does not report pulls. ``why`` is the reason as a sentence.
     ``locked_by`` is the client that holds the queue's lock for ordered consumption.
 
@@ -91,7 +92,7 @@ class GroupQueueView(Shape, frozen=True):
     assigned_to: str | None
     polled_by: str | None
     polled_ms_ago: int | None
-    state: Literal["held", "polling", "not_polling", "unassigned", "not_known"]
+    state: Literal["held", "polling", "busy", "not_polling", "unassigned", "not_known"]
     offset: int | None
     pull_offset: int | None
     min_offset: int

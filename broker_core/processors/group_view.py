@@ -33,6 +33,7 @@ from broker_core.processors.why.live_state import (
     POLLING_MS,
     LastPop,
     QueueState,
+    is_busy,
     last_pop,
     polling_ms,
     progress_fields,
@@ -226,8 +227,8 @@ def _queue(
     ago_ms = max(0, now.mono_ns - last.mono_ns) // 1_000_000 if last and last.mono_ns != UNKNOWN_NS else None
     is_polled = popped is not None and popped.ms_ago < POLLING_MS
     is_polled |= last is not None and ago_ms is not None and ago_ms < polling_ms(last, online)
-    state = queue_state(context, subscribed, held is not None, is_polled)
     offset = context.offsets.query(group, topic, queue_id)
+    state = queue_state(context, subscribed, held is not None, is_polled, is_busy(last, offset, online, now))
     at = group_queue_offset(context, topic, queue_id, offset or 0, now)
     lag, lag_ms = (at.lag, at.lag_ms) if offset is not None else (None, None)
     if at.max_offset == at.min_offset:  # an empty queue has no lag
@@ -357,4 +358,6 @@ def _why_not_held(
         return f"{who} pulled {since_s} s ago; its permits are used up, so it does not pull now"
     if state == "polling":
         return f"{who} pulled a moment ago and will pull again"
+    if state == "busy":
+        return f"{who} pulled {since_s} s ago; it may be busy with the messages that it has"
     return f"{who} pulled {since_s} s ago and has not pulled since: it is suspended, or busy with its messages"

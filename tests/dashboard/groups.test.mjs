@@ -38,6 +38,7 @@ describe("the sentence about a queue", () => {
   test("a problem is a queue that its owner does not poll, or that another client polls or locks", () => {
     assert.ok(!hasProblem(queue()));
     assert.ok(hasProblem(queue({ state: "not_polling" })));
+    assert.ok(!hasProblem(queue({ state: "busy" })), "its client has messages, and consumes them");
     assert.ok(hasProblem(queue({ polled_by: "web-9" })));
     assert.ok(hasProblem(queue({ locked_by: "web-9" })));
     assert.ok(hasProblem(queue({ state: "unassigned", lag: 3 })) && !hasProblem(queue({ state: "unassigned" })));

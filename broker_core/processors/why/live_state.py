@@ -12,7 +12,7 @@ from broker_core.consumers.subscription_group_manager import SYSTEM_GROUPS, retr
 from broker_core.processors.consumer_manage import BROKERS_OWN
 from broker_core.processors.context import Context
 from broker_core.processors.retry_message import RETRY_PREFIX
-from broker_core.verdicts.group_state import State
+from broker_core.verdicts.group_state import PATIENCE_MS, State
 from broker_core.verdicts.progress import (
     QueueProgress,
     does_every_message_fail,
@@ -32,7 +32,7 @@ POPS_MS = 120_000
 MAX_QUEUES = 2000
 NOT_LISTED = BROKERS_OWN.union(SYSTEM_GROUPS)
 
-QueueState = Literal["held", "polling", "not_polling", "unassigned", "not_known"]
+QueueState = Literal["held", "polling", "busy", "not_polling", "unassigned", "not_known"]
 
 LOOKED_AT = 50
 """Queues of a piece."""
@@ -45,6 +45,18 @@ def polling_ms(last: LastPull, online: Set[str]) -> int:
     if last.client_id in online:
         return POLLING_MS
     return HTTP_POLLING_MS if last.protocol == "http" else 0
+
+
+def is_busy(last: LastPull | None, offset: int | None, online: Set[str], now: Now) -> bool:
+    """Whether the client that pulled last has messages, and received or committed some lately.
+
+    Clients do not ask for more while they have many messages (RocketMQ's pullThresholdForQueue). ``offset`` is the
+    committed one, ``online`` has the ids of clients with a connection.
+    """
+    if last is None or not last.handed or last.client_id not in online:
+        return False
+    progress_ns = max(last.handed_ns, last.taken_ns, last.moved_ns)
+    return (offset is None or last.pull_offset > offset) and now.mono_ns - progress_ns <= PATIENCE_MS * 1_000_000
 
 
 class LastPop(NamedTuple):
@@ -211,7 +223,7 @@ def _queues(
                 assigned_to=owners[queue_id] if owners else None,
                 polled_by=popped.client_id if popped else row.client_id if row is not None and is_pulled else None,
                 polled_ms_ago=popped.ms_ago if popped else _ms_ago(row.mono_ns, now) if row is not None else None,
-                state=queue_state(context, is_subscribed, is_held, is_polled),
+                state=queue_state(context, is_subscribed, is_held, is_polled, is_busy(row, offset, seen.online, now)),
                 offset=offset,
                 pull_offset=row.pull_offset if row is not None and is_pulled else None,
                 min_offset=context.store.min_offset(topic, queue_id),
@@ -223,11 +235,17 @@ def _queues(
             )
 
 
-def queue_state(context: Context, is_subscribed: bool, is_held: bool, is_polled: bool) -> QueueState:
+def queue_state(
+    context: Context, is_subscribed: bool, is_held: bool, is_polled: bool, is_client_busy: bool
+) -> QueueState:
     """The state of a queue, as ``GroupQueueView`` has it."""
     if context.store.follows:
         return "not_known" if is_subscribed else "unassigned"
-    return "held" if is_held else "polling" if is_polled else "not_polling" if is_subscribed else "unassigned"
+    if is_held or is_polled:
+        return "held" if is_held else "polling"
+    if not is_subscribed:
+        return "unassigned"
+    return "busy" if is_client_busy else "not_polling"
 
 
 def progress_fields(row: LastPull | None, now: Now) -> dict[str, Any]:

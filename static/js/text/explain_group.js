@@ -29,6 +29,7 @@ export const isRetryTopic = (topic) => topic.startsWith("%RETRY%");
 const QUEUE_STATES = {
   held: { mark: "●", word: t("held"), tone: "good" },
   polling: { mark: "◔", word: t("polling"), tone: "calm" },
+  busy: { mark: "◔", word: t("busy"), tone: "calm" },
   not_polling: { mark: "✖", word: t("not polling"), tone: "bad" },
   unassigned: { mark: "○", word: t("unassigned"), tone: "none" },
   not_known: { mark: "?", word: t("not known"), tone: "none" },

@@ -90,8 +90,11 @@ def test_a_member_that_stops_pulling_is_not_polling() -> None:
     member_pull(bench, "A", 0)
     assert "will pull again" in why(bench)
     bench.tick(10_000)
+    assert queues(bench, "state", "pull_offset") == [("busy", 3), ("not_polling", None)]
+    assert why(bench) == "A pulled 10 s ago; it may be busy with the messages that it has"
+    bench.tick(20_001)
     assert queues(bench, "state", "pull_offset") == [("not_polling", 3), ("not_polling", None)]
-    assert why(bench) == "A pulled 10 s ago and has not pulled since: it is suspended, or busy with its messages"
+    assert why(bench) == "A pulled 30 s ago and has not pulled since: it is suspended, or busy with its messages"
 
 
 def test_a_queue_of_a_frozen_member_says_what_the_verdict_says() -> None:

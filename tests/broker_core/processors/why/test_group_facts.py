@@ -196,6 +196,30 @@ def test_a_suspended_consumer() -> None:
     assert "has not asked for 1 min 0 s" in answer.verdicts[0].sentence
 
 
+def test_a_consumer_that_commits_and_has_enough_messages_need_not_ask() -> None:
+    """RocketMQ's clients do not pull while they have pullThresholdForQueue messages."""
+    bench = orders(10)
+    bench.tick(20_000)
+    join(bench, "A")
+    pull(bench, "A", 0, max_msg_nums=4)
+    for offset in (1, 2, 3):
+        beats_for(bench, 29_000, "A")
+        commit(bench, offset)
+        beats_for(bench, 1000, "A")
+        answer = why(bench)
+        assert (answer.state, ids(answer)) == ("catching up", ["catching_up"])
+        (line,) = bench.call(c.GetConsumerGroups(alone=True), "asker").groups
+        assert (line.state, line.problems) == ("catching up", [])
+    (queue,) = (one for one in facts_of(bench).detail.queues if one.topic == "orders")
+    assert (queue.state, queue.why) == ("busy", "A pulled 90 s ago; it may be busy with the messages that it has")
+    beats_for(bench, 30_000, "A")
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("stalled", ["listener_blocked"]), "it consumes no more"
+    commit(bench, 4)
+    answer = why(bench)
+    assert (answer.state, ids(answer)) == ("stalled", ["not_pulling"]), "it has no more messages, and does not ask"
+
+
 def web_member(bench: Bench) -> None:
     connect(bench, "A", "websocket")
     beats(bench, "A", **WEB)

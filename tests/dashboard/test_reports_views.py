@@ -77,6 +77,17 @@ def test_all_reports_run_with_the_parameters_of_the_form(open_page: OpenPage) ->
     assert {request.post_data_json["topic"] for request in asked} == {"orders"}
 
 
+def test_run_all_says_that_every_report_is_under_way(open_page: OpenPage) -> None:
+    page = open_page("broken", path="/reports")
+    answer = page.evaluate("fetch('/api/v1/reports').then((answer) => answer.json())")
+    under_way = [report for report in answer["reports"] if report["name"] in ("hold_time", "wakeup_latency")]
+    page.route(re.compile(r"/api/v1/reports(\?|$)"), lambda route: route.fulfill(json=answer | {"reports": under_way}))
+    expect(page.locator("[data-glance]")).to_have_count(2)
+    page.get_by_role("button", name="Run all").click()
+    note = page.locator('[data-panel="overview"] [data-part="note"]')
+    expect(note).to_have_text("Every report is under way already.")
+
+
 def test_names_that_no_broker_knows_are_noted_and_do_not_stop_a_run(open_page: OpenPage) -> None:
     page = open_page("broken", path="/reports?group=gone")
     form = page.locator('[data-panel="window"]')

@@ -263,6 +263,7 @@ function startOne(button, name) {
 function startAll(button) {
   return act(overview, button, async () => {
     const idle = known.filter(({ runs }) => !runs.some((run) => ACTIVE.has(run.status)));
+    if (known.length && !idle.length) throw new Error(t("Every report is under way already."));
     const ends = await Promise.allSettled(idle.map(({ name }) => start(name)));
     const failure = ends.find(({ status }) => status === "rejected");
     if (failure) throw failure.reason;

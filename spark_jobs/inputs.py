@@ -29,6 +29,8 @@ from spark_jobs.spark.small_tables import small_table
 FEW_ROWS = 200_000
 """Up to so many rows of journals and lakes are read once and cached for all parts of a report."""
 
+OFFSETS_WRITTEN_MS = 60_000
+"""A broker has written a commit to consumerOffset.json by then. It writes the file each 5 s by default."""
 MOST_LOOKED_UP = 10_000
 """Messages before a window whose store times are looked up one by one."""
 Window = tuple[int | None, int | None]
@@ -189,6 +191,7 @@ class RunInputs:
             self.of,
             since_ms=since_ms,
             is_current=until_ms is None or until_ms >= self._now_ms,
+            settled_ms=self._now_ms - OFFSETS_WRITTEN_MS,
             stored_at=self._stored_at,
         )
 

@@ -6,6 +6,9 @@ that is not committed. Without a journal there are only the offsets that the bro
 end. If a topic was deleted and created again, its queues begin at 0 again, and only the newest topic counts. Topics and
 groups that were deleted, and the broker's own topics, are left out.
 
+A broker that is killed loses the commits since it last wrote its offsets, but the journal may have them. So a stored
+offset that must be newer than the journal's last commit takes its place in the end.
+
 A run with a window reads LOOK_BACK_MS before and after it. What was read says what was before: a commit has the offset
 before it, and a queue's first message has the offset at which the queue ended. If a group has not committed up to now,
 its stored offset has not changed since; the same is true of the end of a queue without a message.
@@ -29,10 +32,11 @@ MOST_STEPS = 720
 """Steps between the first commit and the last message. Every queue of every group has a row for each step."""
 LOOKED_AT = 10
 """The last steps, from which a queue's state is derived."""
-PULLED_IN = 3
-"""Steps without a pull after which a group has stopped."""
+ACTIVE_IN = 3
+"""Steps without a pull and without a commit after which a group has stopped."""
 PATIENCE_MS = group_state.PATIENCE_MS + MINUTE_MS
 """How long messages may wait; what is known is counted by the minute."""
+_END = {"last_ts": "max(last_ts)"}
 _QUEUE = ("broker", "topic", "queue_id")
 _KEYS = ("group", *_QUEUE)
 _GROUP = ("broker", "topic", "group")
@@ -62,14 +66,13 @@ def on_queues(messages: DataFrame) -> DataFrame:
 def seen(polls: DataFrame) -> DataFrame:
     """By group, queue and minute: the offset before the commits and behind them, the queue's end, and how many commits
     and pulls. The offset is null where none was committed in that minute: a commit that changes nothing is no entry.
-    A pop that got nothing has no queue.
+    The queue is null for pops that got nothing.
     """
     is_commit = F.col("kind") == "committed"
     when = F.when(is_commit, F.struct("at_ms", "next_offset"))
     ends = F.when(F.col("max_offset").isNotNull(), F.struct("at_ms", "max_offset"))
     return (
-        polls.where("queue_id is not null")
-        .withColumn("minute_ts", floored(F.col("at_ms")))
+        polls.withColumn("minute_ts", floored(F.col("at_ms")))
         .groupBy(*_KEYS, "minute_ts")
         .agg(
             F.min_by("from_offset", when).alias("before"),
@@ -90,27 +93,42 @@ def existing(seen: DataFrame, known: DataFrame, key: str) -> DataFrame:
 
 def left_out(seen: DataFrame, kept: DataFrame) -> DataFrame:
     """The queues in ``seen`` that are not in ``kept``, with the reason, in the last minute in which they were seen."""
-    queues = seen.groupBy(*_KEYS).agg(F.max("minute_ts").alias("minute_ts"), F.lit(1).cast("long").alias("samples"))
+    of_queues = seen.where("queue_id is not null")
+    queues = of_queues.groupBy(*_KEYS).agg(
+        F.max("minute_ts").alias("minute_ts"), F.lit(1).cast("long").alias("samples")
+    )
     dropped = queues.join(kept.select(*_KEYS).distinct(), [*_KEYS], "left_anti")
     is_own = ~is_of_clients(F.col("topic"))
     return reason(dropped.where(is_own), "broker_topic").unionByName(reason(dropped.where(~is_own), "deleted"))
 
 
-def with_offsets(seen: DataFrame, offsets: DataFrame, stored: DataFrame, since_ms: int | None = None) -> DataFrame:
+def with_offsets(
+    seen: DataFrame, offsets: DataFrame, stored: DataFrame, since_ms: int | None = None, settled_ms: int = 0
+) -> DataFrame:
     """The same rows, and for queues without a commit the offset that the broker stored, as of the log's end.
+
+    Commits from before ``settled_ms`` are in the stored offsets. If a stored offset differs from the last of them, the
+    broker lost that commit in a crash, or the journal lacks a later one. The stored offset then counts in the end
+    (``is_stored``).
 
     If only the time from ``since_ms`` on was read, also the offsets before that. Where nothing was committed up to now,
     the stored offset was valid since the journal's first entry that was read.
     """
     commits = seen.where("offset is not null")
-    log_ends = sums(stored, "broker", last_ts="max(last_ts)")
+    log_ends = sums(stored, "broker", **_END)
     others = offsets.join(commits.select(*_KEYS).distinct(), [*_KEYS], "left_anti").join(log_ends, "broker", "left")
     if since_ms is not None:
         begins = sums(seen, "broker", begin_ts="min(minute_ts)")
         others = others.join(begins, "broker", "left").withColumn("last_ts", F.coalesce("begin_ts", "last_ts"))
         earlier = sums(commits, *_KEYS, offset="min_by(before, minute_ts)").where("offset is not null")
         seen = seen.unionByName(_known_at(earlier, F.lit(since_ms - MINUTE_MS)), allowMissingColumns=True)
-    return seen.unionByName(_known_at(others.where("last_ts is not null"), F.col("last_ts")), allowMissingColumns=True)
+    ends = sums(seen.select("broker", "last_ts").unionByName(stored.select("broker", "last_ts")), "broker", **_END)
+    latest = sums(commits, *_KEYS, committed="max_by(offset, minute_ts)", at="max(minute_ts)")
+    settled = latest.where(F.col("at") <= settled_ms - MINUTE_MS)
+    newer = offsets.join(settled, [*_KEYS]).where("offset != committed").join(ends, "broker")
+    newer = _known_at(newer, F.col("last_ts")).withColumn("is_stored", F.lit(True))
+    others = _known_at(others.where("last_ts is not null"), F.col("last_ts"))
+    return seen.unionByName(newer, allowMissingColumns=True).unionByName(others, allowMissingColumns=True)
 
 
 def _known_at(offsets: DataFrame, ts: Column) -> DataFrame:
@@ -150,6 +168,7 @@ def timeline(seen: DataFrame, stored: DataFrame, from_ms: int | None, to_ms: int
 def changes(seen: DataFrame, stored: DataFrame, when: Timeline, before: DataFrame | None = None) -> DataFrame:
     """By group, queue and step with a change: the offset if it changed, the queue's end, commits and pulls.
 
+    A pop that got nothing counts as a pull of each queue of the group.
     Changes before the first step count in the first step. ``before``: the result of ``ends_before``.
     """
     known = (
@@ -166,7 +185,14 @@ def changes(seen: DataFrame, stored: DataFrame, when: Timeline, before: DataFram
     grown = since.join(ends, [*_QUEUE]).select(
         *_KEYS, F.greatest("minute_ts", "since_ts").alias("minute_ts"), minute.alias("end_ts"), "end_offset"
     )
-    of_groups = seen.drop("last_ts", "end_offset", "before").unionByName(grown, allowMissingColumns=True)
+    pops = seen.where("queue_id is null").select(*_GROUP, "minute_ts", "pulls")
+    of_queues = seen.where("queue_id is not null")
+    pops = pops.join(of_queues.select(*_KEYS).distinct(), [*_GROUP])
+    of_groups = (
+        of_queues.drop("last_ts", "end_offset", "before")
+        .unionByName(pops, allowMissingColumns=True)
+        .unionByName(grown, allowMissingColumns=True)
+    )
     is_known = minute <= when.last_ts if when.first_ts <= when.last_ts else F.lit(False)
     return sums(
         of_groups.where(is_known).withColumn(
@@ -174,7 +200,7 @@ def changes(seen: DataFrame, stored: DataFrame, when: Timeline, before: DataFram
         ),
         *_KEYS,
         "step_ts",
-        offset="max_by(offset, if(offset is null, null, minute_ts))",
+        offset="max_by(offset, if(offset is null, null, struct(minute_ts, is_stored)))",
         end_offset="max_by(end_offset, end_ts)",
         commits=f"coalesce(sum(commits) FILTER (WHERE minute_ts >= {when.first_ts}), 0)",
         pulls=f"coalesce(sum(pulls) FILTER (WHERE minute_ts >= {when.first_ts}), 0)",
@@ -256,7 +282,7 @@ def facts(inputs: Inputs) -> dict[str, DataFrame]:
     scanned = read(0, stored=on_queues(inputs.messages), seen=seen(inputs.polls))
     of_the_log, offsets = scanned["stored"], inputs.table("offsets")
     given = offsets if inputs.is_current else offsets.limit(0)
-    everything = read(1, seen=with_offsets(scanned["seen"], given, of_the_log, since_ms))["seen"]
+    everything = read(1, seen=with_offsets(scanned["seen"], given, of_the_log, since_ms, inputs.settled_ms))["seen"]
     known = existing(existing(everything, inputs.table("topics"), "topic"), inputs.table("groups"), "group")
     known = known.where(is_of_clients(F.col("topic")))
     when = timeline(known, of_the_log, inputs.bounds[0] if inputs.bounds else None, inputs.to_ms)
@@ -288,7 +314,7 @@ def with_progress(lag: DataFrame) -> DataFrame:
     waited, stayed = F.min("lag") > 0, F.min("offset") == F.max("offset")
     return looked_at.groupBy(*_KEYS, "home").agg(
         *(F.max_by(name, "minute_ts").alias(name) for name in ("offset", "end_offset", "lag", "lag_ms")),
-        F.sum(F.when(F.col("nth") <= PULLED_IN, F.col("pulls")).otherwise(0)).alias("pulled"),
+        F.sum(F.when(F.col("nth") <= ACTIVE_IN, F.col("pulls") + F.col("commits")).otherwise(0)).alias("active"),
         _as_number(waited & (F.count("*") < 2)).alias("unknown"),
         _as_number(waited & (F.count("*") >= 2) & stayed).alias("stuck"),
         _as_number((last > 0) & ((F.min("lag") == 0) | (F.min("offset") != F.max("offset")))).alias("moving"),
@@ -305,12 +331,11 @@ def _as_number(condition: Column) -> Column:
 def _state() -> Column:
     """The state of a group or queue, by the rule of the live states, from the columns of ``with_progress``.
 
-    A group has stopped if its queues with messages are stuck and nobody pulled lately: a journal cannot show who is
-    there.
+    A group has stopped if messages wait and it neither pulled nor committed lately: a journal cannot show who is there.
     """
     column = F.col
     facts = StateFacts(
-        is_gone=(column("pulled") == 0) & (column("stuck") > 0) & (column("moving") == 0),
+        is_gone=(column("active") == 0) & (column("stuck") + column("moving") > 0),
         is_failing=F.lit(False),
         is_shared=F.lit(True),
         is_counted=F.lit(True),
@@ -330,7 +355,7 @@ def _state() -> Column:
 
 def by_group(lag: DataFrame) -> DataFrame:
     """One row per topic and group: its last and largest lag, and its state."""
-    sums = ("pulled", "unknown", "stuck", "moving", "growing", "growth")
+    sums = ("active", "unknown", "stuck", "moving", "growing", "growth")
     progress = (
         with_progress(lag)
         .groupBy(*_GROUP)

@@ -65,6 +65,8 @@ class Inputs(NamedTuple):
     """Messages and polls of the time from then on are complete; None: everything was read."""
     is_current: bool = True
     """Whether they are complete up to now."""
+    settled_ms: int = 0
+    """Commits from before then are in the table of offsets: the broker has written it since."""
     stored_at: "Callable[[DataFrame], DataFrame] | None" = None
     """(broker, topic, queue_id, offset) -> STORED_AT: the store time of each of these messages, null if the store does
     not have it any more."""

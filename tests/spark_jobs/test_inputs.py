@@ -83,6 +83,7 @@ def test_a_window_is_current_if_nothing_newer_is_left_out(spark: "SparkSession",
         store = StoreInputs("a", tmp_path, load("consumer_lag"))
         of_window = RunInputs(spark, [store], "consumer_lag", (0,), to_ms, now_ms)
         assert of_window.of("consumer_lag").is_current is is_current
+        assert of_window.of("consumer_lag").settled_ms == now_ms - 60_000
 
 
 def test_only_the_segments_of_the_window_are_read(spark: "SparkSession", tmp_path: Path) -> None:

@@ -117,6 +117,26 @@ def test_the_lag_of_one_step(spark: "SparkSession") -> None:
     assert (states["stored offsets"], states["the journal is newer than the stored offset"]) == ("unknown", "ok")
 
 
+@pytest.mark.parametrize(("settled_ms", "offset"), [(MINUTE - 1, 30), (MINUTE, 20)])
+def test_the_broker_lost_a_commit_that_the_journal_has(spark: "SparkSession", settled_ms: int, offset: int) -> None:
+    """30 was committed 6 s after 20. The stored offset counts in the end, once the broker must have written it."""
+    log = stored(0, *[0] * 40, 3 * MINUTE)
+    journal = [committed(0, 20, 40), committed(6_000, 30, 40)]
+    given = inputs(spark, REPORT, log=log, journal=journal, offsets=[("g", "orders", 0, 20)])
+    lag = REPORT.facts(given._replace(read=read, settled_ms=settled_ms))["lag"]
+    assert rows(lag, "minute_ts", "offset", "lag") == [
+        *((step * MINUTE, 30, 10) for step in range(3)),
+        (3 * MINUTE, offset, 41 - offset),
+    ]
+
+
+def test_a_commit_of_the_last_minute_is_lost(spark: "SparkSession") -> None:
+    given = inputs(
+        spark, REPORT, log=stored(0, *[0] * 40), journal=[committed(6, 30, 40)], offsets=[("g", "orders", 0, 20)]
+    )
+    assert rows(REPORT.facts(given._replace(read=read, settled_ms=MINUTE))["lag"], "offset", "lag") == [(20, 20)]
+
+
 def test_a_window_begins_with_what_was_before(spark: "SparkSession") -> None:
     log = stored(0, *range(0, 10 * MINUTE, MINUTE))
     lag = lag_of(spark, log=log, journal=[committed(MINUTE + 1, 2, 2)], bounds=(5 * MINUTE,), to_ms=7 * MINUTE)
@@ -233,6 +253,7 @@ def committing(speed: int) -> list[dict[str, Any]]:
 def test_states(spark: "SparkSession") -> None:
     """The topic of each journal is named after the state of the group there; 2 or 6 messages come in each minute."""
     pulls = [{"kind": "woken", "at_ms": at * MINUTE, "max_offset": 2 * at} for at in range(8)]
+    empty_pops = [{"kind": "woken", "at_ms": at * MINUTE, "queue_id": None, "messages": 0} for at in range(4, 8)]
     journals = {
         "ok": (2, committing(4)),
         "catching up": (2, committing(1)),  # 11 messages more are noise
@@ -240,6 +261,9 @@ def test_states(spark: "SparkSession") -> None:
         "catching up, after a while": (6, [*committing(1)[:-1], committed(7 * MINUTE, 30, 0)]),
         "stalled": (2, [committed(0, 1, 1), *pulls]),
         "stopped": (2, [committed(0, 1, 1)]),
+        "stopped, minutes ago": (2, committing(4)[:4]),
+        "catching up, until two steps ago": (2, committing(1)[:6]),
+        "catching up, with pops that get nothing": (2, [*committing(4)[:4], *empty_pops]),
         "stalled, but one queue moves": (2, [*committing(4), *pulls, committed(0, 1, 1, queue_id=1)]),
     }
     log = [

@@ -1,4 +1,4 @@
-"""The program in ``grpc_clients/``: a stock gRPC client, with packages of its own in the cache folder."""
+"""The programs in ``grpc_clients/``: stock gRPC clients, with packages of their own in the cache folder."""
 
 import hashlib
 import subprocess
@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.compat.java_program import forget_old_states
+from tests.compat.java_program import HEAP, QUICK_START, forget_old_states
 from tests.compat.program import Program
-from tests.compat.real_rocketmq import CannotRun, cache_folder, only_one
+from tests.compat.real_rocketmq import GRPC_CLIENT, CannotRun, cache_folder, jars, only_one
 
 CASES = Path(__file__).resolve().parent / "grpc_clients" / "cases.py"
+JAVA_CASES = CASES.with_name("JavaCases.java")
 REQUIREMENTS = CASES.with_name("requirements.txt")
 
 
@@ -42,4 +43,11 @@ def python() -> str:
 def lines(*arguments: str, seconds: float = 1800) -> Iterator[dict[str, Any]]:
     """The lines that the program prints, as they come; RuntimeError with its last words when it fails."""
     with Program([python(), str(CASES), *arguments], seconds) as running:
+        yield from running
+
+
+def java_lines(endpoints: str, seconds: float = 1800) -> Iterator[dict[str, Any]]:
+    """The same of the Java program, which is compiled as it starts."""
+    java = ["java", *HEAP, QUICK_START, "-Duser.home={home}", "-cp", f"{jars(GRPC_CLIENT)}/*"]
+    with Program([*java, str(JAVA_CASES), endpoints], seconds) as running:
         yield from running

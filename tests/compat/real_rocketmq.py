@@ -30,10 +30,13 @@ OLD_VERSION = "4.9.8"
 """The last release of RocketMQ 4: its clients are still in use."""
 PROXY = f"proxy-{VERSION}"
 """RocketMQ's proxy, which serves gRPC clients. It needs jars that the others do not need."""
+GRPC_CLIENT = "client-java-5.2.0"
+"""The gRPC client for Java."""
 ARTIFACTS = {
     VERSION: ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools"),
     OLD_VERSION: ("rocketmq-client", "rocketmq-tools"),  # Maven has no brokers of it
     PROXY: ("rocketmq-proxy",),
+    GRPC_CLIENT: ("rocketmq-client-java",),
 }
 START_SECONDS = 120
 STOP_SECONDS = 30
@@ -143,7 +146,7 @@ def jars(version: str = VERSION) -> Path:
         if not (folder / "lib").is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(folder / "part", ignore_errors=True)
-            release = version.removeprefix("proxy-")
+            release = version.rpartition("-")[2]
             dependencies = "\n".join(DEPENDENCY.format(name, release) for name in ARTIFACTS[version])
             (folder / "pom.xml").write_text(POM.format(dependencies))
             maven(

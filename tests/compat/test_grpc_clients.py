@@ -1,4 +1,4 @@
-"""A stock gRPC client, with Apache's proxy in front of the broker. Each case holds for RocketMQ itself.
+"""Stock gRPC clients, with Apache's proxy in front of the broker. Each case holds for RocketMQ itself.
 
 Each case needs a real proxy, so all of them need ``--compat`` (``make compat``).
 """
@@ -17,7 +17,7 @@ from broker_core.codes import RequestCode
 from tests.compat import grpc_program
 from tests.compat.conftest import needs
 from tests.compat.glassmq_broker import PATIENT, Address, GlassMQ
-from tests.compat.real_rocketmq import PROXY, RealRocketMQ, jars, proxy
+from tests.compat.real_rocketmq import GRPC_CLIENT, PROXY, RealRocketMQ, jars, proxy
 from tests.compat.test_java_clients import assert_all_hold
 
 CHECKS = {"transactionCheckInterval": "5000"}
@@ -29,6 +29,13 @@ class Access(NamedTuple):
 
     endpoints: str
     web: str
+
+
+def of_both(resources: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Those of the Python program, and those of the Java program."""
+    for each in resources:
+        yield each
+        yield each | {"topic": f"java-{each['topic']}", "group": f"java-{each['group']}"}
 
 
 async def create(server: Address, resources: Iterable[dict[str, Any]]) -> None:
@@ -72,14 +79,19 @@ def access(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         pytest.skip("needs a real proxy: --compat")
     needs(lambda: jars(PROXY))
     needs(grpc_program.python)
+    needs(lambda: jars(GRPC_CLIENT))
     with ExitStack() as stack:
         server = start(request.param, tmp_path_factory.mktemp(request.param), stack)
-        asyncio.run(create(server, grpc_program.lines("resources")))
+        asyncio.run(create(server, of_both(grpc_program.lines("resources"))))
         front = proxy(tmp_path_factory.mktemp("proxy"), server.namesrv)
         stack.callback(front.stop)
         front.start()
         front.wait_ready()
         yield Access(front.address, server.web or "-")
+
+
+def test_every_case_of_the_java_client_holds(access: Access) -> None:
+    assert_all_hold(grpc_program.java_lines(access.endpoints), 10, "Java gRPC 5.2.0")
 
 
 def test_every_case_holds(access: Access) -> None:

@@ -15,7 +15,8 @@ class GetGroupFacts(Command, frozen=True):
 class RefusedPulls(Shape, frozen=True):
     """Pulls of one client from one topic that were refused for one reason, and no pull succeeded since.
 
-    ``count`` pulls in the time from ``since_ms`` to ``last_ms``, wall time. ``code`` is a ResponseCode.
+    ``count`` pulls in the time from ``since_ms`` to ``last_ms``, wall time; at least so many if they are not all
+    ``counted``. ``code`` is a ResponseCode.
     """
 
     client_id: str
@@ -26,6 +27,7 @@ class RefusedPulls(Shape, frozen=True):
     count: int
     since_ms: int
     last_ms: int
+    counted: bool = True
 
 
 class MemberSubscription(Shape, frozen=True):

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from ipaddress import ip_address
 
 import msgspec
 
@@ -16,8 +17,22 @@ MAX_LENGTH = 255
 MAX_REASON = 500
 
 
+def is_named(client_id: str) -> bool:
+    """Whether a client said who it is. Until then its id is empty, or its address, such as ``10.0.0.9:53211``, which is
+    new with each connection."""
+    host, colon, _ = client_id.rpartition(":")
+    if not colon:
+        return bool(client_id)
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return True
+    return False
+
+
 class Refusal(msgspec.Struct, gc=False):
-    """``count`` pulls were refused for the same ``reason``, the last one from ``queue_id``."""
+    """``count`` pulls were refused for the same ``reason``, the last one from ``queue_id``. If they are not all
+    ``counted``, there were more."""
 
     client_id: str
     topic: str
@@ -28,6 +43,8 @@ class Refusal(msgspec.Struct, gc=False):
     since_ms: int
     last_ms: int
     last_ns: int
+    is_named: bool
+    counted: bool = True
 
 
 class RefusedPulls:
@@ -61,30 +78,40 @@ class RefusedPulls:
         key = (client_id, topic, code)
         refusal = refusals.pop(key, None)
         if refusal is None or now_ns - refusal.last_ns > REMEMBER_NS:
-            if len(refusals) >= MAX_A_GROUP:
-                refusals.popitem(last=False)
-            refusal = Refusal(client_id, topic, code, "", queue_id, 0, now_ms, now_ms, now_ns)
+            refusal = Refusal(client_id, topic, code, "", queue_id, 0, now_ms, now_ms, now_ns, is_named(client_id))
+            refusals[key] = refusal
+            if len(refusals) > MAX_A_GROUP:
+                _, dropped = refusals.popitem(last=False)
+                if now_ns - dropped.last_ns <= REMEMBER_NS:
+                    for other in refusals.values():
+                        other.counted &= other.code != dropped.code
         refusals[key] = refusal
         refusal.reason, refusal.queue_id = reason[:MAX_REASON], queue_id
         refusal.count += 1
         refusal.last_ms, refusal.last_ns = now_ms, now_ns
 
     def present(self, group: str, pulls: PullOffsetTable, now_ns: int) -> Iterator[Refusal]:
-        """Refusals of the last minute after which the client has not pulled from the topic with success."""
+        """Refusals of the last minute after which nobody has pulled from the queue with success.
+
+        If the refused client said who it is, only its own success counts.
+        """
         for refusal in self._groups.get(group, {}).values():
             if now_ns - refusal.last_ns > REMEMBER_NS:
                 continue
             row = pulls.last_pull(group, refusal.topic, refusal.queue_id)
-            if row is None or row.client_id != refusal.client_id or row.mono_ns <= refusal.last_ns:
+            is_over = row is not None and row.mono_ns > refusal.last_ns
+            if not is_over or (refusal.is_named and row is not None and row.client_id != refusal.client_id):
                 yield refusal
 
     def pop_succeeded(self, group: str, client_id: str, topic: str) -> None:
-        """Forget the refusals of a client that popped from the topic with success."""
+        """A client popped from the topic with success: forget its refusals, and those of clients without a name."""
         refusals = self._groups.get(group)
         if refusals is None:
             return
-        for key in [key for key in refusals if key[:2] == (client_id[:MAX_LENGTH], topic)]:
-            del refusals[key]
+        of_client = client_id[:MAX_LENGTH]
+        for key, one in list(refusals.items()):
+            if one.topic == topic and (one.client_id == of_client or not one.is_named):
+                del refusals[key]
         if not refusals:
             del self._groups[group]
 

@@ -76,7 +76,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "pulls_refused",
         ("error",),
-        "the broker refused the newest pulls of a client",
+        "the broker refused the newest pulls of a client; this ends with its next success, or a minute after the last "
+        "refusal",
         "Remove the reason that the sentence states; the client pulls again by itself.",
     ),
     Situation(

@@ -60,6 +60,7 @@ def _refused(group: Group, explained: set[str]) -> Iterator[Verdict]:
     for (code, reason), entries in by_reason.items():
         count, since = sum(entry.count for entry in entries), min(entry.since_ms for entry in entries)
         last = max(entry.last_ms for entry in entries)
+        counted = all(entry.counted for entry in entries)
         clients = sorted({entry.client_id or "a client" for entry in entries})
         topics = sorted({entry.topic for entry in entries})
         refused_ids = {entry.client_id for entry in entries}
@@ -70,11 +71,12 @@ def _refused(group: Group, explained: set[str]) -> Iterator[Verdict]:
         )
         yield CATALOGUE["pulls_refused"].verdict(
             f"The pulls of {joined(clients)} from {joined(topics)} are refused since {clock(since)}, "
-            f"{plural(count, 'time')}, last at {clock(last)}: {reason}.",
+            f"{'' if counted else 'at least '}{plural(count, 'time')}, last at {clock(last)}: {reason}.",
             {
                 "code": code,
                 "reason": reason,
                 "count": count,
+                "counted": counted,
                 "since_ms": since,
                 "last_ms": last,
                 "client_ids": clients,

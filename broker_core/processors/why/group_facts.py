@@ -97,6 +97,7 @@ def facts_about(
                 count=refusal.count,
                 since_ms=refusal.since_ms,
                 last_ms=refusal.last_ms,
+                counted=refusal.counted,
             )
             for refusal in context.refused_pulls.present(group, context.pulls, now.mono_ns)
         ],

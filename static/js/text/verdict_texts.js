@@ -35,8 +35,8 @@ export const VERDICTS = {
   slaves_behind: (e) => t("Broker {0} answered {1} requests with FLUSH_SLAVE_TIMEOUT: inSyncReplicas needs {2} slaves with each message, and {3} of them are connected.",
     e.broker, count(e.slave_timeouts), count(e.slaves_needed), count(e.slaves)),
   flush_behind: (e) => t("{0} bytes of stored messages wait for the disk of broker {1} and are not visible to consumers yet.", count(e.undispatched_bytes), e.broker),
-  pulls_refused: (e) => t("The pulls of {0} from {1} are refused since {2}, {3} times, last at {4}: {5}.", names(e.client_ids), names(e.topics), at(e.since_ms), count(e.count),
-    at(e.last_ms), serverText(e.reason)),
+  pulls_refused: (e) => t("The pulls of {0} from {1} are refused since {2}, {3} times, last at {4}: {5}.", names(e.client_ids), names(e.topics), at(e.since_ms),
+    `${e.counted ? "" : t("at least ")}${count(e.count)}`, at(e.last_ms), serverText(e.reason)),
   may_not_consume: (e, group) => (e.topics ? t("{0} may not be read at broker {1}: the perm does not contain 4 (read).", names(e.topics), e.broker)
     : t("Group {0} may not consume at broker {1}: its consumeEnable is off.", group, e.broker)),
   every_message_fails: (e, group, now) => t("Every message fails: {0}.", failing(e, now)),

@@ -1,5 +1,7 @@
 """Refused pulls, until one succeeds."""
 
+import pytest
+
 from broker_core.consumers import refused_pulls
 from broker_core.consumers.pull_offset_table import PullOffsetTable
 from broker_core.consumers.refused_pulls import RefusedPulls
@@ -36,6 +38,42 @@ def test_a_pull_of_the_same_client_ends_the_refusals_of_its_topic() -> None:
     assert present(table, 13, pulls) == []
     note(table, 14)
     assert present(table, 14, pulls) == [(24, 2, 10_000)]
+
+
+def test_the_next_success_in_the_queue_ends_the_refusals_of_a_client_without_a_name() -> None:
+    """Before its first heartbeat a client's id is empty; over HTTP it may be an address, new with each connection."""
+    for client in ("", "10.0.0.9:53211", "::1:53211"):
+        table, pulls = RefusedPulls(), PullOffsetTable()
+        pulls.note("g", "t", 0, "A", "remoting", 0, 10 * S, 0, 0)
+        note(table, 10, client=client)
+        assert present(table, 12, pulls) == [(24, 1, 10_000)], "the pull was earlier"
+        pulls.note("g", "t", 1, "A", "remoting", 0, 11 * S, 0, 0)
+        assert present(table, 12, pulls) == [(24, 1, 10_000)], "another queue"
+        pulls.note("g", "t", 0, "A", "remoting", 0, 12 * S, 0, 0)
+        assert present(table, 13, pulls) == []
+        note(table, 14, client=client)
+        table.pop_succeeded("g", "A", "u")
+        assert len(present(table, 14, pulls)) == 1
+        table.pop_succeeded("g", "A", "t")
+        assert present(table, 14, pulls) == []
+
+
+@pytest.mark.parametrize("client_id", ["10.0.0.9@77", "web:1", "A", "10.0.0.9"])
+def test_who_has_a_name(client_id: str) -> None:
+    assert refused_pulls.is_named(client_id)
+
+
+def test_a_dropped_entry_leaves_a_mark_on_those_with_its_code() -> None:
+    table = RefusedPulls()
+    for number in range(refused_pulls.MAX_A_GROUP):
+        note(table, 10, client=f"10.0.0.9:{number}", code=16 if number > 13 else 24)
+    assert all(one.counted for one in table.present("g", PullOffsetTable(), 10 * S))
+    note(table, 11, client="10.0.0.9:99")
+    found = [(one.code, one.counted) for one in table.present("g", PullOffsetTable(), 11 * S)]
+    assert found == [(24, False)] * 13 + [(16, True)] * 2 + [(24, False)]
+    note(table, 100, client="10.0.0.9:100")
+    (fresh,) = table.present("g", PullOffsetTable(), 100 * S)
+    assert fresh.counted, "what was dropped is older than a minute"
 
 
 def test_the_number_of_entries_is_limited() -> None:

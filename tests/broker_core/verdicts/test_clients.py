@@ -180,6 +180,12 @@ def test_refusals_for_one_reason_are_one_verdict() -> None:
     assert [verdict.evidence["count"] for verdict in answer.verdicts if verdict.id == "pulls_refused"] == [5, 4]
 
 
+def test_refusals_that_were_not_all_counted() -> None:
+    answer = verdicts(facts(refused=[refusal(count=9, counted=False), refusal(count=7, client_id="zz")]))
+    assert ", at least 16 times, last at " in answer.verdicts[0].sentence
+    assert answer.verdicts[0].evidence["counted"] is False
+
+
 def test_a_group_that_may_not_consume() -> None:
     answer = verdicts(facts(queue(**QUIET), consume_enable=False))
     assert ids(answer) == ["may_not_consume"] and "its consumeEnable is off" in answer.verdicts[0].sentence

@@ -265,6 +265,29 @@ def test_pulls_that_are_refused() -> None:
     assert "4 times, last at 2023-11-14T22:13:29Z: group g does not subscribe" in answer.verdicts[0].sentence
 
 
+def test_a_refusal_before_the_first_heartbeat_ends_with_the_next_pull() -> None:
+    """As after a restart of the broker, and as a pull over HTTP without a client_id that is repeated."""
+    for refused in ("", "10.0.0.9:53211"):
+        bench = orders(3)
+        pull(bench, "c", 0, client_id=refused)
+        assert ids(why(bench))[0] == "pulls_refused"
+        bench.tick(1000)
+        join(bench, "A")
+        pull(bench, "A", 0)
+        assert "pulls_refused" not in ids(why(bench))
+
+
+def test_another_member_does_not_end_the_refusals_of_a_named_client() -> None:
+    bench = orders(3)
+    pull(bench, "c", 0, client_id="B")
+    bench.tick(1000)
+    join(bench, "A")
+    pull(bench, "A", 0)
+    assert "The pulls of B from orders are refused" in why(bench).verdicts[0].sentence
+    bench.tick(60_000)
+    assert "pulls_refused" not in ids(why(bench))
+
+
 def test_a_group_that_is_only_known_by_its_refused_pulls() -> None:
     bench = Bench(auto_create_subscription_group=False)
     bench.send("orders", b"1")

@@ -1,8 +1,9 @@
 """Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
     body         more than ``max_body`` bytes, announced or received: 413, and nothing more is read
-    connections  more than ``max_connections``: the longest open one without a whole request is closed in favour of the
-                 new one; where each has a whole request, the new one is closed
+    requests     more than ``max_connections`` that are being answered, WebSockets included: 503; /livez is answered
+    connections  ``reserve`` more than that; a further one takes the place of the longest open one without a whole
+                 request, and is closed where each has a whole request
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 431 for more
     time         a request that arrives too slowly (``ArrivalLimits``): 408
     answers      the application's ``send`` waits while more than 64 KiB of an answer are unsent; a client that reads
@@ -26,7 +27,6 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
-import msgspec
 from autobahn.websocket.types import ConnectionDeny
 from daphne.http_protocol import WebRequest
 from daphne.server import Server
@@ -34,6 +34,7 @@ from daphne.ws_protocol import WebSocketProtocol
 from twisted.internet import reactor as _reactor
 from twisted.web.http import HTTPChannel
 
+from bridge.limits import ArrivalLimits
 from bridge.security_headers import security_headers
 
 logger = logging.getLogger(__name__)
@@ -52,18 +53,14 @@ REFUSALS = {4400: HTTPStatus.BAD_REQUEST, 4403: HTTPStatus.FORBIDDEN, 4404: HTTP
 """The status of a refused handshake by the application's close code."""
 MAX_CLOSE_REASON = 123
 """Bytes; a close frame has up to 125, two of them for the code."""
+LIVEZ = b"/livez"
+"""Answered at the limit of requests too: a full server must not be restarted."""
+RETRY_AFTER_S = 5
+LIMITED_BY = "GLASSMQ_MAX_CONNECTIONS, or the limit of open files"
+RESERVE = 64
+"""Connections beside those that may have a request. Without them, a full server could not answer 503."""
 CANDIDATES = 64
 """How many connections are looked at for one that can be closed in favour of a new one."""
-
-
-class ArrivalLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How slowly a request may arrive. Times in seconds."""
-
-    head: float = 10
-    """For the request line and the headers, from their first byte, or from the start of a new connection."""
-    body: float = 10
-    """For the body, from the end of the headers; longer by one second for each ``body_rate`` bytes received of it."""
-    body_rate: int = 16 * 1024
 
 
 class Arrival:
@@ -103,13 +100,18 @@ class Arrival:
 
 
 class LimitedServer(Server):  # type: ignore[misc]
-    """Daphne's server with ``max_body`` in bytes and ``max_connections``; ``open_connections`` counts the open ones."""
+    """Daphne's server with ``max_body`` in bytes.
+
+    ``places_taken`` counts requests that are being answered, and WebSockets: ``max_connections`` at most.
+    ``open_connections`` counts all connections: ``reserve`` more at most.
+    """
 
     def __init__(
         self,
         *arguments: Any,
         max_body: int,
         max_connections: int,
+        reserve: int = RESERVE,
         stall_seconds: float = STALL_S,
         arrival_limits: ArrivalLimits | None = None,
         **options: Any,
@@ -121,8 +123,10 @@ class LimitedServer(Server):  # type: ignore[misc]
         self.stall_seconds = stall_seconds
         self.max_body = max_body
         self.max_connections = max_connections
+        self.reserve = reserve
+        self.places_taken = 0
         self.open_connections = 0
-        self._is_full = False
+        self._is_full = self._is_refusing = False
 
     def listen_success(self, port: Any) -> None:
         """Daphne's hook after its factories are made and before the first connection."""
@@ -148,13 +152,14 @@ class LimitedServer(Server):  # type: ignore[misc]
     def connection_opened(self) -> bool:
         """Count a new connection; returns whether it may stay open."""
         self.open_connections += 1
-        is_full = self.open_connections > self.max_connections
+        limit = self.max_connections + self.reserve
+        is_full = self.open_connections > limit
         if is_full and not self._is_full:
             logger.warning(
                 "%d connections are open, which is the limit; each further one replaces one that has sent no whole "
                 "request, or is closed (%s)",
-                self.max_connections,
-                "GLASSMQ_MAX_CONNECTIONS, or the limit of open files",
+                limit,
+                LIMITED_BY,
             )
         self._is_full = is_full
         return not is_full or self._close_one_without_request()
@@ -179,8 +184,24 @@ class LimitedServer(Server):  # type: ignore[misc]
             channel.check_arrival(now)
         super().timeout_checker()
 
-    def connection_closed(self) -> None:
+    def connection_closed(self, *, has_place: bool) -> None:
         self.open_connections -= 1
+        self.places_taken -= has_place
+
+    def take_place(self) -> bool:
+        """Count a request that has arrived; returns whether it may be answered."""
+        has_room = self.places_taken < self.max_connections
+        if has_room:
+            self.places_taken += 1
+        elif not self._is_refusing:
+            logger.warning(
+                "%d requests are being answered or held, WebSockets included, which is the limit; further ones are "
+                "answered 503 (%s)",
+                self.max_connections,
+                LIMITED_BY,
+            )
+        self._is_refusing = not has_room
+        return has_room
 
     def open_websockets(self) -> int:
         """How many WebSockets are not yet closed by both sides."""
@@ -194,6 +215,8 @@ class LimitedChannel(HTTPChannel):
     """One connection, until it becomes a WebSocket."""
 
     factory: Any
+    has_place = False
+    """Whether its request is counted as one that is being answered."""
     _unsent = 0
 
     def connectionMade(self) -> None:
@@ -224,6 +247,8 @@ class LimitedChannel(HTTPChannel):
 
     def requestDone(self, request: Any) -> None:
         """The request is answered. Twisted reads the next one now, if it has arrived already."""
+        self._server.places_taken -= self.has_place
+        self.has_place = False
         self._arrival.expect()
         if self.persistent:
             self._server.without_request[self] = None
@@ -263,7 +288,7 @@ class LimitedChannel(HTTPChannel):
         reactor.callLater(LINGER_S, transport.abortConnection)
 
     def connectionLost(self, reason: Any = None) -> None:
-        self._server.connection_closed()
+        self._server.connection_closed(has_place=self.has_place)
         self._server.without_request.pop(self, None)
         self._has_room.set()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
@@ -333,8 +358,14 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """The whole request has arrived. The end of a refused one may come in the same read; it is ignored."""
-        if not self._is_refused:
-            super().requestReceived(command, path, version)
+        if self._is_refused:
+            return
+        if path.partition(b"?")[0] != LIVEZ:
+            self.channel.has_place = self.server.take_place()
+            if not self.channel.has_place:
+                self.channel.refuse(FULL)
+                return
+        super().requestReceived(command, path, version)
 
     def _refuse(self) -> None:
         self._is_refused = True
@@ -379,7 +410,7 @@ class LimitedWebSocket(WebSocketProtocol):  # type: ignore[misc]
             self.sendFrame(opcode=OPCODE_BINARY if binary else OPCODE_TEXT, payload=payload)
 
     def connectionLost(self, reason: Any = None) -> None:
-        self.factory.server_class.connection_closed()
+        self.factory.server_class.connection_closed(has_place=True)
         drop_unsent(self.transport)
         super().connectionLost(reason)
 
@@ -417,7 +448,7 @@ def too_large(limit: int) -> bytes:
     return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "MESSAGE_ILLEGAL", detail)
 
 
-def problem(status: HTTPStatus, code: str, detail: str) -> bytes:
+def problem(status: HTTPStatus, code: str, detail: str, *headers: bytes) -> bytes:
     """A complete HTTP answer with a problem as in RFC 9457, after which the connection is closed."""
     body = json.dumps(
         {
@@ -438,6 +469,7 @@ def problem(status: HTTPStatus, code: str, detail: str) -> bytes:
             *(b"%s: %s" % header for header in security_headers().items()),
             b"server: GlassMQ",
             b"connection: close",
+            *headers,
             f"content-length: {len(body)}".encode(),
             b"",
             body,
@@ -452,3 +484,9 @@ LARGE_HEADERS = problem(
     f"{HTTPChannel.maxHeaders} headers",
 )
 BAD_HEAD = problem(HTTPStatus.BAD_REQUEST, "INVALID_PARAMETER", "the request line or a header is not valid HTTP/1.1")
+FULL = problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "SYSTEM_BUSY",
+    "as many requests and WebSockets are open as this web process may have (GLASSMQ_MAX_CONNECTIONS); nothing was done",
+    b"retry-after: %d" % RETRY_AFTER_S,
+)

@@ -62,3 +62,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Shortest and longest pause after a failure of the layer or the socket; it doubles each time."""
     connect_ms: int = 10_000
     """A starting engine gives up if it cannot reach its layer for this long."""
+
+
+class ArrivalLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How slowly a request may arrive. Times in seconds."""
+
+    head: float = 10
+    """For the request line and the headers, from their first byte, or from the start of a new connection."""
+    body: float = 10
+    """For the body, from the end of the headers; longer by one second for each ``body_rate`` bytes received of it."""
+    body_rate: int = 16 * 1024

@@ -6,7 +6,8 @@ from contextlib import suppress
 
 OPEN_FILES = 65_536
 OWN_FILES = 256
-"""Open files of a web process other than clients: the database, the engine's socket, reports being downloaded."""
+"""Open files of a web process other than clients with a request: 64 connections in reserve, the database, the engine's
+socket, reports being downloaded."""
 
 
 FEW_CONNECTIONS = 1000

@@ -1,14 +1,15 @@
 """A LimitedServer with an application that sends a lot.
 
-``python -m tests.bridge.limited_server STALL_S ARRIVAL_S CONNECTIONS PORT``, where ARRIVAL_S is the time for headers
-and the time for a body.
+``python -m tests.bridge.limited_server STALL_S ARRIVAL_S CONNECTIONS RESERVE PORT``, where ARRIVAL_S is the time for
+headers and the time for a body.
 """
 
 import sys
 from typing import Any
 from urllib.parse import parse_qs
 
-from bridge.daphne_limits import ArrivalLimits, LimitedServer
+from bridge.daphne_limits import LimitedServer
+from bridge.limits import ArrivalLimits
 
 MIB = 1 << 20
 sent_parts = 0
@@ -47,6 +48,7 @@ server = LimitedServer(
     endpoints=[f"tcp:port={sys.argv[-1]}:interface=127.0.0.1"],
     max_body=1000,
     max_connections=int(sys.argv[3]),
+    reserve=int(sys.argv[4]),
     stall_seconds=float(sys.argv[1]),
     arrival_limits=ArrivalLimits(head=float(sys.argv[2]), body=float(sys.argv[2])),
     verbosity=0,

@@ -24,7 +24,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from bridge.daphne_limits import Arrival, ArrivalLimits, LimitedServer, LimitedWebSocket, too_large, unsent_bytes
+from bridge.daphne_limits import Arrival, LimitedServer, LimitedWebSocket, too_large, unsent_bytes
+from bridge.limits import ArrivalLimits
 from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
 from broker_core.client.remoting_client import RemotingClient
@@ -220,28 +221,63 @@ def test_a_request_that_is_not_http_is_answered_400(broker: Broker) -> None:
     assert (answer.status, json.loads(body)["code"]) == (400, "INVALID_PARAMETER")
 
 
-def test_a_new_client_replaces_an_idle_one_at_the_connection_limit(start: Callable[..., Broker]) -> None:
+def test_idle_clients_leave_room_for_others_at_the_limit_of_requests(start: Callable[..., Broker]) -> None:
     broker = start(GLASSMQ_MAX_CONNECTIONS="1")
     idle = HTTPConnection("127.0.0.1", broker.port, timeout=PATIENCE_S)
+    idle.request("GET", "/readyz")
+    idle.getresponse().read()
     for _ in range(3):
-        with suppress(OSError):
-            idle.request("GET", "/livez")
-            idle.getresponse().read()
+        assert broker.get("/readyz") == {"status": "ok"}
+    idle.close()
+
+
+def test_at_the_limit_of_requests_further_ones_are_answered_503_and_livez_200(start: Callable[..., Broker]) -> None:
+    broker = start(GLASSMQ_MAX_CONNECTIONS="1")
+    broker.put_topic("orders")
+    path = "/api/v1/topics/orders/queues/0/messages?offset=0&wait_ms=30000"
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S) as holding:
+        wait_until(lambda: broker.get("/livez"))
+        holding.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+        refused = answered_503(broker.port)
+        assert (refused.headers["retry-after"], refused.headers["connection"]) == ("5", "close")
         assert broker.get("/livez") == {"status": "ok"}
-        idle.close()
+    wait_until(lambda: status_of(broker.port, "/readyz") == 200)
     broker.process.terminate()
     output, _ = broker.process.communicate(timeout=PATIENCE_S)
-    assert "1 connections are open, which is the limit" in output
+    assert "1 requests are being answered or held" in output
+    assert "Traceback" not in output
+
+
+def status_of(port: int, path: str) -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection.request("GET", path)
+    with connection.getresponse() as answer:
+        status = answer.status
+    connection.close()
+    return status
+
+
+def answered_503(port: int) -> HTTPResponse:
+    """The answer of a server that is full, or will be soon."""
+    wait_until(lambda: status_of(port, "/readyz") == 503)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection.request("GET", "/readyz")
+    answer = connection.getresponse()
+    problem = json.load(answer)
+    assert (answer.status, problem["status"], problem["code"]) == (503, 503, "SYSTEM_BUSY")
+    assert "GLASSMQ_MAX_CONNECTIONS" in problem["detail"]
+    connection.close()
+    return answer
 
 
 async def test_a_websocket_counts_once_and_gives_its_place_back(start: Callable[..., Broker]) -> None:
-    broker = await asyncio.to_thread(start, GLASSMQ_MAX_CONNECTIONS="2")
+    broker = await asyncio.to_thread(start, GLASSMQ_MAX_CONNECTIONS="1")
     url = f"ws://127.0.0.1:{broker.port}/ws/v1/consumer"
     for _ in range(6):
         async with asyncio.timeout(PATIENCE_S), connect(url) as socket:
             await socket.send('{"type": "hello"}')
             assert json.loads(await socket.recv())["type"] == "welcome"
-        await asyncio.to_thread(wait_until, lambda: broker.get("/livez"))
+        await asyncio.to_thread(wait_until, lambda: status_of(broker.port, "/readyz") == 200)
 
 
 async def test_at_the_end_held_pulls_are_answered_and_sockets_closed_with_1012(start: Callable[..., Broker]) -> None:
@@ -340,13 +376,24 @@ async def test_a_message_above_the_limit_is_refused_with_1009(start: Callable[..
 
 
 def test_a_warning_is_given_once_until_there_is_room_again(caplog: pytest.LogCaptureFixture) -> None:
-    server = LimitedServer(None, endpoints=["tcp:0"], max_body=1, max_connections=1)
+    server = LimitedServer(None, endpoints=["tcp:0"], max_body=1, max_connections=1, reserve=0)
     assert [server.connection_opened() for _ in range(3)] == [True, False, False]
     assert len(caplog.records) == 1
     for _ in range(3):
-        server.connection_closed()
+        server.connection_closed(has_place=False)
     assert [server.connection_opened() for _ in range(2)] == [True, False]
     assert (len(caplog.records), server.open_connections) == (2, 2)
+
+
+def test_a_place_is_taken_once_and_given_back(caplog: pytest.LogCaptureFixture) -> None:
+    server = LimitedServer(None, endpoints=["tcp:0"], max_body=1, max_connections=2)
+    assert [server.take_place() for _ in range(4)] == [True, True, False, False]
+    assert len(caplog.records) == 1
+    server.connection_closed(has_place=False)
+    assert not server.take_place()
+    server.connection_closed(has_place=True)
+    assert [server.take_place() for _ in range(2)] == [True, False]
+    assert (len(caplog.records), server.places_taken) == (2, 2)
 
 
 # --- Answers, on a server of their own ---
@@ -357,11 +404,11 @@ SOCKET_BUFFERS = 16
 
 @contextmanager
 def limited_server(
-    stall_seconds: float = PATIENCE_S, arrival_seconds: float = PATIENCE_S, connections: int = 100
+    stall_seconds: float = PATIENCE_S, arrival_seconds: float = PATIENCE_S, connections: int = 100, reserve: int = 0
 ) -> Iterator[int]:
     """A LimitedServer in a process of its own; its port."""
     port = unused_ports(1)[0]
-    options = map(str, (stall_seconds, arrival_seconds, connections, port))
+    options = map(str, (stall_seconds, arrival_seconds, connections, reserve, port))
     with subprocess.Popen(
         [sys.executable, "-m", "tests.bridge.limited_server", *options],
         stdout=subprocess.PIPE,
@@ -534,6 +581,17 @@ def test_a_connection_keeps_its_place_while_its_request_is_handled() -> None:
                 assert client.recv(MIB), "it was closed"
 
 
+def test_a_full_server_refuses_until_a_request_ends() -> None:
+    with limited_server(connections=3, reserve=20) as port, ExitStack() as holds:
+        holding = [holds.enter_context(asking(port, "/hold")) for _ in range(3)]
+        for client in holding:
+            assert client.recv(MIB).startswith(b"HTTP/1.1 200 ")
+        for _ in range(5):
+            assert (status_of(port, "/open"), status_of(port, "/livez?n=0")) == (503, 200)
+        holding[0].close()
+        wait_until(lambda: status_of(port, "/open") == 200)
+
+
 def test_a_client_that_still_reads_its_answer_keeps_its_place() -> None:
     with limited_server(connections=1) as port, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
@@ -562,7 +620,7 @@ def test_a_lost_websocket_keeps_no_unsent_bytes(monkeypatch: pytest.MonkeyPatch)
     """Its transport stays until the next full garbage collection."""
     monkeypatch.setattr(WebSocketProtocol, "connectionLost", lambda *_: None)
     lost = LimitedWebSocket()
-    lost.factory = SimpleNamespace(server_class=SimpleNamespace(connection_closed=lambda: None))
+    lost.factory = SimpleNamespace(server_class=SimpleNamespace(connection_closed=lambda **_: None))
     lost.transport = FileDescriptor()
     lost.transport.dataBuffer, lost.transport.offset = b"12345", 2
     lost.transport._tempDataBuffer, lost.transport._tempDataLen = [b"678"], 3

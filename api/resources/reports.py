@@ -87,7 +87,10 @@ class HeadlineView(Model, frozen=True, kw_only=True, gc=False):
 
 
 class RunView(Model, frozen=True, kw_only=True, gc=False):
-    """One run. `percent` never decreases; `messages` is null unless the log was read; `error` is why it failed.
+    """One run. `percent` never decreases; `error` is why it failed.
+
+    `messages` is how many messages were read, also of other times, topics and groups than those of the report; null
+    unless the log was read.
 
     Of a run that is done, `words` are the results in sentences, `headlines` the most important figures, and `notes`
     their limits, such as a store without a poll journal.

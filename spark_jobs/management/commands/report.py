@@ -109,7 +109,7 @@ class Command(BaseCommand):
                 self.stderr.write(note)
             inputs = "; ".join(map(describe_input, summary["inputs"]))
             self.stdout.write(
-                f"{summary['title']} of {inputs}, in {summary['duration_s']:.1f} s: {job.folder / 'report.html'}"
+                f"{summary['title']}: read {inputs}, in {summary['duration_s']:.1f} s: {job.folder / 'report.html'}"
             )
         if failed:
             raise CommandError(f"{len(failed)} of {len(jobs)} reports failed: {', '.join(failed)}.")
@@ -231,12 +231,12 @@ def time_ms(text: str) -> int:
 
 
 def describe_input(source: dict[str, Any]) -> str:
-    """What a report read of a store, as ``broker-a: 3,319 messages, up to byte 2075752 (unwritten space)``."""
+    """What a report read of a store, as ``3,319 messages of broker-a, up to byte 2075752 (unwritten space)``."""
     from spark_jobs.output.words import many
 
-    parts = []
-    if "messages" in source:
-        parts.append(f"{many(source['messages'], 'message')}, up to byte {source['end_offset']} ({source['ended_by']})")
-    if "journal" in source:
-        parts.append(f"{many(source['journal']['entries'], 'entry', 'entries')} of the poll journal")
-    return f"{source['broker']}: {', and '.join(parts)}"
+    entries = many(source["journal"]["entries"], "entry", "entries") if "journal" in source else ""
+    if "messages" not in source:
+        return f"{entries} of the poll journal of {source['broker']}"
+    end = f"up to byte {source['end_offset']} ({source['ended_by']})"
+    read = f"{many(source['messages'], 'message')} of {source['broker']}, {end}"
+    return f"{read}, and {entries} of its poll journal" if entries else read

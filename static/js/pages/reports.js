@@ -130,7 +130,7 @@ function createRun(section, run) {
       el("p", { class: "run-error" }, el("span"), " ",
         el("a", { href: `/api/v1${path(run.report, run.id)}/log`, download: true, hidden: true, "aria-label": t("Log of run {0}", run.id) }, t("Log")))),
     cell("started", { class: "quiet" }), cell("duration", { class: "num", "data-label": t("duration") }),
-    cell("messages", { class: "num", "data-label": t("messages") }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
+    cell("messages", { class: "num", "data-label": t("messages read") }), cell("files", { class: "wide" }, el("div", { class: "run-files" })),
     cell("action", {}, button));
 }
 

@@ -79,13 +79,18 @@ def test_several_reports_each_have_a_folder(ran: list[Job], tmp_path: Path) -> N
     percents = [int(percent) for percent in re.findall(r"(\d+) %", err.getvalue())]
     assert percents == [1, 40, 40, 95] * 2, "the percentage of a report never goes back"
     assert said[0] == (
-        "throughput of a: 3 messages, up to byte 900 (unwritten space), in 1.0 s: "
+        "throughput: read 3 messages of a, up to byte 900 (unwritten space), in 1.0 s: "
         f"{tmp_path / 'out' / 'throughput' / 'report.html'}"
     )
     assert [(job.report, job.folder) for job in ran] == [
         ("throughput", tmp_path / "out" / "throughput"),
         ("retries", tmp_path / "out" / "retries"),
     ]
+
+
+def test_what_was_read_of_a_store_with_a_journal() -> None:
+    log = {"broker": "a", "messages": 1, "end_offset": 900, "ended_by": "safe end", "journal": {"entries": 2}}
+    assert report.describe_input(log) == "1 message of a, up to byte 900 (safe end), and 2 entries of its poll journal"
 
 
 def test_one_report_that_fails_does_not_stop_the_others(ran: list[Job], tmp_path: Path) -> None:
@@ -100,7 +105,7 @@ def test_a_store_without_a_journal_is_answered_without_spark(tmp_path: Path, mon
     make_store(tmp_path / "store", 3)
     monkeypatch.setattr(report, "get_session", lambda *_: pytest.fail("Spark was started"))
     said = run(tmp_path, "hold_time", "empty_polls")
-    assert said.startswith("Hold time of store: 0 entries of the poll journal, in ")
+    assert said.startswith("Hold time: read 0 entries of the poll journal of store, in ")
     for name in ("hold_time", "empty_polls"):
         assert (tmp_path / "out" / name / "summary.json").exists()
     make_journal(tmp_path / "store", [entry(1)])

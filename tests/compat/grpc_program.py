@@ -40,9 +40,14 @@ def python() -> str:
     return str(executable)
 
 
-def lines(*arguments: str, seconds: float = 1800) -> Iterator[dict[str, Any]]:
-    """The lines that the program prints, as they come; RuntimeError with its last words when it fails."""
-    with Program([python(), str(CASES), *arguments], seconds) as running:
+def start_program(*arguments: str, seconds: float = 1800) -> Program:
+    """The Python program, running."""
+    return Program([python(), str(CASES), *arguments], seconds)
+
+
+def lines(*arguments: str) -> Iterator[dict[str, Any]]:
+    """The lines that it prints, as they come; RuntimeError with its last words when it fails."""
+    with start_program(*arguments) as running:
         yield from running
 
 

@@ -5,7 +5,8 @@ Each case needs a real proxy, so all of them need ``--compat`` (``make compat``)
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +26,11 @@ CHECKS = {"transactionCheckInterval": "5000"}
 
 
 class Access(NamedTuple):
-    """Where gRPC clients connect, and GlassMQ's web server or "-"."""
+    """Where gRPC clients connect, GlassMQ's web server or "-", and what kills the broker and starts it again."""
 
     endpoints: str
     web: str
+    restart: Callable[[], None]
 
 
 def of_both(resources: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -59,17 +61,28 @@ async def create(server: Address, resources: Iterable[dict[str, Any]]) -> None:
         await client.close()
 
 
-def start(name: str, folder: Path, stack: ExitStack) -> Address:
-    """Start one of the brokers."""
+def start(name: str, folder: Path, stack: ExitStack) -> tuple[Address, Callable[[], None]]:
+    """Start one of the brokers; returns besides what kills it and starts it again."""
     if name == "rocketmq":
         real = RealRocketMQ(folder, **CHECKS)
         stack.callback(real.stop)
         real.start()
-        return Address(real.namesrv.address, real.broker.address)
+
+        def restart_real() -> None:
+            real.broker.stop(signal.SIGKILL)
+            real.broker.start()
+            real.broker.wait_ready()
+
+        return Address(real.namesrv.address, real.broker.address), restart_real
     broker = GlassMQ(folder, options=[*PATIENT, *(f"{name}={value}" for name, value in CHECKS.items())])
     stack.callback(broker.stop)
     broker.start()
-    return broker.address
+
+    def restart() -> None:
+        broker.stop(signal.SIGKILL)
+        broker.start()
+
+    return broker.address, restart
 
 
 @pytest.fixture(scope="module", params=["rocketmq", "glassmq"])
@@ -81,13 +94,13 @@ def access(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     needs(grpc_program.python)
     needs(lambda: jars(GRPC_CLIENT))
     with ExitStack() as stack:
-        server = start(request.param, tmp_path_factory.mktemp(request.param), stack)
+        server, restart = start(request.param, tmp_path_factory.mktemp(request.param), stack)
         asyncio.run(create(server, of_both(grpc_program.lines("resources"))))
         front = proxy(tmp_path_factory.mktemp("proxy"), server.namesrv)
         stack.callback(front.stop)
         front.start()
         front.wait_ready()
-        yield Access(front.address, server.web or "-")
+        yield Access(front.address, server.web or "-", restart)
 
 
 def test_every_case_of_the_java_client_holds(access: Access) -> None:
@@ -95,4 +108,13 @@ def test_every_case_of_the_java_client_holds(access: Access) -> None:
 
 
 def test_every_case_holds(access: Access) -> None:
-    assert_all_hold(grpc_program.lines("run", *access), 19, "Python gRPC 5.1.2")
+    assert_all_hold(grpc_program.lines("run", access.endpoints, access.web), 19, "Python gRPC 5.1.2")
+
+
+def test_clients_go_on_when_the_broker_comes_back(access: Access) -> None:
+    """Each message whose send succeeded comes, although the broker is killed. The proxy and the clients stay."""
+    with grpc_program.start_program("outage", access.endpoints) as running:
+        assert running.line() == {}
+        access.restart()
+        running.write_line("")
+        assert running.line()["failed"]

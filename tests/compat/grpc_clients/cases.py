@@ -8,6 +8,9 @@ does not exist.
                                           for each case
     cases.py run ENDPOINTS WEB [WORD..]   prints {"name": .., "ok": .., "seconds": .., "detail": ..} for each case, or
                                           for those whose name has one of the words. WEB: GlassMQ's API, - for RocketMQ
+    cases.py outage ENDPOINTS             prints {} when a producer and a push consumer run. Then restart the broker,
+                                          and write a line: it prints {"sent": .., "failed": ..}, numbers of messages,
+                                          when it can send again and all that it sent have come
 """
 
 import contextlib
@@ -47,6 +50,7 @@ AWAIT_S = 5
 REQUEST_S = 15
 PARALLEL = 6
 INVALID_RECEIPT_HANDLE = 40013
+OUTAGE = "grpc.push.outage"
 NO_ROUTE = "failed to fetch topic"
 NO_SETTINGS = '"settings" is null'
 
@@ -480,11 +484,43 @@ def run(endpoints: str, web: str, name: str) -> None:
     print(json.dumps(row), flush=True)
 
 
+def outage(endpoints: str) -> None:
+    """Send and consume while the broker goes away and comes back."""
+    with World(endpoints, "", OUTAGE) as world:
+        listener = Listener()
+        world.push(listener)
+        producer, sent, failed = world.producer(), [], 0
+        is_back = threading.Event()
+
+        def send_one() -> bool:
+            nonlocal failed
+            body = f"{len(sent) + failed:06}"
+            try:
+                world.send(producer, body)
+            except Exception:
+                failed += 1
+                return False
+            sent.append(body)
+            return True
+
+        wait_for("the first message", lambda: send_one() and listener.messages)
+        print("{}", flush=True)
+        threading.Thread(target=lambda: sys.stdin.readline() and is_back.set(), daemon=True).start()
+        while not is_back.wait(0.05):
+            send_one()
+        wait_for("a broker that takes messages", send_one)
+        wait_for("all messages", lambda: set(sent) <= set(listener.bodies()))
+        print(json.dumps({"sent": len(sent), "failed": failed}), flush=True)
+
+
 def main(what: str, endpoints: str = "", web: str = "", *words: str) -> None:
     if what == "resources":
-        for name in CASES:
+        for name in (*CASES, OUTAGE):
             print(json.dumps(resources_of(name)))
         return
+    if what == "outage":
+        outage(endpoints)
+        os._exit(0)
     names = [name for name in CASES if not words or any(word in name for word in words)]
     with ThreadPoolExecutor(PARALLEL) as threads:
         for name in names:

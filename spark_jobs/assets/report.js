@@ -47,7 +47,7 @@ const change = (now, before) => before ? `${now >= before ? "+" : "−"}${whole.
 
 function headline(figure) {
   const card = el("div", { class: "headline" }, el("span", { class: "label" }, figure.label));
-  card.append(figure.value === null ? el("span", { class: "value unknown" }, "not known")
+  card.append(figure.value === null ? el("span", { class: "value unknown" }, "none, or not known")
     : el("span", { class: "value" }, measured(figure.kind, figure.value)));
   if (previous) {
     const { value: now, before } = figure;

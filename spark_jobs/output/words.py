@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.output.charts import across_brokers
+from spark_jobs.reports.shape import LEAST_EACH
 
 Total = Mapping[str, Any]
 Tables = Mapping[str, pa.Table]
@@ -171,19 +172,30 @@ def consumer_lag(total: Total, tables: Tables) -> list[str]:
 
 
 def skew(total: Total, tables: Tables) -> list[str]:
-    topics = [row for row in tables["by_topic"].to_pylist() if row["imbalance"] == total["queue_imbalance"]]
-    groups = [row for row in tables["by_group"].to_pylist() if row["imbalance"] == total["client_imbalance"]]
-    topic, group = (rows[0] if rows and rows[0]["imbalance"] is not None else None for rows in (topics, groups))
+    topic = _least_even(tables["by_topic"], "queues", total["queue_imbalance"])
+    group = _least_even(tables["by_group"], "clients", total["client_imbalance"])
     return [
         f"{_fullest_queue(topic, tables['by_queue'])} of {topic['topic']} has {percent(topic['most_share'])} of its "
-        f"messages, {topic['imbalance']:,.2f} times what a queue has on average; no topic is less even."
+        f"messages, {topic['imbalance']:,.2f} times what a queue has on average; no topic with at least {LEAST_EACH} "
+        "messages a queue is less even."
         if topic
+        else f"No topic has two queues and at least {LEAST_EACH} messages a queue."
+        if tables["by_topic"].num_rows
         else "",
         f"Client {group['client_id']} is given {percent(group['most_share'])} of what {group['group']} gets of "
-        f"{group['topic']}, {group['imbalance']:,.2f} times what a client gets on average; no group is less even."
+        f"{group['topic']}, {group['imbalance']:,.2f} times what a client gets on average; no group with at least "
+        f"{LEAST_EACH} messages a client is less even."
         if group
+        else f"No group has two clients and at least {LEAST_EACH} messages a client."
+        if tables["by_group"].num_rows
         else "",
     ]
+
+
+def _least_even(table: pa.Table, parts: str, imbalance: float | None) -> Mapping[str, Any] | None:
+    """The first row with this imbalance, of those whose ``parts`` (queues, clients) are compared."""
+    rows = (row for row in table.to_pylist() if row[parts] > 1 and row["messages"] >= LEAST_EACH * row[parts])
+    return next((row for row in rows if row["imbalance"] == imbalance), None)
 
 
 def _fullest_queue(topic: Mapping[str, Any], queues: pa.Table) -> str:

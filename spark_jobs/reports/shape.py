@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 ALL_BROKERS = "*"
 """The broker of rows that are about all brokers together."""
+LEAST_EACH = 10
+"""``skew`` compares the queues of a topic, or the clients of a group, from so many messages each on average. Of fewer
+messages one queue gets several times as many as another by chance."""
 LEFT_OUT = {
     "broker_topic": "queues of the broker's own topics, such as those of delays, timers, transactions and pop",
     "own_messages": "messages in the broker's own topics, whose queues are not meant to be even",

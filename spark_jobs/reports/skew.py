@@ -8,7 +8,7 @@ Messages in queues that their topic never had are left out: one of them would ma
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.reports.shape import Chart, Figure, Inputs, Report, Table
+from spark_jobs.reports.shape import LEAST_EACH, Chart, Figure, Inputs, Report, Table
 from spark_jobs.reports.spreads import share, sums
 from spark_jobs.reports.steps import floored, reason, stored
 from spark_jobs.reports.topics import is_of_clients
@@ -16,7 +16,7 @@ from spark_jobs.reports.topics import is_of_clients
 READS = ("physical_offset", "segment", "topic", "queue_id", "total_size", "store_ts")
 POLLS = ("at_ms", "kind", "topic", "queue_id", "group", "client_id", "messages", "bytes")
 _HAS_QUEUE = "coalesce(queue_id < known_queues, true)"
-_WORST = "max(imbalance) FILTER (WHERE {} > 1)"
+_WORST = f"max(imbalance) FILTER (WHERE {{0}} > 1 AND messages >= {LEAST_EACH} * {{0}})"
 
 
 def on_queues(messages: DataFrame) -> DataFrame:
@@ -146,13 +146,13 @@ def by_client(given: DataFrame) -> DataFrame:
 
 
 def queue_figures(stored: DataFrame, *keys: str) -> DataFrame:
-    """The imbalance of the worst topic."""
+    """The imbalance of the worst topic of those with LEAST_EACH messages a queue."""
     queues = queue_amounts(stored.where(is_of_clients(F.col("topic"))), *keys)
     return sums(uneven(queues, *keys, "topic", part="queue"), *keys, queue_imbalance=_WORST.format("queues"))
 
 
 def client_figures(given: DataFrame, *keys: str) -> DataFrame:
-    """The imbalance of the worst group."""
+    """The imbalance of the worst group of those with LEAST_EACH messages a client."""
     clients = client_amounts(given, *keys)
     groups = uneven(clients, *keys, "topic", "group", part="client")
     return sums(groups, *keys, client_imbalance=_WORST.format("clients"))

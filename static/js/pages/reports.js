@@ -1,7 +1,7 @@
 /** The Reports page: polls the public API, each second while a run is active. */
 
 import { KeyedRows, el, setAttribute, setText } from "../dom.js";
-import { UNKNOWN, count, dateTimeSeconds, span } from "../text/format.js";
+import { count, dateTimeSeconds, span } from "../text/format.js";
 import { serverNow } from "../clock.js";
 import { request } from "../http.js";
 import { requestedBroker } from "../brokers.js";
@@ -111,10 +111,11 @@ function showResult(section, run) {
 }
 
 function figure(headline) {
-  const value = formatFigure(headline.kind, headline.value);
+  const isKnown = headline.value !== null; // null may also mean that there is none
+  const value = isKnown ? formatFigure(headline.kind, headline.value) : t("none, or unknown");
   const difference = describeChange(headline);
   const name = headline.report ? el("a", { href: `#report-${headline.report}` }, headline.label) : headline.label;
-  return el("div", {}, el("dt", {}, name), el("dd", { class: value === UNKNOWN ? "is-unknown" : null }, value,
+  return el("div", {}, el("dt", {}, name), el("dd", { class: isKnown ? null : "is-unknown" }, value,
     ...(difference ? [el("span", { class: "figure-change", "data-tone": difference.tone || null, title: t("{0} before", formatFigure(headline.kind, headline.before)) }, difference.text)] : [])));
 }
 

@@ -38,15 +38,22 @@ def table(*rows: dict[str, Any]) -> pa.Table:
 
 @pytest.mark.parametrize(("brokers", "queue"), [(("a",), "Queue 0"), (("a", "b"), "Queue 0 at b")])
 def test_the_fullest_queue_is_named_with_its_broker_if_there_are_several(brokers: tuple[str, ...], queue: str) -> None:
-    topic = {"topic": "orders", "queue_id": 0, "most_share": 0.7, "imbalance": 1.4}
+    topic = {"topic": "orders", "queue_id": 0, "queues": 2, "messages": 20, "most_share": 0.7, "imbalance": 1.4}
+    few = topic | {"topic": "few", "messages": 19}
     queues = [{"broker": name, "topic": "orders", "queue_id": 0, "messages": ord(name)} for name in brokers]
     tables = {
-        "by_topic": table(topic),
+        "by_topic": table(few, topic),
         "by_queue": pa.Table.from_pylist(queues),
-        "by_group": table({"imbalance": 1.0}),
+        "by_group": table({"clients": 1, "messages": 20, "imbalance": 1.0}),
     }
-    [sentence] = words("skew", {"queue_imbalance": 1.4, "client_imbalance": None}, tables)
-    assert sentence.startswith(f"{queue} of orders has 70 % of its messages")
+    assert words("skew", {"queue_imbalance": 1.4, "client_imbalance": None}, tables) == [
+        f"{queue} of orders has 70 % of its messages, 1.40 times what a queue has on average; no topic with at least "
+        "10 messages a queue is less even.",
+        "No group has two clients and at least 10 messages a client.",
+    ]
+    tables["by_topic"] = table(few)
+    [sentence, _] = words("skew", {"queue_imbalance": None, "client_imbalance": None}, tables)
+    assert sentence == "No topic has two queues and at least 10 messages a queue."
 
 
 @pytest.mark.parametrize("name", REPORTS)

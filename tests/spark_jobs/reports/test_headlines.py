@@ -151,8 +151,8 @@ def check_consumer_lag(total: Total, tables: Tables) -> None:
 
 def check_skew(total: Total, tables: Tables) -> None:
     for name, table, parts in (("queue", "by_topic", "queues"), ("client", "by_group", "clients")):
-        known = [row["imbalance"] for row in tables[table] if row[parts] > 1 and row["imbalance"] is not None]
-        assert total[f"{name}_imbalance"] == max(known, default=None)
+        known = [row["imbalance"] for row in tables[table] if row[parts] > 1 and row["messages"] >= 10 * row[parts]]
+        assert known and total[f"{name}_imbalance"] == max(known, default=None)
 
 
 def check_end_to_end_latency(total: Total, tables: Tables) -> None:
@@ -217,8 +217,9 @@ def test_every_report_is_checked() -> None:
 @pytest.mark.seeds(1)
 def test_headlines_and_tables_agree(spark: "SparkSession", name: str, seed: int) -> None:
     chance = Random(seed)
-    log = with_offsets([random_message(chance) for _ in range(ROWS)])
-    journal = [random_pull(chance) for _ in range(ROWS)]
+    count = 20 * ROWS if name == "skew" else ROWS  # it compares only what has many messages
+    log = with_offsets([random_message(chance) for _ in range(count)])
+    journal = [random_pull(chance) for _ in range(count)]
     report = load(name)
     facts = report.facts(inputs(spark, report, log=log, journal=journal)._replace(read=read, brokers=2))
     result = compute(report, read(facts, 0, 1), Period(None, None), MINUTE, 2, lambda doing: None)
@@ -249,4 +250,4 @@ def test_pulls_without_a_group_change_no_figure_of_a_group(spark: "SparkSession"
     anonymous = [row | {"group": "", "client_id": ""} for row in journal if row["kind"] != "committed"]
     found = result_of_group(spark, name, log, [*journal, *anonymous], "g")
     assert found == result_of_group(spark, name, log, journal, "g")
-    assert found.total != result_of_group(spark, name, log, [], "g").total, "the group's own pulls count"
+    assert found != result_of_group(spark, name, log, [], "g"), "the group's own pulls count"

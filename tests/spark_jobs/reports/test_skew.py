@@ -25,7 +25,17 @@ def test_queues_that_have_nothing_count(spark: "SparkSession") -> None:
         (2, 1, 0.25),
         (3, 0, 0.0),
     ]
-    assert rows(skew.queue_figures(facts)) == [(3.0,)]
+
+
+def test_topics_with_few_messages_are_not_the_least_even(spark: "SparkSession") -> None:
+    """A single message of a retry lies in one of four queues, and says nothing."""
+    retry = [{"topic": "%RETRY%g", "queue_id": 2, "store_ts": 1}]
+    log = [{"queue_id": queue, "store_ts": 1} for queue in [0] * 15 + [1] * 5]
+    topics = [("orders", 2), ("%RETRY%g", 4)]
+    for count, worst in ((20, 1.5), (19, None)):
+        facts = skew.REPORT.facts(inputs(spark, skew.REPORT, log=log[:count] + retry, topics=topics))["stored"]
+        assert rows(skew.queue_figures(facts)) == [(worst,)]
+        assert dict(rows(skew.by_topic(facts), "topic", "imbalance"))["%RETRY%g"] == 4.0
 
 
 def test_a_queue_that_its_topic_never_had_is_left_out_and_counted(spark: "SparkSession") -> None:
@@ -71,6 +81,9 @@ def test_clients_of_a_group(spark: "SparkSession") -> None:
         ("b", 1, 2, 0, 0.25),
         ("c", 1, 0, 0, 0.0),
     ]
+    assert rows(skew.client_figures(facts)) == [(None,)], "8 messages for 3 clients are too few"
+    more = [row | {"messages": 10 * (row.get("messages") or 0)} for row in journal]
+    facts = skew.REPORT.facts(inputs(spark, skew.REPORT, journal=more))["given"]
     assert rows(skew.client_figures(facts)) == [(2.25,)]
 
 

@@ -158,11 +158,19 @@ class BrokerCondition(Shape, frozen=True):
     slaves: int = 0
 
 
+class ExpiredMember(Shape, frozen=True):
+    """A member that was removed at ``at_ms``, wall time, because it sent no heartbeat for 120 s."""
+
+    client_id: str
+    at_ms: int
+
+
 class GroupFacts(Reply, frozen=True):
     """One group at one broker. What is unknown is None.
 
     ``consume_enable`` is the group's configuration. ``unreadable_topics`` are subscribed, but their perm has no 4.
-    ``changed_ms``: when a member joined or left last, wall time.
+    ``changed_ms``: when a member joined or left last, wall time. ``expired``: the member that was removed last, if the
+    group has had none since.
     """
 
     detail: ConsumerGroupDetail
@@ -178,6 +186,7 @@ class GroupFacts(Reply, frozen=True):
     returned: ReturnedMessages
     delayed: list[DelayedMessages]
     unacknowledged: list[UnacknowledgedPops] = field(default_factory=list)
+    expired: ExpiredMember | None = None
 
 
 GroupFactsCommand = GetGroupFacts | ReportWindows

@@ -17,6 +17,9 @@ from broker_core.errors import UnavailableError
 MAX_SUBSCRIPTIONS = 100_000
 """Topics of all groups together."""
 
+MAX_EXPIRED = 1000
+"""Groups whose last member is remembered after it expired."""
+
 MAX_DIFFERING = 100
 """Members of a group whose own subscriptions are stored, and that a change of the group's is compared with. The others
 are compared at their next heartbeat."""
@@ -87,6 +90,7 @@ class ConsumerManager:
     def __init__(self) -> None:
         self.memberships = Memberships()
         self._groups: dict[str, ConsumerGroupInfo] = {}
+        self._expired: dict[str, tuple[str, int]] = {}
         self._subscriptions = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -102,6 +106,10 @@ class ConsumerManager:
 
     def members(self, group: str) -> Mapping[str, ClientChannelInfo]:
         return self.memberships.members(group)
+
+    def last_expired(self, group: str) -> tuple[str, int] | None:
+        """The last member of a group that has none now, and when it expired, monotonic; None if it did not expire."""
+        return self._expired.get(group)
 
     def client_ids(self, group: str) -> list[str]:
         """The ids of its members, in the order in which they share queues."""
@@ -139,6 +147,7 @@ class ConsumerManager:
             return Registration(member, [])
         if info is None:
             info = self._groups[data.group] = ConsumerGroupInfo()
+            self._expired.pop(data.group, None)
         info.consume_type, info.message_model = data.consume_type, data.message_model
         info.consume_from_where = data.consume_from_where
         updates = [] if without_sub else _subscribe(info, data.subscriptions)
@@ -169,6 +178,10 @@ class ConsumerManager:
         expired = self.memberships.take_expired(now_ns, limit)
         for group, client_id in expired:
             self._forget_member(group, client_id)
+            if group not in self._groups:
+                if len(self._expired) >= MAX_EXPIRED:
+                    del self._expired[next(iter(self._expired))]
+                self._expired[group] = client_id, now_ns
         return expired
 
     def _forget_member(self, group: str, client_id: str) -> None:

@@ -360,4 +360,5 @@ def _why_not_held(
         return f"{who} pulled a moment ago and will pull again"
     if state == "busy":
         return f"{who} pulled {since_s} s ago; it may be busy with the messages that it has"
-    return f"{who} pulled {since_s} s ago and has not pulled since: it is suspended, or busy with its messages"
+    since = f"{who} pulled {since_s} s ago and has not pulled since"
+    return f"{since}: it is suspended, frozen, cut off, or busy with its messages"

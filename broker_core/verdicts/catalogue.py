@@ -212,7 +212,7 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "consuming",
         ("info",),
-        "messages arrived or were handed to a client a moment ago, and nothing is committed yet",
+        "messages arrived or were handed to a client a moment ago, and none of them is committed yet",
         "Wait for the next commit: Java clients commit every 5 s.",
     ),
     Situation(

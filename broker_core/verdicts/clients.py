@@ -122,16 +122,25 @@ def _without_members(group: Group) -> Iterator[Verdict]:
         what = f"{plural(retrying, 'message waits', 'messages wait')} for another try"
     if unknown:
         what += f"{' and' if what else ''} the lag of {plural(unknown, 'queue')} is unknown"
+    expired = group.expired
     yield CATALOGUE["no_member"].verdict(
         f"No member of {group.name} is online, and no client pulls for it"
-        + (f"; {what.strip()}." if what else ". Nothing waits."),
+        + (f"; {what.strip()}." if what else ". Nothing waits.")
+        + (
+            f" {expired.client_id} was removed at {clock(expired.at_ms)}, because it sent no heartbeat for 2 min."
+            if expired
+            else ""
+        ),
         {
+            "expired": expired.client_id if expired else None,
+            "expired_ms": expired.at_ms if expired else None,
             "waiting": waiting,
             "unknown_queues": unknown,
             "retrying": retrying,
             "oldest_ms": group.progress.oldest_ms,
         },
         severity=None if waiting or retrying or (unknown and group.has_committed) else "info",
+        advice=CATALOGUE["heartbeat_late"].advice if expired else "",
     )
 
 
@@ -193,9 +202,13 @@ def _handed(group: Group, explained: set[str]) -> Iterator[Verdict]:
 def _listener_blocked(group: Group, client_id: str, queues: list[Queue]) -> Verdict:
     messages, still_ms = sum(queue.uncommitted for queue in queues), max(queue.still_ms for queue in queues)
     locked = [queue for queue in queues if queue.view.locked_by == client_id]
+    is_alive = group.seen_alive_ms(client_id, still_ms) >= group.patience_ms
+    blocked = "its listener is " + (
+        "probably blocked" if is_alive else "blocked, or its process or its network stood still"
+    )
     sentence = (
         f"{group.name} stands still: {plural(messages, 'message')} handed to {client_id}, nothing committed for "
-        f"{span(still_ms)}; its listener is probably blocked"
+        f"{span(still_ms)}; {blocked}"
     )
     if locked:
         sentence += f" (orderly, {joined(places(locked))} suspended)"
@@ -207,6 +220,7 @@ def _listener_blocked(group: Group, client_id: str, queues: list[Queue]) -> Verd
             "stands_still_ms": still_ms,
             "since_ms": group.now_ms - still_ms,
             "queues": places(queues),
+            "is_alive": is_alive,
             "orderly": bool(locked),
             "suspended": places(locked),
         },
@@ -345,7 +359,7 @@ def _quiet(group: Group, client_id: str, queues: list[Queue]) -> Verdict:
     ages = [age for age in own if age is not None]
     others = sorted({other for queue in queues if (other := queue.view.polled_by) and other != client_id})
     if len(ages) == len(queues):
-        text = f"which has not asked for {span(min(ages))}: it is suspended, or busy with its messages"
+        text = f"which has not asked for {span(min(ages))}: it is suspended, frozen, cut off, or busy with its messages"
     elif others and not ages:
         text = f"but the last pull came from {joined(others)}"
     else:

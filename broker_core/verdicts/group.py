@@ -5,7 +5,7 @@ from itertools import repeat
 
 import msgspec
 
-from broker_core.commands import ClientView, GroupFacts, GroupQueueView
+from broker_core.commands import ClientView, ExpiredMember, GroupFacts, GroupQueueView
 from broker_core.verdicts.progress import (
     GroupProgress,
     QueueProgress,
@@ -134,6 +134,23 @@ class Group:
         """How long ago a member joined or left."""
         changed = [one.changed_ms for one in self.facts if one.changed_ms is not None]
         return max(0, self.now_ms - max(changed)) if changed else None
+
+    @property
+    def expired(self) -> ExpiredMember | None:
+        """The member that was removed last because it sent no heartbeat; None if members joined since."""
+        found = [one.expired for one in self.facts if one.expired is not None]
+        return max(found, key=lambda one: one.at_ms, default=None)
+
+    def seen_alive_ms(self, client_id: str, still_ms: int) -> int:
+        """For how much of the last ``still_ms`` the member is known to have run: until it was seen last.
+
+        The time before the last change of the members does not count, because it may have been away.
+        """
+        seen = [queue.view.polled_ms_ago for queue in self.queues if queue.view.polled_by == client_id]
+        beat_ms = self.members[client_id].last_heartbeat_ms
+        seen.append(None if beat_ms is None else self.now_ms - beat_ms)
+        present_ms = still_ms if self.changed_ms_ago is None else min(still_ms, self.changed_ms_ago)
+        return present_ms - min((ms for ms in seen if ms is not None), default=present_ms)
 
     @property
     def is_failing(self) -> bool:

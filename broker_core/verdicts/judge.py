@@ -169,9 +169,9 @@ def _waiting(group: Group) -> str:
 def _catching_up(group: Group, evidence: dict[str, int | None]) -> Verdict:
     if not group.progress.moving:
         handed = sum(queue.uncommitted for queue in group.queues)
-        what = f"{plural(handed, 'message was', 'messages were')} handed to its clients" if handed else _waiting(group)
+        what = f"{plural(handed, 'message was', 'messages were')} handed to clients" if handed else _waiting(group)
         return CATALOGUE["consuming"].verdict(
-            f"{group.name} consumes: {what}, and nothing is committed yet.", evidence | {"handed": handed}
+            f"{what}, and {group.name} has committed none of them yet.", evidence | {"handed": handed}
         )
     growth = group.progress.growth
     if growth is not None and growth >= 0:

@@ -37,7 +37,7 @@ async def test_java_consumers_that_stand_still(glassmq: Address, everything: boo
             with running_client(command, home):
                 answer, found = await verdict(site, wanted, words)
                 if listener == "suspended":  # it consumed both messages before
-                    assert "it is suspended, or busy with its messages" in found["sentence"]
+                    assert "it is suspended, frozen, cut off, or busy with its messages" in found["sentence"]
                     await site.publish("")
                     answer, _ = await verdict(site, wanted, words, state="stalled")
                 assert answer["state"] == "stalled", answer

@@ -102,7 +102,12 @@ SYNC_FLUSH = {"flushDiskType": "SYNC_FLUSH"}
 TABLE: list[tuple[Situation, str, str, dict[str, Any]]] = [
     (heartbeat_late, "stalled", "10.0.0.1@1 has sent no heartbeat for 46 s; its process is frozen", {}),
     (pulled_by_another, "ok", "but 10.0.0.2@2 pulls from it: the members allocate queues differently.", {}),
-    (not_pulling, "stalled", "which has not asked for 21 s: it is suspended, or busy with its messages.", {}),
+    (
+        not_pulling,
+        "stalled",
+        "which has not asked for 21 s: it is suspended, frozen, cut off, or busy with its messages.",
+        {},
+    ),
     (falling_behind, "falling behind", "falls behind: 897 messages wait ... more than at an earlier commit.", {}),
     (engine_busy, "", "Broker broker-a is busy: commands waited up to 1 ... ms for their turn.", {}),
     (flush_behind, "", " bytes of stored messages wait for the disk of broker broker-a", SYNC_FLUSH),

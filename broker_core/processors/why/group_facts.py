@@ -15,6 +15,7 @@ from broker_core.commands import (
     ConsumerGroupDetail,
     DelayedMessages,
     Done,
+    ExpiredMember,
     GetGroupFacts,
     GroupFacts,
     MemberSubscription,
@@ -80,13 +81,14 @@ def facts_about(
     group = detail.group
     info, config = context.consumers.get(group), context.subscription_groups.get(group)
     changed_ns = info.changed_ns if info is not None else 0
+    expired = None if context.store.follows else context.consumers.last_expired(group)
     return GroupFacts(
         detail=detail,
         broker=broker,
         now_ms=now.wall_ms,
         consume_enable=config is None or config.consume_enable,
         unreadable_topics=_unreadable_topics(context, detail),
-        changed_ms=now.wall_ms - (now.mono_ns - changed_ns) // 1_000_000 if changed_ns else None,
+        changed_ms=_wall_ms(changed_ns, now) if changed_ns else None,
         refused=[
             RefusedPulls(
                 client_id=refusal.client_id,
@@ -107,7 +109,12 @@ def facts_about(
         returned=_returned(context, group, topics, now),
         delayed=delayed,
         unacknowledged=unacknowledged_pops(context, group, topics, now),
+        expired=expired and ExpiredMember(client_id=expired[0], at_ms=_wall_ms(expired[1], now)),
     )
+
+
+def _wall_ms(mono_ns: int, now: Now) -> int:
+    return now.wall_ms - (now.mono_ns - mono_ns) // 1_000_000
 
 
 def _delayed(context: Context, detail: ConsumerGroupDetail, now: Now) -> Steps[list[DelayedMessages]]:

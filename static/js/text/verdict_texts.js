@@ -43,8 +43,9 @@ export const VERDICTS = {
   no_member: (e, group) => t("No member of {0} is online, and no client pulls for it. {1}", group, withoutMembers(e)),
   heartbeat_late: (e, group, now) => t("{0} has sent no heartbeat since {1}{2}; its process is frozen or its network is cut. It has {3}.", e.client_id, at(e.last_heartbeat_ms),
     now === null ? "" : t(" ({0})", age(Math.max(0, now - Number(e.last_heartbeat_ms)))), queues(e.queues.length)),
-  listener_blocked: (e, group) => t("{0} stands still: {1} handed to {2}, nothing committed for {3}; its listener is probably blocked{4}.", group, messages(e.messages), e.client_id,
-    age(e.stands_still_ms), e.orderly ? t(" (orderly, {0} suspended)", names(e.suspended)) : ""),
+  listener_blocked: (e, group) => t("{0} stands still: {1} handed to {2}, nothing committed for {3}; {4}{5}.", group, messages(e.messages), e.client_id, age(e.stands_still_ms),
+    e.is_alive ? t("its listener is probably blocked") : t("its listener is blocked, or its process or its network stood still"),
+    e.orderly ? t(" (orderly, {0} suspended)", names(e.suspended)) : ""),
   not_acknowledged: (e, group) => (isKnown(e.messages) ? t("{0} stands still: {1} has {2}{3}.", group, e.client_id, still(e), afterwards(e))
     : t("{0} assigned to {1}, which does not ask for messages: its permits are used up, and it has not acknowledged {2}.", names(e.queues), e.client_id, messages(e.unacknowledged))),
   no_permits: (e) => t("{0} assigned to {1}, which does not ask for messages: it has given no permits.", names(e.queues), e.client_id),
@@ -66,7 +67,7 @@ export const VERDICTS = {
   rebalancing: (e) => t("The members changed {0} ago: {1} gets {2} and has not pulled yet.", age(e.changed_ms_ago), e.client_id, names(e.queues)),
   catching_up: (e, group) => (Number(e.growth ?? -1) < 0 ? t("{0} catches up: {1}{2}.", group, waiting(e), isKnown(e.growth) ? t(", {0} fewer than at an earlier commit", count(-Number(e.growth))) : "")
     : t("{0} keeps its distance: {1}, {2} more than at an earlier commit.", group, waiting(e), count(e.growth))),
-  consuming: (e, group) => t("{0} consumes: {1}, and nothing is committed yet.", group, Number(e.handed) ? t("{0} handed to its clients", messages(e.handed)) : waiting(e)),
+  consuming: (e, group) => t("{0}, and {1} has committed none of them yet.", Number(e.handed) ? t("{0} handed to clients", messages(e.handed)) : waiting(e), group),
   retries_pending: (e, group, now) => t("{0}{1} wait for another try{2}; {3} dead.", e.counted ? "" : t("at least "), messages(e.waiting), Number(e.waiting) ? next(e.next_due_ms, now) : "", count(e.dead_letters)),
   delayed_pending: (e, group, now) => t("{0}{1} of {2} delayed and not due yet{3}.", e.counted ? "" : t("at least "), messages(e.messages), e.topic, next(e.next_due_ms, now)),
   reset_pending: (e, group) => t("The answer to the next pull from {0} moves {1} to offset {2}.", e.queue, group, count(e.offset)),
@@ -87,7 +88,7 @@ function afterwards(e) {
 }
 
 function notAsking(e) {
-  if (isKnown(e.last_pull_ms_ago)) return t("which has not asked for {0}: it is suspended, or busy with its messages", age(e.last_pull_ms_ago));
+  if (isKnown(e.last_pull_ms_ago)) return t("which has not asked for {0}: it is suspended, frozen, cut off, or busy with its messages", age(e.last_pull_ms_ago));
   if (e.others?.length) return t("but the last pull came from {0}", names(e.others));
   return e.has_pulled ? t("which does not ask for messages") : t("which has not asked for messages yet");
 }
@@ -111,7 +112,8 @@ function whyNonePassed(e) {
 function withoutMembers(e) {
   const known = Number(e.waiting) ? `${waiting(e)}${t(". ")}` : Number(e.retrying) ? t("{0} wait for another try.", messages(e.retrying)) : "";
   const unknown = Number(e.unknown_queues) ? t("The lag of {0} is unknown.", queues(e.unknown_queues)) : "";
-  return `${known}${unknown}` || t("Nothing waits.");
+  const expired = e.expired ? t(" {0} was removed at {1}, because it sent no heartbeat for 2 min.", e.expired, at(e.expired_ms)) : "";
+  return `${`${known}${unknown}` || t("Nothing waits.")}${expired}`;
 }
 
 function unknownLag(e, group) {

@@ -6,6 +6,7 @@ from broker_core.commands import ConsumerData, SubscriptionData
 from broker_core.consumers import consumer_manager
 from broker_core.consumers.client_channel_info import ClientChannelInfo
 from broker_core.consumers.consumer_manager import ConsumerManager, Registration, SubscriptionUpdate, version_ns
+from broker_core.consumers.memberships import CHANNEL_EXPIRED_NS
 from broker_core.errors import UnavailableError
 
 
@@ -162,3 +163,15 @@ def test_differing_subscriptions_are_stored_of_some_members_and_topics(monkeypat
     register(manager, client("old-0", 0), 7, **dict.fromkeys(topics, "c"))
     register(manager, client("old-5", 5), 7, **dict.fromkeys(topics, "c"))
     assert sorted(info.differing) == ["old-1", "old-2", "old-3", "old-4"]
+
+
+def test_only_some_expired_members_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_manager, "MAX_EXPIRED", 2)
+    manager = ConsumerManager()
+    for number, group in enumerate(("g", "h", "i")):
+        manager.register(client("A", number + 1), ConsumerData(group=group, subscriptions=[]), 0, without_sub=False)
+    assert len(manager.take_expired(CHANNEL_EXPIRED_NS, 10)) == 3
+    found = [manager.last_expired(group) for group in ("g", "h", "i")]
+    assert found == [None, ("A", CHANNEL_EXPIRED_NS), ("A", CHANNEL_EXPIRED_NS)]
+    manager.register(client("A", 9), ConsumerData(group="h", subscriptions=[]), 1, without_sub=False)
+    assert manager.last_expired("h") is None

@@ -94,7 +94,10 @@ def test_a_member_that_stops_pulling_is_not_polling() -> None:
     assert why(bench) == "A pulled 10 s ago; it may be busy with the messages that it has"
     bench.tick(20_001)
     assert queues(bench, "state", "pull_offset") == [("not_polling", 3), ("not_polling", None)]
-    assert why(bench) == "A pulled 30 s ago and has not pulled since: it is suspended, or busy with its messages"
+    assert (
+        why(bench)
+        == "A pulled 30 s ago and has not pulled since: it is suspended, frozen, cut off, or busy with its messages"
+    )
 
 
 def test_a_queue_of_a_frozen_member_says_what_the_verdict_says() -> None:
@@ -102,11 +105,11 @@ def test_a_queue_of_a_frozen_member_says_what_the_verdict_says() -> None:
     join(bench, "A")
     member_pull(bench, "A", 0)
     bench.tick(45_000)
-    assert "suspended, or busy" in why(bench)
+    assert "suspended, frozen" in why(bench)
     bench.tick(1000)
     assert why(bench) == "A has sent no heartbeat for 46 s: its process is frozen or its network is cut"
     beats(bench, "A")
-    assert "suspended, or busy" in why(bench), "it sends heartbeats again"
+    assert "suspended, frozen" in why(bench), "it sends heartbeats again"
 
 
 def test_a_client_whose_connection_is_closed_is_not_about_to_pull() -> None:

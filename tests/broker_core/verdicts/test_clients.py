@@ -40,6 +40,27 @@ def test_a_blocked_listener() -> None:
     assert "-g g -i java-1 -s" in verdict.advice and "307" in verdict.advice
 
 
+@pytest.mark.parametrize(
+    ("member", "changed_ms", "polled_ms_ago", "is_alive"),
+    [
+        ({"beat_ms_ago": 4000}, 800_000, 34_000, True),
+        ({"beat_ms_ago": 33_000}, 800_000, 34_000, False),  # it may be frozen since then
+        ({"beat_ms_ago": 33_000}, 800_000, 3000, True),
+        ({"beat_ms_ago": 1000}, 20_000, 34_000, False),  # it was removed, and is back
+        ({"last_heartbeat_ms": None}, 800_000, None, False),
+    ],
+)
+def test_only_a_listener_of_a_client_that_runs_is_probably_blocked(
+    member: dict[str, int | None], changed_ms: int, polled_ms_ago: int | None, is_alive: bool
+) -> None:
+    held = queue(**(HANDED | {"handed_ms_ago": 35_000, "polled_ms_ago": polled_ms_ago}))
+    one = facts(held, members=[client(**member)], changed_ms=NOW_MS - changed_ms)  # type: ignore[arg-type]
+    verdict = found(verdicts(one), "listener_blocked")
+    assert verdict.evidence["is_alive"] is is_alive
+    expected = "probably blocked." if is_alive else "blocked, or its process or its network stood still."
+    assert verdict.sentence.endswith(f"nothing committed for 35 s; its listener is {expected}")
+
+
 def test_a_client_id_is_one_word_of_the_command_that_an_operator_copies() -> None:
     strange = "10.0.0.1@1; reboot #'"
     held = queue(**HANDED, assigned_to=strange, polled_by=strange)
@@ -124,7 +145,8 @@ def test_a_suspended_consumer() -> None:
     state, name, sentence = first(facts(queue(**QUIET)))
     assert (state, name) == ("stalled", "not_pulling")
     assert sentence == (
-        "orders@0 is assigned to java-1, which has not asked for 45 s: it is suspended, or busy with its messages."
+        "orders@0 is assigned to java-1, which has not asked for 45 s: it is suspended, frozen, cut off, "
+        "or busy with its messages."
     )
     idle = verdicts(facts(queue(**(QUIET | {"offset": 100}))))
     assert (idle.state, idle.verdicts[0].severity) == ("ok", "warning"), "nothing waits, but it would"
@@ -204,6 +226,19 @@ def test_no_member() -> None:
     done = verdicts(facts(queue(**alone), members=[]))
     assert (done.state, done.verdicts[0].severity) == ("stopped", "info")
     assert done.verdicts[0].sentence.endswith("no client pulls for it. Nothing waits.")
+
+
+def test_no_member_names_the_last_one_if_it_expired() -> None:
+    alone = queue(assigned_to=None, state="unassigned", offset=60)
+    last, earlier = (
+        c.ExpiredMember(client_id=name, at_ms=NOW_MS - ms) for name, ms in (("java-1", 9000), ("zz", 90_000))
+    )
+    verdict = verdicts(facts(alone, members=[], expired=earlier), facts(alone, members=[], expired=last)).verdicts[0]
+    assert verdict.sentence == (
+        "No member of g is online, and no client pulls for it; 80 messages wait. java-1 was removed at "
+        "2025-11-23T17:04:01Z, because it sent no heartbeat for 2 min."
+    )
+    assert "process is stopped" in verdict.advice and verdict.evidence["expired_ms"] == NOW_MS - 9000
 
 
 def test_a_group_that_was_seen_and_never_committed_is_unknown() -> None:

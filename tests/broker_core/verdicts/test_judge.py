@@ -85,7 +85,7 @@ def test_messages_handed_out_a_moment_ago_are_no_progress_yet() -> None:
     assert first(facts(just)) == (
         "catching up",
         "consuming",
-        "g consumes: 3 messages were handed to its clients, and nothing is committed yet.",
+        "3 messages were handed to clients, and g has committed none of them yet.",
     )
 
 

@@ -27,5 +27,5 @@ export const QUEUES = [
   noop("{0} pulled {1} s ago; its permits are used up, so it does not pull now"),
   noop("{0} pulled a moment ago and will pull again"),
   noop("{0} pulled {1} s ago; it may be busy with the messages that it has"),
-  noop("{0} pulled {1} s ago and has not pulled since: it is suspended, or busy with its messages"),
+  noop("{0} pulled {1} s ago and has not pulled since: it is suspended, frozen, cut off, or busy with its messages"),
 ];

@@ -220,6 +220,30 @@ def test_a_consumer_that_commits_and_has_enough_messages_need_not_ask() -> None:
     assert (answer.state, ids(answer)) == ("stalled", ["not_pulling"]), "it has no more messages, and does not ask"
 
 
+def test_a_client_that_is_stopped_and_continues() -> None:
+    """As by SIGSTOP and SIGCONT. No sentence says more than the broker knows."""
+    bench = orders(3)
+    join(bench, "A")
+    pull(bench, "A", 0, max_msg_nums=2)
+    commit(bench, 1)
+    bench.tick(31_000)
+    said = why(bench).verdicts[0]
+    assert said.id == "listener_blocked" and "blocked, or its process or its network stood still" in said.sentence
+    bench.tick(20_000)
+    assert ids(why(bench))[0] == "heartbeat_late"
+    for _ in range(8):
+        bench.tick(10_000)
+    said = why(bench).verdicts[0]
+    assert (said.id, said.evidence["expired"]) == ("no_member", "A")
+    assert "A was removed at 2023-11-14T22:15:21Z, because it sent no heartbeat for 2 min." in said.sentence
+    beats(bench, "A")
+    bench.tick(15_000)
+    said = why(bench).verdicts[0]
+    assert said.id == "listener_blocked" and "stood still" in said.sentence, "it is back since 15 s"
+    bench.call(c.CloseConnection(), "A")
+    assert why(bench).verdicts[0].evidence["expired"] is None, "it left, and did not expire"
+
+
 def web_member(bench: Bench) -> None:
     connect(bench, "A", "websocket")
     beats(bench, "A", **WEB)

@@ -228,11 +228,19 @@ def retries(total: Total, tables: Tables) -> list[str]:
         (f"{back}; most came from {most['group']}, of {most['topic']}." if most and most["retries"] else f"{back}.")
         if total["retries"] or total["dead_letters"]
         else "No message came back, and none died.",
-        f"{many(total['delayed_delivered'], 'delayed message')} came, half within {ms(total['late_p50_ms'])} of the "
-        f"due time, 99 % within {ms(total['late_p99_ms'])}."
-        if total["late_p99_ms"] is not None
-        else "",
+        _late(total, tables["delayed_by_level"]) if total["late_p99_ms"] is not None else "",
     ]
+
+
+def _late(total: Total, levels: pa.Table) -> str:
+    """How late delayed messages were. 99 % of fewer than 100 messages are all of them."""
+    came, half = f"{many(total['delayed_delivered'], 'delayed message')} came", ms(total["late_p50_ms"])
+    if total["delayed_delivered"] >= 100:
+        return f"{came}, half within {half} of the due time, 99 % within {ms(total['late_p99_ms'])}."
+    latest = ms(pc.max(levels["max_ms"]).as_py())
+    if total["delayed_delivered"] < 2:
+        return f"{came}, within {latest} of the due time."
+    return f"{came}, half within {half} of the due time, all within {latest}."
 
 
 def slow_consumers(total: Total, tables: Tables) -> list[str]:

@@ -205,6 +205,21 @@ def test_sentences_of_consumer_lag() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "sentence"),
+    [
+        (1, "1 delayed message came, within 31 ms of the due time."),
+        (99, "99 delayed messages came, half within 5 ms of the due time, all within 31 ms."),
+        (100, "100 delayed messages came, half within 5 ms of the due time, 99 % within 30 ms."),
+    ],
+)
+def test_percentiles_are_said_of_enough_delayed_messages(count: int, sentence: str) -> None:
+    total = {"retries": 0, "dead_letters": 0, "delayed_delivered": count, "late_p50_ms": 5, "late_p99_ms": 30}
+    levels = table({"level": 2, "max_ms": 31}, {"level": 3, "max_ms": None}, {"level": 4, "max_ms": 7})
+    tables = {"by_topic": table({"topic": "orders"}), "by_group": table({"retries": 0}), "delayed_by_level": levels}
+    assert words("retries", total, tables) == ["No message came back, and none died.", sentence]
+
+
 def test_sentences_of_slow_consumers() -> None:
     fast = {"topic": "t", "client_id": "x", "away_p50_ms": 1, "committed_p50_ms": None, "is_slow": False}
     slow = fast | {"client_id": "y", "committed_p50_ms": 700, "is_slow": True}
@@ -257,6 +272,7 @@ def tables_with(count: int) -> dict[str, pa.Table]:
         "by_cause": table(by_cause).slice(0, count),
         "by_group": table(*[by_cause] * rows),
         "by_queue": table(row | {"queue_id": 0}),
+        "delayed_by_level": table({"max_ms": 5}),
     }
 
 

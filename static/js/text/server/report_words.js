@@ -42,6 +42,8 @@ export const REPORT_WORDS = [
   noop("{0} came back, {1} died; most came from {2}, of {3}."),
   noop("No message came back, and none died."),
   noop("{0} came, half within {1} of the due time, 99 % within {2}."),
+  noop("{0} came, half within {1} of the due time, all within {2}."),
+  noop("{0} came, within {1} of the due time."),
   noop("No client is much slower than its group."),
   noop("Slower than the group: {0}."),
   noop("{0} ({1}) on {2}."),

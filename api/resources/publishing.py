@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY, MAX_MESSAGES_PER_PUBLISH
 from api.http.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
-from api.http.problems import Problem, invalid, move_pointer
+from api.http.problems import Problem, escaped, invalid, move_pointer
 from api.http.request import decode_json
 from api.http.schemas import Body, Model, PublishedMessage, PublishMessage
 from bridge.port import BrokerError, ResponseCode, commands, encode_properties
@@ -136,7 +136,7 @@ def _from_base64(text: str, at: str) -> bytes:
 def _properties(message: PublishMessage, at: str) -> dict[str, str]:
     properties: dict[str, str] = {}
     for name, value in message.properties.items():
-        where = f"{at}/properties/{name.replace('~', '~0').replace('/', '~1')}"
+        where = f"{at}/properties/{escaped(name)}"
         _check_property(name, value, where)
         properties[name] = value
     _add_time(message, properties, at)

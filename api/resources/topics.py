@@ -1,12 +1,13 @@
 """Topics and their queues."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from api.http import brokers
 from api.http.names import OptionalGroupName, OptionalTopicName, TopicName
-from api.http.problems import Problem
+from api.http.problems import Problem, escaped
 from api.http.request import Answer, Params, Request, ask
 from api.http.routes import Route
 from api.http.schemas import (
@@ -20,7 +21,7 @@ from api.http.schemas import (
     QueuesLimit,
     Unavailable,
 )
-from bridge.port import commands
+from bridge.port import BrokerError, ResponseCode, commands
 
 ShortText = Annotated[str, Meta(max_length=255)]
 
@@ -37,7 +38,13 @@ class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
     read_queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
     write_queues: Annotated[int, Meta(ge=1, le=1024)] | None = None
     perm: Annotated[int, Meta(ge=0, le=7)] | None = None
-    attributes: Annotated[dict[ShortText, ShortText], Meta(max_length=16)] | None = None
+    attributes: (
+        Annotated[
+            dict[ShortText, ShortText],
+            Meta(max_length=16, description="Changes by `+name` (with the value) or `-name` (with an empty text)."),
+        ]
+        | None
+    ) = None
 
 
 class Topics(Model, frozen=True, kw_only=True, gc=False):
@@ -136,19 +143,34 @@ async def put_topic(request: Request[TopicParams]) -> Answer:
         raise Problem(
             400, "queues sets read_queues and write_queues; send either queues or the other two", pointer="/queues"
         )
-    _, reply = await brokers.ask_first(
-        request.params.broker,
-        commands.UpdateAndCreateTopic(
-            topic=request.params.topic,
-            read_queues=body.queues if body.read_queues is None else body.read_queues,
-            write_queues=body.queues if body.write_queues is None else body.write_queues,
-            perm=body.perm,
-            attributes=body.attributes,
-        ),
-        commands.Topics,
+    _check_signs(body.attributes or {})
+    command = commands.UpdateAndCreateTopic(
+        topic=request.params.topic,
+        read_queues=body.queues if body.read_queues is None else body.read_queues,
+        write_queues=body.queues if body.write_queues is None else body.write_queues,
+        perm=body.perm,
+        attributes=body.attributes,
     )
+    try:
+        _, reply = await brokers.ask_first(request.params.broker, command, commands.Topics)
+    except BrokerError as error:
+        if error.pointer.startswith("/attributes"):
+            error.code = ResponseCode.INVALID_PARAMETER  # RocketMQ's SYSTEM_ERROR does not say whose fault it is
+        raise
     brokers.forget_topics()
     return Answer(body=reply.topics[0])
+
+
+def _check_signs(attributes: Mapping[str, str]) -> None:
+    """Problem 400 for the name of an attribute without ``+`` or ``-``."""
+    for name in attributes:
+        if name[:1] not in ("+", "-"):
+            raise Problem(
+                400,
+                f"{name!r} begins neither with + nor with -: write {'+' + name!r} to set the attribute, "
+                f"{'-' + name!r} to remove it",
+                pointer=f"/attributes/{escaped(name)}",
+            )
 
 
 async def delete_topic(request: Request[TopicParams]) -> Answer:

@@ -71,9 +71,29 @@ async def test_attributes_are_changed_as_mqadmin_changes_them(client: httpx.Asyn
     assert port.commands[0] == commands.UpdateAndCreateTopic(topic="T", attributes=changes)
 
 
+async def test_an_attribute_without_a_sign_is_named_with_the_signs(client: httpx.AsyncClient, port: FakePort) -> None:
+    answer = await client.put("/api/v1/topics/T", json={"attributes": {"queue.type": "BatchCQ"}})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (400, "INVALID_PARAMETER")
+    assert problem["errors"][0]["pointer"] == "/attributes/queue.type"
+    assert "'+queue.type' to set the attribute, '-queue.type' to remove it" in problem["detail"]
+    assert port.commands == []
+
+
+async def test_an_attribute_that_the_broker_refuses_is_the_clients_fault(
+    client: httpx.AsyncClient, port: FakePort
+) -> None:
+    refusal = RequestError("unsupported key: a", code=ResponseCode.SYSTEM_ERROR, pointer="/attributes")
+    port.replies[commands.UpdateAndCreateTopic] = refusal
+    answer = await client.put("/api/v1/topics/T", json={"attributes": {"+a": "b"}})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PARAMETER")
+    assert answer.json()["detail"] == "unsupported key: a"
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        {"attributes": {"": "b"}},
         {"attributes": {"+a": 1}},
         {"attributes": {"+a": "x" * 256}},
         {"queues": 0},

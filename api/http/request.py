@@ -1,5 +1,6 @@
 """What handlers receive and return, and how a request is read."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -206,6 +207,27 @@ def require_json(headers: dict[bytes, bytes]) -> None:
         )
 
 
+_LONE_SURROGATE = re.compile(
+    rb"(?:[^\\]++|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89a-fA-F])|\\[^u])*+"
+    rb"(\\u[dD][89a-fA-F][0-9a-fA-F]{2})",
+    re.DOTALL,
+)
+
+
+def lone_surrogate(data: bytes | msgspec.Raw) -> str:
+    """The first escape in JSON that is half of a character (`\\ud83d`), as it is written; empty if there is none."""
+    found = _LONE_SURROGATE.match(data)
+    return found[1].decode("ascii") if found is not None else ""
+
+
+def unreadable(data: bytes | msgspec.Raw, error: Exception) -> str:
+    """Why msgspec cannot read ``data``: the end of a sentence. Lone surrogates get a misleading error from it."""
+    escape = lone_surrogate(data)
+    if escape:
+        return f"has a text with {escape}, which is half of a surrogate pair, so it is no character that UTF-8 has"
+    return f"is not JSON: {error}"
+
+
 def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
     """The body as a struct of type ``shape``. Problem 400 if it is not JSON, not UTF-8 or does not match."""
     if not data:
@@ -215,6 +237,6 @@ def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
     except msgspec.ValidationError as error:
         raise invalid(error, "body") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Problem(400, f"the body is not JSON: {error}", pointer="") from error
+        raise Problem(400, f"the body {unreadable(data, error)}", pointer="") from error
     except RecursionError as error:
         raise Problem(400, "the body is nested too deeply", pointer="") from error

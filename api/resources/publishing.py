@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from api.http.limits import MAX_IDEMPOTENCY_KEY, MAX_MESSAGE_BODY, MAX_MESSAGES_PER_PUBLISH
 from api.http.names import DELAY, RESERVED_PROPERTIES, TIMER_PROPERTIES
 from api.http.problems import Problem, escaped, invalid, move_pointer
-from api.http.request import decode_json
+from api.http.request import decode_json, unreadable
 from api.http.schemas import Body, Model, PublishedMessage, PublishMessage
 from bridge.port import BrokerError, ResponseCode, commands, encode_properties
 
@@ -114,8 +114,10 @@ def _body(message: PublishMessage, at: str) -> bytes:
             "use body_encoding json to send any JSON value",
             pointer=at,
         ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise Problem(400, "the body is not UTF-8", pointer=at) from error
+    except msgspec.DecodeError as error:
+        raise Problem(400, f"the body {unreadable(message.body, error)}", pointer=at) from error
     if len(body) > MAX_MESSAGE_BODY:
         raise Problem(
             413,

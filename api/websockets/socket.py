@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import weakref
 from collections.abc import Coroutine
@@ -26,6 +27,7 @@ from api.http.asgi import (
 from api.http.limits import FRAME_OVERHEAD, IDLE_SECONDS, MAX_BAD_FRAMES, MAX_FRAME
 from api.http.outbox import Outbox
 from api.http.problems import Problem, invalid, problem_of
+from api.http.request import lone_surrogate, unreadable
 from api.http.schemas import with_int64_as_text
 from api.http.session_watch import watch_session
 from api.websockets.frames import Bye, FrameId, ProblemFrame, SentFrame
@@ -242,8 +244,10 @@ class Socket:
             self.put_problem(problem, _id_of(data))
             return
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._count_bad_frame()
-            self.put_problem(Problem(400, f"the frame is not JSON: {error}", pointer=""))
+            frame_id = _id_of(data)
+            if frame_id is msgspec.UNSET or not lone_surrogate(data):  # JavaScript's JSON.stringify writes those
+                self._count_bad_frame()
+            self.put_problem(Problem(400, f"the frame {unreadable(data, error)}", pointer=""), frame_id)
             return
         try:
             await self.handle(request, len(data))
@@ -260,9 +264,12 @@ class Socket:
 
 
 def _id_of(data: bytes) -> Any:
+    """The id of a frame, also of one with a lone surrogate, which msgspec does not read; UNSET if it has none."""
     try:
+        if lone_surrogate(data):
+            return msgspec.convert(json.loads(data), _Id).id
         return msgspec.json.decode(data, type=_Id).id
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return msgspec.UNSET
 
 

@@ -90,6 +90,29 @@ def test_errors_point_at_the_wrong_field(message: dict[str, Any], pointer: str) 
     assert (in_a_list.status, in_a_list.errors[0].pointer) == (400, f"/messages/1{pointer}")
 
 
+@pytest.mark.parametrize(
+    ("text", "escape"),
+    [
+        (r"\ud800", r"\ud800"),
+        (r"\uDc00 and more", r"\uDc00"),
+        (r"\\ \ud83d\ude00 \u00e9 \ud83dx", r"\ud83d"),
+        (r"\ud83d\ud83d\ude00", r"\ud83d"),
+    ],
+)
+def test_a_lone_surrogate_is_named(text: str, escape: str) -> None:
+    for body in (f'{{"body": "{text}"}}', f'{{"body": "x", "tag": "{text}"}}'):
+        with pytest.raises(Problem) as caught:
+            read_publish(body.encode())
+        assert f"has a text with {escape}, which is half of a surrogate pair" in caught.value.detail
+
+
+def test_other_escapes_are_no_surrogates() -> None:
+    assert read_publish(rb'{"body": "\\ud800 \ud83d\ude00"}')[0][0].body == "\\ud800 \U0001f600".encode()
+    for body in (rb'{"body": "\\ud800', rb'{"body": "\ud83d\ude00', b'{"body": "\\'):
+        with pytest.raises(Problem, match="the body is not JSON"):
+            read_publish(body)
+
+
 @pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"])
 def test_an_exact_time_has_fields_of_its_own(name: str) -> None:
     assert "`deliver_at_ms` or `delay_ms`" in refused(body="x", properties={name: "1"}).detail

@@ -92,6 +92,20 @@ async def test_a_wrong_field_is_refused_by_id_and_never_closes_the_socket(port: 
     await socket.disconnect()
 
 
+async def test_a_lone_surrogate_is_named_and_refused_by_id(port: FakePort) -> None:
+    socket = await opened()
+    for number in range(10):
+        await socket.send_to(text_data=rf'{{"type": "publish", "id": {number}, "topic": "T", "body": "\ud83d"}}')
+        frame = await socket.receive_json_from()
+        assert (frame["id"], frame["status"]) == (number, 400)
+        assert r"\ud83d, which is half of a surrogate pair" in frame["detail"]
+    for _ in range(5):
+        await socket.send_to(text_data=r'{"type": "\ud83d')
+        assert "id" not in await socket.receive_json_from()
+    await socket.send_to(text_data=r'{"type": "\ud83d')
+    assert await close_code(socket) == 4400
+
+
 async def test_a_frame_that_is_too_large(port: FakePort) -> None:
     socket = await opened()
     await socket.send_to(text_data=json.dumps({"type": "ping", "id": "x" * MAX_FRAME}))

@@ -315,7 +315,7 @@ class ConsumerSocket(Socket):
             messages=_messages(publish),
             born_host=self._remote,
             born_port=self._remote_port,
-            idempotency_key=publish.idempotency_key,
+            idempotency_key=publish.idempotency_key or "",
         )
         self._publishes += 1
         self._published_bytes += size

@@ -19,7 +19,7 @@ from api.http.threads import in_thread
 from api.resources.publishing import (
     Published,
     PublishMessages,
-    check_idempotency_key,
+    idempotency_key,
     point_at_fields,
     published,
     read_publish,
@@ -169,7 +169,7 @@ async def render_one(message: Message) -> MessageView:
 async def publish(request: Request[PublishParams]) -> Answer:
     """Answered with 201 after the broker stored the messages as durably as its flushDiskType promises."""
     host, client_port = request.client
-    key = check_idempotency_key(request.header(b"idempotency-key"))
+    key = idempotency_key(request.headers)
     messages, is_single = read_publish(request.body)
     command = commands.SendMessage(
         topic=request.params.topic,
@@ -288,7 +288,7 @@ async def get_timeline(request: Request[MessageParams]) -> Answer:
 
 IDEMPOTENCY_KEY = Header(
     "Idempotency-Key",
-    "At most 128 printable ASCII characters; a repeat within idempotencyWindowMills gets the first answer.",
+    "1 to 128 printable ASCII characters; a repeat within idempotencyWindowMills gets the first answer.",
 )
 
 ROUTES = (

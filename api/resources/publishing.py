@@ -75,9 +75,13 @@ def point_at_fields(error: BrokerError, *, is_single: bool) -> None:
             error.remark = f"the broker refuses `{field}`: {error.remark}"
 
 
-def check_idempotency_key(key: str) -> str:
-    """At most 128 printable ASCII characters, or none."""
-    if len(key) > MAX_IDEMPOTENCY_KEY or not key.isascii() or (key and not key.isprintable()):
+def idempotency_key(headers: dict[bytes, bytes]) -> str:
+    """The Idempotency-Key, 1 to 128 printable ASCII characters; empty without such a header. Problem 400 for others."""
+    sent = headers.get(b"idempotency-key")
+    if sent is None:
+        return ""
+    key = sent.decode("latin-1")
+    if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY or not key.isascii() or not key.isprintable():
         raise Problem(
             400,
             f"an Idempotency-Key has 1 to {MAX_IDEMPOTENCY_KEY} printable ASCII characters",

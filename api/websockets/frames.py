@@ -147,7 +147,9 @@ class Publish(PublishMessage, ClientFrame, frozen=True, kw_only=True):
     topic: TopicName
     messages: Annotated[list[PublishMessage], Meta(max_length=MAX_MESSAGES_PER_PUBLISH)] = []
     body: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    idempotency_key: Annotated[str, Meta(max_length=MAX_IDEMPOTENCY_KEY, pattern=r"^[ -~]*$(?!\n)")] = ""
+    idempotency_key: (
+        Annotated[str, Meta(min_length=1, max_length=MAX_IDEMPOTENCY_KEY, pattern=r"^[ -~]*$(?!\n)")] | UnsetType
+    ) = UNSET
 
 
 class Ping(ClientFrame, frozen=True, kw_only=True):

@@ -261,6 +261,13 @@ async def test_a_commit_needs_a_list_or_one_offset(socket: Client, fields: dict[
     assert (frame["id"], frame["status"]) == (1, 400)
 
 
+async def test_an_idempotency_key_is_not_empty(socket: Client, port: FakePort) -> None:
+    await socket.send(type="publish", id="p", topic="T", body="x", idempotency_key="")
+    frame = await socket.receive()
+    assert (frame["id"], frame["status"], frame["errors"][0]["pointer"]) == ("p", 400, "/idempotency_key")
+    assert not any(isinstance(command, commands.SendMessage) for command in port.commands)
+
+
 async def test_publish_one_and_several(socket: Client, port: FakePort) -> None:
     await socket.send(type="publish", id="p", topic="T", body="x", tag="A", idempotency_key="k")
     frame = await socket.receive()

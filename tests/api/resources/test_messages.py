@@ -177,8 +177,9 @@ async def test_a_body_that_says_it_is_too_large_is_not_waited_for(port: FakePort
 
 
 async def test_a_bad_idempotency_key(client: httpx.AsyncClient) -> None:
-    answer = await client.post(PATH, json={"body": "x"}, headers={"Idempotency-Key": "k" * 129})
-    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/Idempotency-Key")
+    for key in ("k" * 129, ""):
+        answer = await client.post(PATH, json={"body": "x"}, headers={"Idempotency-Key": key})
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/Idempotency-Key")
 
 
 @pytest.mark.parametrize(

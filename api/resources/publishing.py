@@ -147,7 +147,7 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
         properties[name] = value
     _add_time(message, properties, at)
     if message.tag:
-        properties["TAGS"] = _clean(message.tag, f"{at}/tag")
+        properties["TAGS"] = _tag(message.tag, f"{at}/tag")
     if message.keys:
         for index, key in enumerate(message.keys):
             if not key or " " in key:
@@ -157,6 +157,18 @@ def _properties(message: PublishMessage, at: str) -> dict[str, str]:
             _clean(key, f"{at}/keys/{index}")
         properties["KEYS"] = " ".join(message.keys)
     return properties
+
+
+def _tag(tag: str, where: str) -> str:
+    """``tag``. Problem 400 if no filter could select it: ``||`` joins the tags of a filter, and blanks are dropped."""
+    if "||" in tag or tag == "*" or tag != tag.strip():
+        raise Problem(
+            400,
+            f"{tag[:100]!r} is not one tag: a tag has no || and no blanks around it, and is not *, because filters "
+            "could not select it",
+            pointer=where,
+        )
+    return _clean(tag, where)
 
 
 def _add_time(message: PublishMessage, properties: dict[str, str], at: str) -> None:

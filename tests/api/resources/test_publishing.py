@@ -33,6 +33,11 @@ def test_a_message_with_every_field_is_read() -> None:
     assert message_properties.decode(message.properties) == {"TAGS": "A", "KEYS": "k1 k2", "color": "red"}
 
 
+@pytest.mark.parametrize("tag", ["A|B", "two words", "a*", "標籤"])
+def test_a_tag_that_a_filter_can_select_is_read(tag: str) -> None:
+    assert message_properties.decode(read(body="x", tag=tag)[0].properties) == {"TAGS": tag}
+
+
 def test_several_messages_keep_their_order_and_the_broker_chooses_the_queue() -> None:
     assert [(message.body, message.queue_id) for message in read({"body": "a"}, {"body": "b"})] == [
         (b"a", -1),
@@ -70,6 +75,10 @@ def test_json_is_stored_as_it_was_written() -> None:
         ({"body": "x", "queue_id": "1"}, "/queue_id"),
         ({"body": "x", "tga": "A"}, "/tga"),
         ({"body": "x", "tag": "a\x02b"}, "/tag"),
+        ({"body": "x", "tag": "A||B"}, "/tag"),
+        ({"body": "x", "tag": "*"}, "/tag"),
+        ({"body": "x", "tag": " "}, "/tag"),
+        ({"body": "x", "tag": "A "}, "/tag"),
         ({"body": "x", "keys": "k"}, "/keys"),
         ({"body": "x", "keys": ["a b"]}, "/keys/0"),
         ({"body": "x", "keys": ["a", ""]}, "/keys/1"),

@@ -21,6 +21,7 @@ _LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 
 DELAY_PROPERTY, DELIVER_PROPERTY = "TIMER_DELAY_MS", "TIMER_DELIVER_MS"
 """The properties into which `delay_ms` and `deliver_at_ms` are translated."""
+_TOO_FAR = re.compile(r"^timer message illegal, .* max delay ([0-9]+)ms;")
 _FIELDS = {f"/properties/{DELAY_PROPERTY}": "delay_ms", f"/properties/{DELIVER_PROPERTY}": "deliver_at_ms"}
 
 
@@ -72,7 +73,16 @@ def point_at_fields(error: BrokerError, *, is_single: bool) -> None:
     for place, field in _FIELDS.items():
         if error.pointer.endswith(place):
             error.pointer = f"{error.pointer.removesuffix(place)}/{field}"
-            error.remark = f"the broker refuses `{field}`: {error.remark}"
+            error.remark = _time_refused(field, error.remark)
+
+
+def _time_refused(field: str, remark: str) -> str:
+    """The broker's remark about a time in the API's words. Those about a time too far away are RocketMQ's."""
+    too_far = _TOO_FAR.search(remark)
+    if too_far is None:
+        return f"the broker refuses `{field}`: {remark}"
+    seconds = int(too_far[1]) // 1000
+    return f"`{field}` is too far away: the broker delivers at most {seconds} s later (timerMaxDelaySec)"
 
 
 def idempotency_key(headers: dict[bytes, bytes]) -> str:

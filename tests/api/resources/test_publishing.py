@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from api.http.problems import Problem
 from api.http.request import decode_json
-from api.resources.publishing import idempotency_key, published, read_publish
-from bridge.port import ResponseCode, commands
+from api.resources.publishing import idempotency_key, point_at_fields, published, read_publish
+from bridge.port import RequestError, ResponseCode, commands
 from broker_core.formats import message_properties
+from tests.fakes.engine import Bench
 from tests.fakes.fake_port import sent
+from tests.fakes.timers import timed
 
 
 def read(*messages: Any, **single: Any) -> list[commands.OutgoingMessage]:
@@ -151,6 +153,29 @@ def test_an_exact_time_is_passed_on(fields: dict[str, int], properties: dict[str
 )
 def test_two_times_or_none_at_all_are_refused(fields: dict[str, Any]) -> None:
     assert refused(body="x", **fields).status == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [("TIMER_DELAY_MS", 259_200_001, "delay_ms"), ("TIMER_DELIVER_MS", 1 << 52, "deliver_at_ms")],
+)
+def test_a_time_that_is_too_far_away_is_refused_in_words_of_the_api(name: str, value: int, field: str) -> None:
+    refusal = Bench().call(timed(**{name: value}))
+    assert isinstance(refusal, commands.Failed)
+    error = RequestError(refusal.remark, code=ResponseCode(refusal.code), pointer=refusal.pointer)
+    point_at_fields(error, is_single=True)
+    assert error.pointer == f"/{field}"
+    expected = f"`{field}` is too far away: the broker delivers at most 259200 s later (timerMaxDelaySec)"
+    assert error.remark == expected
+
+
+def test_another_refusal_of_a_time_names_its_field() -> None:
+    refusal = Bench(timer_wheel_enable=False).call(timed(TIMER_DELAY_MS=1))
+    assert isinstance(refusal, commands.Failed)
+    error = RequestError(refusal.remark, code=ResponseCode(refusal.code), pointer=refusal.pointer)
+    point_at_fields(error, is_single=False)
+    assert error.pointer == "/messages/0/delay_ms"
+    assert error.remark.startswith("the broker refuses `delay_ms`: accurate timer message is not enabled")
 
 
 @pytest.mark.parametrize("level", ["1", "18", "99"])

@@ -176,7 +176,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "offset_deleted",
         ("warning",),
-        "the committed offset is below the queue's min offset: messages were deleted before they were consumed",
+        "the committed offset is below the queue's min offset: messages were deleted before they were consumed; this "
+        "ends when the group commits an offset behind them",
         "Raise fileReservedTime, or consume faster. The group continues with the oldest message that is left.",
     ),
     Situation(

@@ -45,7 +45,8 @@ def queue_progress(queue: GroupQueueView, patience_ms: int = PATIENCE_MS) -> Que
         return _DONE
     growth = None
     if queue.lag_before is not None and queue.lag_before_ms_ago is not None and queue.lag_before_ms_ago >= TREND_MS:
-        growth = waiting - queue.lag_before
+        lag = waiting if queue.offset is None else queue.max_offset - queue.offset  # as it was noted at commits
+        growth = lag - queue.lag_before
     return QueueProgress(waiting, queue.lag_ms, _move(queue, patience_ms), growth, queue.is_growing)
 
 
@@ -61,15 +62,16 @@ def _move(queue: GroupQueueView, patience_ms: int) -> Move:
 def waiting_messages(queue: GroupQueueView) -> int | None:
     """The messages between the group's position and the queue's end; None if its position is unknown.
 
-    A group that has not committed an offset is where it pulls, unless messages were handed to it.
+    Messages that were deleted before the group consumed them do not wait, although RocketMQ counts them in the lag. A
+    group that has not committed an offset is where it pulls, unless messages were handed to it.
     """
     if queue.max_offset <= queue.min_offset:
         return 0
     if queue.offset is not None:
-        return max(0, queue.max_offset - queue.offset)
+        return max(0, queue.max_offset - max(queue.offset, queue.min_offset))
     if queue.pull_offset is None or queue.handed or queue.state not in ("held", "polling"):
         return None
-    return max(0, queue.max_offset - queue.pull_offset)
+    return max(0, queue.max_offset - max(queue.pull_offset, queue.min_offset))
 
 
 def uncommitted_messages(queue: GroupQueueView) -> int:

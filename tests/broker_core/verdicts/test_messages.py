@@ -119,6 +119,8 @@ def test_a_topic_that_nobody_subscribes_to() -> None:
 
 
 def test_offsets_outside_the_queue() -> None:
+    left = queue(offset=10, min_offset=40, lag=90, assigned_to=None, state="unassigned")
+    assert verdicts(facts(left, members=[])).verdicts[0].sentence.endswith("; 60 messages wait.")
     deleted = verdicts(facts(queue(offset=10, min_offset=40, lag=90)))
     assert found(deleted, "offset_deleted").sentence == (
         "30 messages of orders@0 were deleted before g consumed them: its offset is 10, and the queue begins at 40."

@@ -27,6 +27,9 @@ from tests.fakes.facts import queue
         ({"offset": 60, "handed": 40, "handed_ms_ago": 2000}, 40, "young"),
         ({"offset": None}, 0, "done"),
         ({"offset": None, "pull_offset": 90, "lag_ms": 2000}, 10, "young"),
+        ({"offset": 10, "min_offset": 70}, 30, "stuck"),  # the others were deleted
+        ({"offset": 10, "min_offset": 100}, 0, "done"),
+        ({"offset": None, "pull_offset": 10, "min_offset": 70, "lag_ms": 1}, 30, "young"),
         ({"offset": None, "handed": 1, "handed_ms_ago": 1}, None, "unknown"),
         ({"offset": None, "state": "not_polling"}, None, "unknown"),
         ({"offset": None, "pull_offset": None}, None, "unknown"),
@@ -41,6 +44,8 @@ def test_a_lag_is_compared_with_an_earlier_one() -> None:
     assert queue_progress(queue(offset=60, lag_before=10, lag_before_ms_ago=5000)).growth == 30
     assert queue_progress(queue(offset=60, lag_before=10, lag_before_ms_ago=4999)).growth is None
     assert queue_progress(queue(offset=60)).growth is None
+    deleted = queue_progress(queue(offset=10, min_offset=70, lag_before=50, lag_before_ms_ago=6000))
+    assert (deleted.waiting, deleted.growth) == (30, 40), "commits note RocketMQ's lag, so it is compared"
 
 
 def test_the_sums_of_a_group() -> None:

@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import call_command, get_commands
 
+from api.http.limits import MAX_BAD_FRAMES
 from broker_core.options import PYTHON_NAMES
 from broker_core.remoting.requests import REFUSED_REQUESTS, REQUESTS
 from broker_core.verdicts.catalogue import CATALOGUE
@@ -26,6 +27,12 @@ COMPOSE_VARIABLES = set(
 )
 COMMAND_LINE_VARIABLES = {"GLASSMQ_URL"}
 OPERATIONS = (PROJECT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def test_the_number_of_bad_frames_is_what_the_code_says() -> None:
+    page = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert MAX_BAD_FRAMES == 5
+    assert "| 4400 | six frames that are not JSON, or of no known type; each of the first five is" in page
 
 
 def test_docs_options_is_what_the_code_says() -> None:

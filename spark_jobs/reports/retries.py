@@ -38,10 +38,12 @@ _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
 def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
     """Each message with its ``fate`` (``retry``, ``dead letter`` or null), group, topic and minute.
 
-    A message that was not sent back has the group null and the topic in which it is stored.
+    A message that was not sent back has the group null and the topic in which it is stored. Such are also the messages
+    that a producer published to a topic of these names: only copies have a count of retries or the topic of the first.
     """
     name = F.col("topic")
-    is_retry, is_dead = name.startswith(RETRY), name.startswith(DEAD)
+    is_copy = (F.col("reconsume_times") > 0) | F.col("retry_topic").isNotNull()
+    is_retry, is_dead = is_copy & name.startswith(RETRY), is_copy & name.startswith(DEAD)
     prefix = F.when(is_retry, len(RETRY)).when(is_dead, len(DEAD))
     sent_back = prefix.isNotNull()
     origin, group = F.coalesce("pop_topic", "retry_topic", "topic"), F.coalesce("pop_group", F.substr(name, prefix + 1))

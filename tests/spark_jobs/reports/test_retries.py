@@ -21,13 +21,13 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
         BACK | {"reconsume_times": 1},
         BACK | {"reconsume_times": 2},
         BACK | {"topic": "%DLQ%g", "reconsume_times": 3},
-        {"topic": "%RETRY%h", "store_ts": 60_001},
+        {"topic": "%RETRY%h", "store_ts": 60_001, "reconsume_times": 1},
     ]
     facts = REPORT.facts(inputs(spark, REPORT, log=log))["stored"].persist()
-    assert rows(table(REPORT, "by_topic", facts)) == [("%RETRY%h", 0, 1, None, 0, 0), ("orders", 2, 2, 1.0, 1, 3)]
-    assert rows(table(REPORT, "by_group", facts)) == [("%RETRY%h", "h", 1, 0, 0), ("orders", "g", 2, 1, 3)]
+    assert rows(table(REPORT, "by_topic", facts)) == [("%RETRY%h", 0, 1, None, 0, 1), ("orders", 2, 2, 1.0, 1, 3)]
+    assert rows(table(REPORT, "by_group", facts)) == [("%RETRY%h", "h", 1, 0, 1), ("orders", "g", 2, 1, 3)]
     assert rows(table(REPORT, "by_attempt", facts), "group", "attempt", "fate", "messages") == [
-        ("h", 0, "retry", 1),
+        ("h", 1, "retry", 1),
         ("g", 1, "retry", 1),
         ("g", 2, "retry", 1),
         ("g", 3, "dead letter", 1),
@@ -35,6 +35,17 @@ def test_copies_belong_to_the_topic_they_come_from(spark: "SparkSession") -> Non
     assert rows(table(REPORT, "by_minute", facts)) == [(0, "dead letter", 1), (0, "retry", 2), (60_000, "retry", 1)]
     assert rows(REPORT.figures["stored"](facts)) == [(3, 1)]
     facts.unpersist()
+
+
+def test_messages_published_to_a_retry_topic_did_not_come_back(spark: "SparkSession") -> None:
+    log = [{"topic": topic, "store_ts": 1} for topic in ("%RETRY%g", "%RETRY%g", "%DLQ%g")] + [BACK]
+    facts = REPORT.facts(inputs(spark, REPORT, log=log))["stored"]
+    assert rows(REPORT.figures["stored"](facts)) == [(1, 0)]
+    assert rows(table(REPORT, "by_topic", facts), "topic", "messages", "retries", "dead_letters") == [
+        ("%RETRY%g", 2, 0, 0),
+        ("%DLQ%g", 1, 0, 0),
+        ("orders", 0, 1, 0),
+    ]
 
 
 def test_retries_of_pop_belong_to_their_group_and_topic(spark: "SparkSession") -> None:

@@ -135,8 +135,8 @@ class BrokerCondition(Shape, frozen=True):
 
     ``up_ms`` is its age. ``problem``: why it accepts no messages, or empty. ``undispatched_bytes`` of messages are
     stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later. Commands
-    waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None without
-    such commands. The pulls of an ``attached`` broker are not known, as it is a copy of another one; its committed
+    waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None if clients
+    hardly noticed it. The pulls of an ``attached`` broker are not known, as it is a copy of another one; its committed
     offsets are ``tables_age_ms`` old, None before they were fetched. In the last 30 s ``slave_timeouts`` requests were
     answered FLUSH_SLAVE_TIMEOUT; ``slaves_needed`` must have a message, and ``slaves`` that acknowledge are connected.
     """

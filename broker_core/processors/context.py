@@ -79,31 +79,53 @@ class Deletion(msgspec.Struct, gc=False):
     left: set[str]
 
 
+class LateSecond(msgspec.Struct, gc=False):
+    """In the second from ``began_ns`` (monotonic) on, commands waited up to ``waited_ns``, and some were refused."""
+
+    began_ns: int
+    waited_ns: int = 0
+    refused: int = 0
+
+
 class Lateness:
     """When commands recently waited long for their turn: the engine has more work than it can do.
 
-    From ``since_ns`` to ``last_ns`` (monotonic; 0: never) no pause was longer than ``PAUSE_NS``. The longest wait was
-    ``waited_ns``, and ``refused`` commands got SYSTEM_BUSY.
+    ``recent`` has the seconds of the last ten in which they did.
     """
 
-    PAUSE_NS = 30 * 1_000_000_000
+    WINDOW_NS = 10 * 1_000_000_000
+    LONG_NS = 1_000_000_000
+    """A single wait that is as long as this is noticed by clients."""
+    OFTEN = 3
+    """Shorter waits say something only in so many seconds: one may come from another process on the same machine."""
 
-    __slots__ = ("last_ns", "refused", "since_ns", "waited_ns")
+    __slots__ = ("recent",)
 
     def __init__(self) -> None:
-        self.since_ns = self.last_ns = self.waited_ns = self.refused = 0
+        self.recent: deque[LateSecond] = deque()
 
     def note(self, waited_ns: int, refused: int, now_ns: int) -> None:
         """Commands waited for so long, and some were refused."""
-        if not self.is_present(now_ns):
-            self.since_ns, self.waited_ns, self.refused = now_ns, 0, 0
-        self.last_ns = now_ns
-        self.waited_ns = max(self.waited_ns, waited_ns)
-        self.refused += refused
+        self._forget(now_ns)
+        if not self.recent or now_ns - self.recent[-1].began_ns >= 1_000_000_000:
+            self.recent.append(LateSecond(now_ns))
+        second = self.recent[-1]
+        second.waited_ns = max(second.waited_ns, waited_ns)
+        second.refused += refused
 
-    def is_present(self, now_ns: int) -> bool:
-        """Whether the last late command is not longer ago than a pause."""
-        return self.last_ns != 0 and now_ns - self.last_ns <= self.PAUSE_NS
+    def present(self, now_ns: int) -> LateSecond | None:
+        """The longest wait and all refusals of the last ten seconds; None if clients hardly noticed them."""
+        self._forget(now_ns)
+        if not self.recent:
+            return None
+        longest_ns, refused = max(one.waited_ns for one in self.recent), sum(one.refused for one in self.recent)
+        if not refused and longest_ns < self.LONG_NS and len(self.recent) < self.OFTEN:
+            return None
+        return LateSecond(self.recent[0].began_ns, longest_ns, refused)
+
+    def _forget(self, now_ns: int) -> None:
+        while self.recent and now_ns - self.recent[0].began_ns > self.WINDOW_NS:
+            self.recent.popleft()
 
 
 class Following:

@@ -252,7 +252,7 @@ class EngineRunner:
         """Report a turn that took so long that whatever was submitted at its beginning was late."""
         took_ns = self._clock.mono_ns() - now.mono_ns
         if took_ns >= LATE_NS:
-            self.engine.was_late(took_ns, 0, now)
+            self.engine.was_late(took_ns, 0, self._clock.now())
 
     def _next_batch(self, now: Now) -> tuple[list[Submission], list[tuple[Connection, int, Reply]]]:
         """Take the commands of the next turn. Also returns the answers to those that have waited too long.

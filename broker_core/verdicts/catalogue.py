@@ -58,7 +58,8 @@ _TABLE: tuple[Situation, ...] = (
     Situation(
         "engine_busy",
         ("warning",),
-        "within the last 30 s commands waited 100 ms or longer for their turn or its end, or were refused for that",
+        "within the last 10 s commands waited 1 s or longer for their turn or its end, or 100 ms or longer in three "
+        "different seconds, or were refused for that",
         "Look at the broker's processor, and who sends so much: the page of connections lists the clients.",
     ),
     Situation(

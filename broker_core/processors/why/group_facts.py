@@ -143,8 +143,7 @@ def _delayed(context: Context, detail: ConsumerGroupDetail, now: Now) -> Steps[l
 
 
 def condition(context: Context, now: Now) -> BrokerCondition:
-    store, lateness = context.store, context.lateness
-    is_late = lateness.is_present(now.mono_ns)
+    store, late = context.store, context.lateness.present(now.mono_ns)
     tables_ms = context.following.report.tables_ms
     return BrokerCondition(
         broker=context.options.broker_name,
@@ -154,8 +153,8 @@ def condition(context: Context, now: Now) -> BrokerCondition:
         holds=len(context.holds),
         max_holds=context.options.max_holds,
         undispatched_bytes=max(0, store.appended_offset - store.dispatched_offset),
-        late_ms=lateness.waited_ns // 1_000_000 if is_late else None,
-        refused=lateness.refused if is_late else 0,
+        late_ms=late.waited_ns // 1_000_000 if late is not None else None,
+        refused=late.refused if late is not None else 0,
         attached=store.follows,
         members_known=context.are_members_known,
         tables_age_ms=None if tables_ms is None else max(0, now.wall_ms - tables_ms),

@@ -420,7 +420,7 @@ TABLE: list[tuple[Situation, str, str]] = [
     (offset_beyond_end, "stopped", "is 100, but the queue ends at 0."),
     (listener_blocked, "stalled", "3 messages handed to 10.0.0.1@1, nothing committed for"),
     (stands_still, "stalled", "stands still: 2 messages wait in TOPIC@0, the oldest for"),
-    (consuming, "catching up", "2 messages were handed to its clients, and nothing is committed yet."),
+    (consuming, "catching up", "2 messages were handed to clients, and TOPIC-readers has committed none of them yet."),
     (lag_unknown, "unknown", "The lag of 1 queue is unknown: TOPIC-readers has committed no offset in TOPIC@0."),
     (topic_not_subscribed, "", "No member subscribes to TOPIC, where 1 message waits."),
     (locked_by_another, "", "10.0.0.9@9 has the lock of TOPIC@0;"),

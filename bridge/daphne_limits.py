@@ -360,7 +360,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         """The whole request has arrived. The end of a refused one may come in the same read; it is ignored."""
         if self._is_refused:
             return
-        if path.partition(b"?")[0] != LIVEZ:
+        if path.partition(b"?")[0] != LIVEZ or self.requestHeaders.hasHeader(b"upgrade"):  # a WebSocket needs a place
             self.channel.has_place = self.server.take_place()
             if not self.channel.has_place:
                 self.channel.refuse(FULL)

@@ -18,9 +18,13 @@ sent_parts = 0
 async def application(scope: Any, receive: Any, send: Any) -> None:
     """``/parts?n=4`` sends 4 parts of 1 MiB, ``/whole?n=4`` one of 4 MiB; ``/hold`` never ends its answer.
 
-    ``/sent`` counts parts, ``/open`` counts clients.
+    ``/sent`` counts parts, ``/open`` counts clients. WebSockets are refused.
     """
     global sent_parts
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close"})
+        return
     number = int(parse_qs(scope["query_string"].decode()).get("n", ["0"])[0])
     path = scope["path"]
     await receive()

@@ -592,6 +592,22 @@ def test_a_full_server_refuses_until_a_request_ends() -> None:
         wait_until(lambda: status_of(port, "/open") == 200)
 
 
+def test_a_refused_websocket_at_livez_gives_no_place_away() -> None:
+    """It would give back a place that it had not taken, and the limit would grow."""
+    handshake = (
+        b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+    )
+    with limited_server(connections=1, reserve=20) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
+            client.sendall(handshake)
+            assert client.recv(MIB).startswith(b"HTTP/1.1 403 ")
+        wait_until(lambda: status_of(port, "/open") == 200)
+        with asking(port, "/hold") as holding:
+            assert holding.recv(MIB).startswith(b"HTTP/1.1 200 ")
+            assert status_of(port, "/open") == 503
+
+
 def test_a_client_that_still_reads_its_answer_keeps_its_place() -> None:
     with limited_server(connections=1) as port, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)

@@ -33,10 +33,10 @@ class GetMetrics(Command, frozen=True):
 class TopicMetrics(Shape, frozen=True):
     """A group's progress in one topic, in messages; None if it is unknown.
 
-    ``lag`` messages are stored and not committed: ``in_flight`` ones were pulled, ``ready`` ones were not. Each is a
-    sum over the queues where it is known, and None if that sum is 0 and one of the queues is unknown.
-    ``unknown_queues`` have an unknown lag. ``oldest_ms`` is the age of the oldest message in the lag, 0 if none waits.
-    ``delivered`` counts since the broker's start, None if none was.
+    ``lag`` messages are not committed: ``in_flight`` ones were pulled, ``ready`` ones were not. They may have been
+    deleted, as in RocketMQ. Each is a sum over the queues where it is known, and None if that sum is 0 and one of the
+    queues is unknown. ``unknown_queues`` have an unknown lag. ``oldest_ms`` is the age of the oldest message in the lag,
+    0 if none waits. ``delivered`` counts since the broker's start, None if none was.
     """
 
     topic: str

@@ -134,7 +134,9 @@ def _topic(
     """
     item = context.stats.group_get.get((topic, group))
     ages = [one.oldest_ms for one in progress if one.waiting and one.oldest_ms is not None]
-    waits = [Waits(one.waiting, _in_flight(queue), _ready(queue)) for one, queue in zip(progress, queues, strict=False)]
+    waits = [
+        Waits(_lag(queue, one), _in_flight(queue), _ready(queue)) for one, queue in zip(progress, queues, strict=False)
+    ]
     is_empty = is_shared and _sum(one.lag for one in waits) == 0
     if wanted is not None and waits:
         sample = min(max(LEAST_SAMPLE, SAMPLE // len(waits)), MOST_SAMPLE)
@@ -212,6 +214,11 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
         else:
             total += number
     return total if total or is_complete else None
+
+
+def _lag(queue: GroupQueueView, progress: QueueProgress) -> int | None:
+    """RocketMQ's lag: it counts messages that were deleted before the group consumed them, too."""
+    return progress.waiting if not progress.waiting or queue.offset is None else queue.max_offset - queue.offset
 
 
 def _in_flight(queue: GroupQueueView) -> int | None:

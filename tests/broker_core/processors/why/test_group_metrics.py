@@ -109,6 +109,14 @@ def test_pulled_messages_are_in_flight_until_they_are_committed() -> None:
     assert progress(bench) == (0, 0, 0, 0, 0, 3)
 
 
+def test_deleted_messages_count_in_the_lag_as_in_rocketmq(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = orders()
+    commit(bench, 0)
+    pull(bench, 0, max_msg_nums=1)
+    monkeypatch.setattr(bench.context.store, "min_offset", lambda *_: 2)
+    assert progress(bench) == (3, 0, 1, 2, 0, 1)
+
+
 def test_popped_messages_are_in_flight_until_they_are_acknowledged() -> None:
     bench = Bench(default_topic_queue_nums=1)
     bench.send("orders", b"1", b"2", b"3")

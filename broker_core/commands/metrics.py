@@ -35,8 +35,8 @@ class TopicMetrics(Shape, frozen=True):
 
     ``lag`` messages are not committed: ``in_flight`` ones were pulled, ``ready`` ones were not. They may have been
     deleted, as in RocketMQ. Each is a sum over the queues where it is known, and None if that sum is 0 and one of the
-    queues is unknown. ``unknown_queues`` have an unknown lag. ``oldest_ms`` is the age of the oldest message in the lag,
-    0 if none waits. ``delivered`` counts since the broker's start, None if none was.
+    queues is unknown. ``unknown_queues`` have an unknown lag. ``oldest_ms`` is the age of the oldest message in the
+    lag, 0 if none waits. ``delivered`` counts since the broker's start, None if none was.
     """
 
     topic: str

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -10,7 +11,7 @@ import msgspec
 
 from api.http.asgi import Message, Receive, Scope, Send
 from api.http.limits import MAX_QUERY_BYTES
-from api.http.problems import Problem, invalid
+from api.http.problems import FieldError, Problem, invalid
 from bridge.port import EnginePort, ResponseCode, commands
 
 P = TypeVar("P", bound="Params")
@@ -139,7 +140,33 @@ def read_query(scope: Scope) -> dict[str, str]:
     return query
 
 
+_INTEGER = re.compile(r"-?[0-9]+|null", re.IGNORECASE)
+
+
+@lru_cache(maxsize=256)
+def _integers(shape: type[Params]) -> frozenset[str]:
+    """The names of the parameters that are whole numbers, or none (`null`)."""
+    described: Any = msgspec.inspect.type_info(shape)
+    return frozenset(field.name for field in described.fields if _kinds(field.type) == {msgspec.inspect.IntType})
+
+
+def _kinds(described: Any) -> set[type]:
+    """The types that a value may have, in msgspec's description, apart from None."""
+    if isinstance(described, msgspec.inspect.Metadata):
+        return _kinds(described.type)
+    if isinstance(described, msgspec.inspect.UnionType):
+        return set().union(*map(_kinds, described.types))
+    return {type(described)} - {msgspec.inspect.NoneType}
+
+
 def read_params(values: dict[str, str], shape: type[P]) -> P:
+    """The parameters. Problem 400 for a wrong one; msgspec would also take `1e3` as a whole number."""
+    for name in values.keys() & _integers(shape):
+        if not _INTEGER.fullmatch(values[name]):
+            detail = "Expected `int`, written with digits only"
+            problem = Problem(400, f"the parameters cannot be used: {detail} (at /{name})")
+            problem.errors = [FieldError(f"/{name}", detail)]
+            raise problem
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:

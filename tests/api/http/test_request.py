@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from api.http.problems import Problem
 from api.http.request import (
@@ -53,6 +55,8 @@ def test_a_query_is_read_once_each() -> None:
 
 class Numbers(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offset: int
+    limit: Annotated[int, Meta(ge=1)] | None = None
+    broker_id: int | Literal["all"] = 0
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=4))
@@ -70,6 +74,14 @@ def test_parameters_are_taken_or_refused_with_a_problem(values: dict[str, str]) 
         {},
         {"offset": "x"},
         {"offset": "1.5"},
+        {"offset": "1.0"},
+        {"offset": "null"},
+        {"offset": "1", "limit": "1e3"},
+        {"offset": "1e3"},
+        {"offset": "+1"},
+        {"offset": "1_000"},
+        {"offset": "٣"},
+        {"offset": "1\n"},
         {"offset": "1", "ofset": "2"},
         {"offset": "1", "int64": "text"},
         {"offset": ""},
@@ -77,6 +89,11 @@ def test_parameters_are_taken_or_refused_with_a_problem(values: dict[str, str]) 
 )
 def test_parameters_that_are_wrong(values: dict[str, str]) -> None:
     assert refused(read_params, values, Numbers).status == 400
+
+
+def test_whole_numbers_are_read() -> None:
+    assert read_params({"offset": "-7", "limit": "7"}, Numbers) == Numbers(offset=-7, limit=7)
+    assert read_params({"offset": "0", "limit": "null", "broker_id": "all"}, Numbers).limit is None
 
 
 def test_first_of_two_equal_headers_counts() -> None:

@@ -233,6 +233,8 @@ async def find_messages(request: Request[FindParams]) -> Answer:
     An answer has at most 16 MiB of message bodies. `left_out` has the ids of the messages above that bound.
     """
     params = request.params
+    if params.begin_ms > params.end_ms:
+        raise Problem(400, "begin_ms is after end_ms", pointer="/begin_ms")
     if params.key and params.before is not None:
         raise Problem(400, "before works only in a search without a key", pointer="/before")
     if params.before is not None and len(brokers.ports_of(params.broker)) > 1:

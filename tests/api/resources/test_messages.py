@@ -153,6 +153,14 @@ async def test_large_numbers_as_text(client: httpx.AsyncClient) -> None:
     assert (message["physical_offset"], message["queue_id"]) == ("0", 0)
 
 
+@pytest.mark.parametrize("more", [{}, {"key": "k"}])
+async def test_a_time_range_that_ends_before_it_begins(
+    client: httpx.AsyncClient, port: FakePort, more: dict[str, str]
+) -> None:
+    answer = await client.get("/api/v1/messages", params={"topic": "T", "begin_ms": 20, "end_ms": 10} | more)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"], port.commands) == (400, "/begin_ms", [])
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

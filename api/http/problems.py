@@ -5,7 +5,10 @@ problems of the port's errors, for HTTP and WebSocket.
 """
 
 import re
+from collections.abc import Callable
 from http import HTTPStatus
+from itertools import islice
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -148,16 +151,24 @@ def escaped(name: str) -> str:
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
 _NAMED = re.compile(r"(?:missing required field|contains unknown field) `(?P<name>[^`]*)`")
+_GOT = re.compile(r", got `(\w+)`$")
+_TYPES = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object", type(None): "null"}
+"""msgspec's names of JSON's types."""
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _PATTERN = re.compile(r"^Expected `str` matching regex '(?P<pattern>.*)'$", re.DOTALL)
 
 
-def invalid(error: msgspec.ValidationError, what: str) -> Problem:
-    """The 400 for input that does not match its struct. ``what`` names the input: `body`, `parameters`."""
+def invalid(error: msgspec.ValidationError, what: str, read: Callable[[], Any] | None = None) -> Problem:
+    """The 400 for input that does not match its struct. ``what`` names the input: `body`, `parameters`.
+
+    ``read`` returns the input without its struct. msgspec does not say which value of an object is wrong.
+    """
     match = _AT.match(str(error))
     assert match is not None  # the expression matches every text
     detail, where = match["what"], match["where"] or "$"
     pointer = "".join(f"/{name or index}" for name, index in _STEP.findall(where[1:]) if "..." not in (name, index))
+    if where.endswith("[...]") and where.count("[...]") == 1 and read is not None:
+        pointer += _wrong_value(read, pointer, detail)
     named = _NAMED.search(detail)
     if named:
         pointer += f"/{named['name']}"
@@ -167,6 +178,24 @@ def invalid(error: msgspec.ValidationError, what: str) -> Problem:
     problem = Problem(400, f"the {what} cannot be used: {detail}" + (f" (at {pointer})" if pointer else ""))
     problem.errors = [FieldError(pointer, detail)]
     return problem
+
+
+def _wrong_value(read: Callable[[], Any], pointer: str, detail: str) -> str:
+    """``/name`` of the first value in the object at ``pointer`` that has the type in ``detail``.
+
+    Empty for other errors, and if the input cannot be read: msgspec reports the wrong type before it has read the rest.
+    """
+    got = _GOT.search(detail)
+    try:
+        value = read()
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    for part in pointer.split("/")[1:]:
+        value = value[int(part) if isinstance(value, list) else part]
+    if got is None or not isinstance(value, dict):
+        return ""
+    names = (name for name, one in value.items() if _TYPES.get(type(one)) == got[1])
+    return "".join(f"/{escaped(name)}" for name in islice(names, 1))
 
 
 def _rule(quoted: str) -> str:

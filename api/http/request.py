@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -262,7 +262,7 @@ def decode_json(data: bytes | msgspec.Raw, shape: type[Any]) -> Any:
     try:
         return msgspec.json.decode(data, type=shape)
     except msgspec.ValidationError as error:
-        raise invalid(error, "body") from error
+        raise invalid(error, "body", partial(msgspec.json.decode, data)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Problem(400, f"the body {unreadable(data, error)}", pointer="") from error
     except RecursionError as error:

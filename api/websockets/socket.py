@@ -6,6 +6,7 @@ import json
 import logging
 import weakref
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -238,7 +239,7 @@ class Socket:
         try:
             request = self._decoder.decode(data)
         except msgspec.ValidationError as error:
-            problem = invalid(error, "frame")
+            problem = invalid(error, "frame", partial(msgspec.json.decode, data))
             if problem.errors[0].pointer in ("", "/type"):
                 self._count_bad_frame()
             self.put_problem(problem, _id_of(data))

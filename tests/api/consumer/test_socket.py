@@ -268,6 +268,12 @@ async def test_an_idempotency_key_is_not_empty(socket: Client, port: FakePort) -
     assert not any(isinstance(command, commands.SendMessage) for command in port.commands)
 
 
+async def test_a_wrong_property_is_named(socket: Client, port: FakePort) -> None:
+    await socket.send(type="publish", id="p", topic="T", messages=[{"body": "x", "properties": {"a": 1}}])
+    frame = await socket.receive()
+    assert (frame["id"], frame["errors"][0]["pointer"]) == ("p", "/messages/0/properties/a")
+
+
 async def test_publish_one_and_several(socket: Client, port: FakePort) -> None:
     await socket.send(type="publish", id="p", topic="T", body="x", tag="A", idempotency_key="k")
     frame = await socket.receive()

@@ -85,7 +85,11 @@ def test_json_is_stored_as_it_was_written() -> None:
         ({"body": "x", "keys": ["a b"]}, "/keys/0"),
         ({"body": "x", "keys": ["a", ""]}, "/keys/1"),
         ({"body": "x", "keys": ["a\x01"]}, "/keys/0"),
-        ({"body": "x", "properties": {"a": 1}}, "/properties"),
+        ({"body": "x", "properties": {"a": "1", "b": 1, "c": 2}}, "/properties/b"),
+        ({"body": "x", "properties": {"a/b": None}}, "/properties/a~1b"),
+        ({"body": "x", "properties": {"a": ["1"]}}, "/properties/a"),
+        ({"body": "x", "properties": {"a": True}}, "/properties/a"),
+        ({"body": "x", "properties": 1}, "/properties"),
         ({"body": "x", "properties": {"a\x01": "b"}}, "/properties/a\x01"),
         ({"body": "x", "properties": {"a": "b\x02"}}, "/properties/a"),
         ({"body": "x", "properties": {"a": ""}}, "/properties/a"),
@@ -99,6 +103,12 @@ def test_errors_point_at_the_wrong_field(message: dict[str, Any], pointer: str) 
     assert (problem.status, problem.errors[0].pointer) == (400, pointer)
     in_a_list = refused({"body": "x"}, message)
     assert (in_a_list.status, in_a_list.errors[0].pointer) == (400, f"/messages/1{pointer}")
+
+
+def test_a_wrong_property_in_what_is_no_json_is_refused_as_well() -> None:
+    with pytest.raises(Problem) as caught:
+        read_publish(b'{"body": "x", "properties": {"a": 1}, }')
+    assert (caught.value.status, caught.value.errors[0].pointer) == (400, "/properties")
 
 
 @pytest.mark.parametrize(

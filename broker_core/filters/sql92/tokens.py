@@ -63,6 +63,8 @@ class Tokens:
         if start == len(self._expression):
             return Token(END, "", start)
         match = _TOKEN.match(self._expression, start)
+        if match is None and self._expression[start] == "'":
+            raise SyntaxProblem(f"the text that begins at character {start + 1} has no closing quote")
         if match is None:
             raise SyntaxProblem(
                 f"{self._expression[start : start + 20]!r} at character {start + 1} is no part of SQL92"

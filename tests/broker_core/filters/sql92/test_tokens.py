@@ -32,6 +32,12 @@ def test_a_string_has_its_quotes_halved() -> None:
     assert Tokens("'it''s'").take().text == "it's"
 
 
+@pytest.mark.parametrize("expression", ["a = 'x", "a = '"])
+def test_a_text_without_its_closing_quote_is_named(expression: str) -> None:
+    with pytest.raises(SyntaxProblem, match="the text that begins at character 5 has no closing quote"):
+        kinds(expression)
+
+
 def test_what_is_not_looked_at_may_be_anything() -> None:
     tokens = Tokens('a "')
     assert tokens.take().kind == "identifier"

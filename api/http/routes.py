@@ -62,11 +62,11 @@ class Router:
             methods[route.method] = route
 
     def find(self, parts: list[str]) -> tuple[dict[str, Route], dict[str, str]] | None:
-        """The routes of a path by method, and the path's parameters."""
+        """The routes of a path by method, and the path's parameters, none of which is empty."""
         for template, methods in self._by_length.get(len(parts), ()):
             values: dict[str, str] = {}
             for name, part in zip(template, parts, strict=True):
-                if name[:1] == "{":
+                if name[:1] == "{" and part:
                     values[name[1:-1]] = part
                 elif name != part:
                     break

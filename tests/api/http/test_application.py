@@ -80,6 +80,17 @@ async def test_invalid_names_are_refused(path: str, port: FakePort) -> None:
     assert port.commands == []
 
 
+@pytest.mark.parametrize("path", ["/api/v1/topics", "/api/v1/groups", "/api/v1/clients"])
+async def test_the_slash_after_a_list_leads_to_the_list(path: str, port: FakePort) -> None:
+    request = await AsgiRequest(http_application, "GET", f"{path}/").done()
+    assert (request.status, request.headers["location"]) == (308, path)
+
+
+async def test_an_empty_name_is_no_resource(port: FakePort) -> None:
+    request = await AsgiRequest(http_application, "GET", "/api/v1/topics//queues").done()
+    assert request.status == 404
+
+
 async def test_a_path_with_dots_is_refused(port: FakePort) -> None:
     request = await AsgiRequest(http_application, "GET", "/api/v1/topics/../x/queues").done()
     assert (request.status, request.json()["code"]) == (400, "INVALID_PARAMETER")

@@ -1,7 +1,8 @@
 """Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
     body         more than ``max_body`` bytes, announced or received: 413, and nothing more is read
-    requests     more than ``max_connections`` that are being answered, WebSockets included: 503; /livez is answered
+    requests     more than ``max_connections`` that are being answered, WebSockets included: 503; /livez is still
+                 answered
     connections  ``reserve`` more than that; a further one takes the place of the longest open one without a whole
                  request, and is closed where each has a whole request
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 431 for more

@@ -15,7 +15,7 @@ class GetGroupFacts(Command, frozen=True):
 class RefusedPulls(Shape, frozen=True):
     """Pulls of one client from one topic that were refused for one reason, and no pull succeeded since.
 
-    ``count`` pulls in the time from ``since_ms`` to ``last_ms``, wall time; at least so many if they are not all
+    ``count`` pulls in the time from ``since_ms`` to ``last_ms``, wall time; there were more unless they are all
     ``counted``. ``code`` is a ResponseCode.
     """
 
@@ -135,10 +135,11 @@ class BrokerCondition(Shape, frozen=True):
 
     ``up_ms`` is its age. ``problem``: why it accepts no messages, or empty. ``undispatched_bytes`` of messages are
     stored, but not visible yet, because SYNC_FLUSH waits for the disk or the consume queues are written later. Commands
-    waited up to ``late_ms`` for their turn lately, and ``refused`` were refused for that (SYSTEM_BUSY); None if clients
-    hardly noticed it. The pulls of an ``attached`` broker are not known, as it is a copy of another one; its committed
-    offsets are ``tables_age_ms`` old, None before they were fetched. In the last 30 s ``slave_timeouts`` requests were
-    answered FLUSH_SLAVE_TIMEOUT; ``slaves_needed`` must have a message, and ``slaves`` that acknowledge are connected.
+    waited up to ``late_ms`` for their turn lately, None if that was too short and too rare to matter, and ``refused``
+    were refused for that (SYSTEM_BUSY). The pulls of an ``attached`` broker are not known, as it is a copy of another
+    one; its committed offsets are ``tables_age_ms`` old, None before they were fetched. In the last 30 s
+    ``slave_timeouts`` requests were answered FLUSH_SLAVE_TIMEOUT; ``slaves_needed`` must have a message, and ``slaves``
+    that acknowledge are connected.
     """
 
     broker: str

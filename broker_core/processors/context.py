@@ -90,7 +90,7 @@ class LateSecond(msgspec.Struct, gc=False):
 class Lateness:
     """When commands recently waited long for their turn: the engine has more work than it can do.
 
-    ``recent`` has the seconds of the last ten in which they did.
+    ``recent`` has those of the last ten seconds in which commands waited long.
     """
 
     WINDOW_NS = 10 * 1_000_000_000

@@ -178,7 +178,7 @@ _TABLE: tuple[Situation, ...] = (
         "offset_deleted",
         ("warning",),
         "the committed offset is below the queue's min offset: messages were deleted before they were consumed; this "
-        "ends when the group commits an offset behind them",
+        "ends when the group commits an offset that is not below it",
         "Raise fileReservedTime, or consume faster. The group continues with the oldest message that is left.",
     ),
     Situation(

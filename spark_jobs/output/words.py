@@ -52,13 +52,13 @@ def throughput(total: Total, tables: Tables) -> list[str]:
     if not total["messages"]:
         return []
     busiest = top(tables["by_minute"].group_by("minute_ts").aggregate([("messages", "sum")]), "messages_sum")
-    step = "minute" if total["step_ms"] == MINUTE_MS else f"{ms(total['step_ms'])} from"
+    at = clock(busiest["minute_ts"])
+    when = f"minute was {at}" if total["step_ms"] == MINUTE_MS else f"{ms(total['step_ms'])} began at {at}"
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) went into "
         f"{many(tables['by_topic'].num_rows, 'topic')}, {percent(topic['messages'] / total['messages'])} of the "
         f"messages into {topic['topic']}.",
-        f"Most at a time, {many(busiest['messages_sum'], 'message')}, came in the {step} "
-        f"{clock(busiest['minute_ts'])}.",
+        f"The busiest {when}, with {many(busiest['messages_sum'], 'message')}.",
     ]
 
 
@@ -76,7 +76,7 @@ def wakeup_latency(total: Total, tables: Tables) -> list[str]:
             if total["wake_p99_us"] is not None
             else ""
         ),
-        f"{many(late, 'time')} no arrival woke the consumer, and it got what a later look found." if late else "",
+        f"A later look, not an arrival, gave the consumer its messages {many(late, 'time')}." if late else "",
         f"Slowest from stored to answered is {slowest['group'] or NO_GROUP} on {slowest['topic']}: 99 % within "
         f"{us(slowest['p99_us'])}."
         if slowest

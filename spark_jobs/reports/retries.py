@@ -38,8 +38,9 @@ _COPY = ("broker", "topic", "uniq_key", "reconsume_times")
 def with_fates(messages: DataFrame, pop_retries: DataFrame) -> DataFrame:
     """Each message with its ``fate`` (``retry``, ``dead letter`` or null), group, topic and minute.
 
-    A message that was not sent back has the group null and the topic in which it is stored. Such are also the messages
-    that a producer published to a topic of these names: only copies have a count of retries or the topic of the first.
+    A message that was not sent back has the group null and the topic in which it is stored. The same is true of
+    messages that a producer published to a topic of these names: only copies have a count of retries or the topic of
+    the first message.
     """
     name = F.col("topic")
     is_copy = (F.col("reconsume_times") > 0) | F.col("retry_topic").isNotNull()

@@ -159,7 +159,7 @@ def test_every_cause_has_its_words() -> None:
 
 @pytest.mark.parametrize(
     ("step_ms", "when"),
-    [(60_000, "in the minute 2023-11-14 22:13 UTC."), (300_000, "in the 5 min from 2023-11-14 22:13 UTC.")],
+    [(60_000, "minute was 2023-11-14 22:13 UTC"), (300_000, "5 min began at 2023-11-14 22:13 UTC")],
 )
 def test_the_sentence_about_the_busiest_time(step_ms: int, when: str) -> None:
     said = words(
@@ -173,7 +173,7 @@ def test_the_sentence_about_the_busiest_time(step_ms: int, when: str) -> None:
             ),
         },
     )
-    assert said[1] == f"Most at a time, 2 messages, came {when}"
+    assert said[1] == f"The busiest {when}, with 2 messages."
 
 
 def test_sentences_of_polling_savings() -> None:

@@ -179,14 +179,14 @@ def skew(total: Total, tables: Tables) -> list[str]:
         f"messages, {topic['imbalance']:,.2f} times what a queue has on average; no topic with at least {LEAST_EACH} "
         "messages a queue is less even."
         if topic
-        else f"No topic has two queues and at least {LEAST_EACH} messages a queue."
+        else f"No topic with two or more queues has at least {LEAST_EACH} messages a queue."
         if tables["by_topic"].num_rows
         else "",
         f"Client {group['client_id']} is given {percent(group['most_share'])} of what {group['group']} gets of "
         f"{group['topic']}, {group['imbalance']:,.2f} times what a client gets on average; no group with at least "
         f"{LEAST_EACH} messages a client is less even."
         if group
-        else f"No group has two clients and at least {LEAST_EACH} messages a client."
+        else f"No group with two or more clients has at least {LEAST_EACH} messages a client."
         if tables["by_group"].num_rows
         else "",
     ]

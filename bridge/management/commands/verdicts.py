@@ -17,7 +17,7 @@ is not known is null or `unknown`, never 0.
 | state | meaning |
 |---|---|
 | `ok` | the committed offset moved within the last 30 s and no message waits longer than that, or nothing waits |
-| `catching up` | messages wait longer, or none is committed yet, and nothing says that the group stands still |
+| `catching up` | messages wait longer, or none is committed yet, and there is no sign that the group stands still |
 | `falling behind` | the group consumes, but its lag rose by more than noise, and has not fallen by as much since |
 | `stalled` | messages wait, and nothing moves in at least one queue; or every message comes back |
 | `stopped` | the group has no member, and no client pulls for it; it has committed an offset, or nothing waits |

@@ -49,11 +49,11 @@ def test_the_fullest_queue_is_named_with_its_broker_if_there_are_several(brokers
     assert words("skew", {"queue_imbalance": 1.4, "client_imbalance": None}, tables) == [
         f"{queue} of orders has 70 % of its messages, 1.40 times what a queue has on average; no topic with at least "
         "10 messages a queue is less even.",
-        "No group has two clients and at least 10 messages a client.",
+        "No group with two or more clients has at least 10 messages a client.",
     ]
     tables["by_topic"] = table(few)
     [sentence, _] = words("skew", {"queue_imbalance": None, "client_imbalance": None}, tables)
-    assert sentence == "No topic has two queues and at least 10 messages a queue."
+    assert sentence == "No topic with two or more queues has at least 10 messages a queue."
 
 
 @pytest.mark.parametrize("name", REPORTS)

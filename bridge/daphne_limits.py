@@ -1,6 +1,6 @@
 """Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
-    body         more than ``max_body`` bytes, announced or received: 413, and nothing more is read
+    body         more than ``max_body`` bytes, announced or received: 413; the rest is dropped, within limits
     requests     more than ``max_connections`` that are being answered, WebSockets included: 503; /livez is still
                  answered
     connections  ``reserve`` more than that; a further one takes the place of the longest open one without a whole
@@ -41,9 +41,11 @@ from bridge.security_headers import security_headers
 logger = logging.getLogger(__name__)
 reactor: Any = _reactor  # Twisted replaces this module by an object that is chosen at run time
 
-LINGER_S = 2.0
-"""How long a refused client has to read the answer. If the socket were closed at once, data that the client still sends
+LINGER_S = 5.0
+"""A refused client that has sent nothing for so long is closed. If it were closed at once, data that it still sends
 would make its system discard the received answer."""
+LINGER_MOST_S, LINGER_BYTES = 10.0, 16 * 1024 * 1024
+"""How long, and how much, is read and dropped of a refused client: many read the answer after they have sent all."""
 OPCODE_TEXT, OPCODE_BINARY = 1, 2  # RFC 6455, 5.2
 STALL_S = 20.0
 """A client that reads nothing of its answer for this long is cut off."""
@@ -218,7 +220,7 @@ class LimitedChannel(HTTPChannel):
     factory: Any
     has_place = False
     """Whether its request is counted as one that is being answered."""
-    _unsent = 0
+    _unsent = _dropped = 0
 
     def connectionMade(self) -> None:
         self.requestFactory = LimitedRequest
@@ -268,25 +270,29 @@ class LimitedChannel(HTTPChannel):
         has_large_headers = (
             self._receivedHeaderSize > self.totalHeadersSize or self._receivedHeaderCount > self.maxHeaders
         )
-        self._refuse_head(LARGE_HEADERS if has_large_headers else BAD_HEAD)
+        self.refuse(LARGE_HEADERS if has_large_headers else BAD_HEAD)
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """Twisted's hook for a line of the headers that is longer than all of them may be."""
-        self._refuse_head(LARGE_HEADERS)
-
-    def _refuse_head(self, answer: bytes) -> None:
-        """Refuse a request because of its head, and ignore whatever the client still sends."""
-        self.dataReceived = self.lineReceived = self.rawDataReceived = _ignore  # type: ignore[method-assign]
-        self.refuse(answer)
+        self.refuse(LARGE_HEADERS)
 
     def refuse(self, answer: bytes) -> None:
-        """Send a whole answer to a request that has not arrived completely, and close."""
+        """Send a whole answer to a request that is not handled, and close. What the client still sends is dropped."""
         self._server.without_request.pop(self, None)
+        self.dataReceived, self.lineReceived, self.rawDataReceived = self._drop, _ignore, _ignore  # type: ignore[method-assign]
         transport: Any = self.transport
         transport.write(answer)
         transport.loseWriteConnection()
-        transport.pauseProducing()
-        reactor.callLater(LINGER_S, transport.abortConnection)
+        self._linger_until = reactor.seconds() + LINGER_MOST_S
+        self._closing = reactor.callLater(LINGER_S, transport.abortConnection)
+
+    def _drop(self, data: bytes) -> None:
+        self._dropped += len(data)
+        left_s = self._linger_until - reactor.seconds()
+        if self._dropped > LINGER_BYTES or left_s <= 0:
+            self.transport.pauseProducing()  # type: ignore[union-attr]
+        elif self._closing.active():
+            self._closing.reset(min(LINGER_S, left_s))
 
     def connectionLost(self, reason: Any = None) -> None:
         self._server.connection_closed(has_place=self.has_place)

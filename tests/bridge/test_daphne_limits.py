@@ -201,6 +201,18 @@ def test_a_body_as_large_as_allowed_reaches_the_application(broker: Broker) -> N
     connection.close()
 
 
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_client_that_reads_after_it_has_sent_all_gets_the_refusal(is_chunked: bool) -> None:
+    """As Python's http.client does. Beyond LINGER_BYTES such a client is cut."""
+    with limited_server() as port:
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        body = b"x" * (12 * MIB)
+        connection.request("POST", "/", iter([body]) if is_chunked else body)
+        answer = connection.getresponse()
+        assert (answer.status, json.load(answer)["code"]) == (413, "MESSAGE_ILLEGAL")
+        connection.close()
+
+
 @pytest.mark.parametrize(
     "headers",
     [[f"x-long: {'x' * 20_000}"], [f"x-{n}: {'y' * 1000}" for n in range(64)], [f"x-{n}: y" for n in range(600)]],

@@ -1,8 +1,7 @@
 """Daphne with limits. Daphne alone reads whole bodies, accepts any number of clients, and buffers whole answers.
 
     body         more than ``max_body`` bytes, announced or received: 413; the rest is dropped, within limits
-    requests     more than ``max_connections`` that are being answered, WebSockets included: 503; /livez is still
-                 answered
+    requests     more than ``max_connections`` that are being answered, WebSockets included: 503, but not for /livez
     connections  ``reserve`` more than that; a further one takes the place of the longest open one without a whole
                  request, and is closed where each has a whole request
     headers      Twisted's own: 16 KiB of request line and headers, 500 headers; 431 for more
@@ -122,7 +121,7 @@ class LimitedServer(Server):  # type: ignore[misc]
         super().__init__(*arguments, **options)
         self.arrival_limits = arrival_limits or ArrivalLimits()
         self.without_request: dict[LimitedChannel, None] = {}
-        """Connections that have not sent a whole request since their last answer; the longest waiting one first."""
+        """Connections that sent no whole request since their last answer, or a refused one; the oldest first."""
         self.stall_seconds = stall_seconds
         self.max_body = max_body
         self.max_connections = max_connections
@@ -278,7 +277,8 @@ class LimitedChannel(HTTPChannel):
 
     def refuse(self, answer: bytes) -> None:
         """Send a whole answer to a request that is not handled, and close. What the client still sends is dropped."""
-        self._server.without_request.pop(self, None)
+        self._server.without_request[self] = None  # so a new one may take its place
+        self._arrival.expect()
         self.dataReceived, self.lineReceived, self.rawDataReceived = self._drop, _ignore, _ignore  # type: ignore[method-assign]
         transport: Any = self.transport
         transport.write(answer)

@@ -1,13 +1,14 @@
 """A LimitedServer with an application that sends a lot.
 
-``python -m tests.bridge.limited_server STALL_S ARRIVAL_S CONNECTIONS RESERVE PORT``, where ARRIVAL_S is the time for
-headers and the time for a body.
+``python -m tests.bridge.limited_server STALL_S ARRIVAL_S CONNECTIONS RESERVE LINGER_S PORT``. ARRIVAL_S is
+the time for headers and the time for a body.
 """
 
 import sys
 from typing import Any
 from urllib.parse import parse_qs
 
+from bridge import daphne_limits
 from bridge.daphne_limits import LimitedServer
 from bridge.limits import ArrivalLimits
 
@@ -47,6 +48,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         sent_parts += number
 
 
+daphne_limits.LINGER_S = float(sys.argv[5])
 server = LimitedServer(
     application,
     endpoints=[f"tcp:port={sys.argv[-1]}:interface=127.0.0.1"],

@@ -24,7 +24,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from bridge.daphne_limits import Arrival, LimitedServer, LimitedWebSocket, too_large, unsent_bytes
+from bridge.daphne_limits import LINGER_S, Arrival, LimitedServer, LimitedWebSocket, too_large, unsent_bytes
 from bridge.limits import ArrivalLimits
 from bridge.management.commands.broker import WEBSOCKET_MAX_BYTES
 from bridge.message_view import INFLATED_BYTES_MAX
@@ -416,11 +416,15 @@ SOCKET_BUFFERS = 16
 
 @contextmanager
 def limited_server(
-    stall_seconds: float = PATIENCE_S, arrival_seconds: float = PATIENCE_S, connections: int = 100, reserve: int = 0
+    stall_seconds: float = PATIENCE_S,
+    arrival_seconds: float = PATIENCE_S,
+    connections: int = 100,
+    reserve: int = 0,
+    linger_seconds: float = LINGER_S,
 ) -> Iterator[int]:
     """A LimitedServer in a process of its own; its port."""
     port = unused_ports(1)[0]
-    options = map(str, (stall_seconds, arrival_seconds, connections, reserve, port))
+    options = map(str, (stall_seconds, arrival_seconds, connections, reserve, linger_seconds, port))
     with subprocess.Popen(
         [sys.executable, "-m", "tests.bridge.limited_server", *options],
         stdout=subprocess.PIPE,
@@ -602,6 +606,19 @@ def test_a_full_server_refuses_until_a_request_ends() -> None:
             assert (status_of(port, "/open"), status_of(port, "/livez?n=0")) == (503, 200)
         holding[0].close()
         wait_until(lambda: status_of(port, "/open") == 200)
+
+
+def test_refused_clients_that_stay_do_not_use_up_the_reserve() -> None:
+    with limited_server(connections=1, reserve=3, linger_seconds=10 * PATIENCE_S) as port, ExitStack() as clients:
+        assert clients.enter_context(asking(port, "/hold")).recv(MIB).startswith(b"HTTP/1.1 200 ")
+
+        def is_refused() -> bool:
+            with suppress(ConnectionError):  # its system has not acknowledged the answers of the earlier ones yet
+                return clients.enter_context(asking(port, "/open")).recv(MIB).startswith(b"HTTP/1.1 503 ")
+            return False
+
+        for _ in range(6):
+            wait_until(is_refused)
 
 
 def test_a_refused_websocket_at_livez_gives_no_place_away() -> None:

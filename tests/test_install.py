@@ -75,7 +75,9 @@ def test_spark_is_installed_in_the_background_once_and_goes_on_after_ctrl_c(
     monkeypatch.setattr(session, "INSTALL_LOCK", checkout / ".venv" / "install.lock")
     session.require_packages("local[2]")
     (checkout / "stay").touch()
-    first = subprocess.Popen(["make", "run"], cwd=checkout, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    # in the background of a shell, SIGINT may be ignored, and children inherit that
+    command = ["env", "--default-signal=INT", "make", "run"]
+    first = subprocess.Popen(command, cwd=checkout, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert first.stdout is not None
     while first.stdout.readline() != "broker\n":
         pass

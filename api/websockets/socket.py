@@ -246,7 +246,8 @@ class Socket:
             return
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             frame_id = _id_of(data)
-            if frame_id is msgspec.UNSET or not lone_surrogate(data):  # JavaScript's JSON.stringify writes those
+            # JavaScript's JSON.stringify may write lone surrogates: they make no bad frame
+            if frame_id is msgspec.UNSET or not lone_surrogate(data):
                 self._count_bad_frame()
             self.put_problem(Problem(400, f"the frame {unreadable(data, error)}", pointer=""), frame_id)
             return

@@ -31,8 +31,8 @@ def is_named(client_id: str) -> bool:
 
 
 class Refusal(msgspec.Struct, gc=False):
-    """``count`` pulls were refused for the same ``reason``, the last one from ``queue_id``. If they are not all
-    ``counted``, there were more."""
+    """``count`` pulls were refused for the same ``reason``, the last one from ``queue_id``. There were more unless they
+    are all ``counted``."""
 
     client_id: str
     topic: str

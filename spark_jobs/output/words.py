@@ -268,7 +268,7 @@ def daily_summary(total: Total, tables: Tables) -> list[str]:
     slow = total["slow_clients"] or 0
     return [
         f"{many(total['messages'], 'message')} ({size(total['bytes'])}) on {many(tables['by_day'].num_rows, 'day')}.",
-        f"Long polling saved at most {many(total['saved_requests_1s'], 'request')} beside asking each second; "
+        f"Long polling saved at most {many(total['saved_requests_1s'], 'request')} compared with asking each second; "
         f"{percent(total['empty_share'])} of the answers were empty."
         if total["empty_share"] is not None
         else "",

@@ -107,8 +107,8 @@ class QueuesOfGroup(NamedTuple):
 
 class Seen(NamedTuple):
     """What the states of the groups of a page need, looked up once. ``held``: (group, topic, queue id) of their held
-    pulls; ``topics``: by group, those of these pulls. ``online``: the ids of clients with an open connection.
-    ``retries_counted``: whether the broker knows all messages that wait for another try."""
+    pulls; ``topics``: for each group, the topics of these pulls. ``online``: the ids of clients with an open
+    connection. ``retries_counted``: whether the broker knows all messages that wait for another try."""
 
     held: Set[tuple[str, str, int]]
     topics: Mapping[str, Set[str]]

@@ -47,7 +47,7 @@ export const REPORT_WORDS = [
   noop("No client is much slower than its group."),
   noop("Slower than the group: {0}."),
   noop("{0} ({1}) on {2}."),
-  noop("Long polling saved at most {0} beside asking each second; {1} of the answers were empty."),
+  noop("Long polling saved at most {0} compared with asking each second; {1} of the answers were empty."),
   noop("Groups were behind by {0} at most, and are by {1} at the end."),
   noop("{0} came back, {1} died."),
   noop("{0} came back, {1} died; slower than the group: {2}."),

@@ -43,7 +43,6 @@ class Refusal(msgspec.Struct, gc=False):
     since_ms: int
     last_ms: int
     last_ns: int
-    is_named: bool
     counted: bool = True
 
 
@@ -78,14 +77,13 @@ class RefusedPulls:
         key = (client_id, topic, code)
         refusal = refusals.pop(key, None)
         if refusal is None or now_ns - refusal.last_ns > REMEMBER_NS:
-            refusal = Refusal(client_id, topic, code, "", queue_id, 0, now_ms, now_ms, now_ns, is_named(client_id))
-            refusals[key] = refusal
-            if len(refusals) > MAX_A_GROUP:
-                _, dropped = refusals.popitem(last=False)
-                if now_ns - dropped.last_ns <= REMEMBER_NS:
-                    for other in refusals.values():
-                        other.counted &= other.code != dropped.code
+            refusal = Refusal(client_id, topic, code, "", queue_id, 0, now_ms, now_ms, now_ns)
         refusals[key] = refusal
+        if len(refusals) > MAX_A_GROUP:
+            _, dropped = refusals.popitem(last=False)
+            if now_ns - dropped.last_ns <= REMEMBER_NS:
+                for other in refusals.values():
+                    other.counted &= other.code != dropped.code
         refusal.reason, refusal.queue_id = reason[:MAX_REASON], queue_id
         refusal.count += 1
         refusal.last_ms, refusal.last_ns = now_ms, now_ns
@@ -99,8 +97,11 @@ class RefusedPulls:
             if now_ns - refusal.last_ns > REMEMBER_NS:
                 continue
             row = pulls.last_pull(group, refusal.topic, refusal.queue_id)
-            is_over = row is not None and row.mono_ns > refusal.last_ns
-            if not is_over or (refusal.is_named and row is not None and row.client_id != refusal.client_id):
+            if (
+                row is None
+                or row.mono_ns <= refusal.last_ns
+                or (row.client_id != refusal.client_id and is_named(refusal.client_id))
+            ):
                 yield refusal
 
     def pop_succeeded(self, group: str, client_id: str, topic: str) -> None:
@@ -110,7 +111,7 @@ class RefusedPulls:
             return
         of_client = client_id[:MAX_LENGTH]
         for key, one in list(refusals.items()):
-            if one.topic == topic and (one.client_id == of_client or not one.is_named):
+            if one.topic == topic and (one.client_id == of_client or not is_named(one.client_id)):
                 del refusals[key]
         if not refusals:
             del self._groups[group]
